@@ -244,6 +244,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
     fleet->targets_max = config->targets_max ? config->targets_max : UINT32_MAX;
     fleet->hands = config->hands;
+    fleet->sessions = config->sessions;
     fleet->metadata = config->metadata;
     fleet->registry = config->registry;
     fleet->events = config->events;
@@ -317,5 +318,6 @@ const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {
 void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms) {
     bool held = ten_fleet_is_held(fleet, target);
     *ret_acquired_ms = held ? ten_fleet_held(fleet, target)->holding.acquired_ms : 0;
-    *ret_renewed_ms = held ? ten_fleet_held(fleet, target)->holding.sent_ms : 0;
+    /* On a session it counts from the last heartbeat, which may have been before the acquire. */
+    *ret_renewed_ms = held ? ten_max_u64(ten_fleet_held(fleet, target)->holding.sent_ms, *ret_acquired_ms) : 0;
 }

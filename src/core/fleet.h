@@ -7,8 +7,9 @@
  * instance acquires a target at once; the others wait their turn by rank, and longer while the planned one is seen to
  * take something. So a target that its planned instance does not take goes to the next one, and the instances never ask
  * all at the same time. A holder that is no longer the planned one stops its work and then hands the target over to the
- * planned one, once that has been present for the settle time: nobody else can get it in between. Leases are renewed in
- * batches, the oldest first, together with the heartbeat. A refused acquire says how long the other lease lasts, and the
+ * planned one, once that has been present for the settle time: nobody else can get it in between. Where the
+ * store has sessions and all instances know them, leases hang on the session of their holder, and its heartbeat renews
+ * them. Else they are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how long the other lease lasts, and the
  * next try is at that instant. When the store fails, no lease is believed beyond its deadline, and requests back off.
  *
  * The life of each target is a holding (core/holding.h). The fleet decides when it is this instance's turn to acquire
@@ -44,6 +45,7 @@ typedef struct ten_fleet_config {
     uint32_t batch_max;         /* operations in one request; 0: 1,000 */
     bool registry;              /* the targets are those of the store's registry */
     bool hands;                 /* the store can hand a lease over (TEN_OP_HAND) */
+    bool sessions;              /* the store has sessions: one heartbeat renews all leases (TEN_OP_SESSION) */
     uint32_t targets_max;       /* how many targets it may know; 0: no bound */
     ten_event_queue *events;    /* where to report; it must outlive the fleet */
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */

@@ -49,10 +49,15 @@ static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *re
     /* It is decided about it again: there may be a reason to release it by now. */
 }
 
-static void note_renewed(ten_fleet *fleet, uint32_t number, enum ten_ask ask) {
+/* Of a request that renews many there is one event for all. */
+static bool tells_each(const ten_fleet *fleet) {
+    return fleet->op_count <= RENEWED_TOLD_MAX && (!fleet->session.used || fleet->owned_count <= RENEWED_TOLD_MAX);
+}
+
+void ten_fleet_renewed(ten_fleet *fleet, uint32_t number, enum ten_ask ask) {
     note_confirmed(fleet, number);
     fleet->renewed_count++;
-    if (fleet->op_count <= RENEWED_TOLD_MAX)
+    if (fleet->tells_each)
         ten_fleet_tell_end(fleet, number, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
     if (ask == TEN_ASK_RESIGN)
         ten_fleet_unclaim(fleet, fleet->now_ms, number);
@@ -127,14 +132,23 @@ static void note_handed(ten_fleet *fleet, uint32_t number, const ten_result *res
 }
 
 static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    ten_holding *holding = &held->holding;
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
-    switch (ten_holding_answer(holding, &fleet->timing, fleet->sent_ms, fleet->now_ms, result)) {
+    uint64_t sent_ms = ten_fleet_belief_ms(fleet, result);
+    enum ten_holding_outcome outcome = ten_holding_answer(holding, &fleet->timing, sent_ms, fleet->now_ms, result);
+    if (outcome == TEN_HOLDING_GRANTED || outcome == TEN_HOLDING_RENEWED || outcome == TEN_HOLDING_LATE) {
+        held->on_session = fleet->sessions && result->session != 0;
+        if (held->in_order)
+            ten_fleet_set_check(fleet, held, TEN_FLEET_SURE);
+    }
+    switch (outcome) {
     case TEN_HOLDING_GRANTED:
+        holding->acquired_ms = fleet->sent_ms;
         note_granted(fleet, number, result);
         break;
     case TEN_HOLDING_RENEWED:
-        note_renewed(fleet, number, result->ask);
+        ten_fleet_renewed(fleet, number, result->ask);
         break;
     case TEN_HOLDING_LATE:
         if (ten_holding_expire(holding, fleet->now_ms))
@@ -184,6 +198,7 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
         return;
     }
     note_heartbeat(fleet);
+    ten_fleet_session_beaten(fleet, result);
     bool drain = result->ask == TEN_ASK_DRAIN;
     if (drain != fleet->asked_to_drain) {
         fleet->asked_to_drain = drain;
@@ -219,17 +234,22 @@ void ten_fleet_answer(void *self, uint64_t now_ms, int error, const ten_result *
     fleet->now_ms = now_ms;
     fleet->in_flight = false;
     fleet->renewed_count = 0;
+    fleet->tells_each = tells_each(fleet);
     ten_fleet_expire(fleet);
     for (uint32_t i = 0; i < fleet->op_count; i++) {
         uint32_t number = fleet->op_targets[i];
         if (number == TEN_NOBODY && error == TENURE_OK)
             answer_heartbeat(fleet, &fleet->ops[i], &results[i]);
+        else if (fleet->ops[i].kind == TEN_OP_ANNOUNCE)
+            ten_fleet_session_unanswered(fleet, error);
+        else if (fleet->ops[i].kind == TEN_OP_READ)
+            ten_fleet_session_read(fleet, number, error, error == TENURE_OK ? &results[i] : NULL);
         else if (number != TEN_NOBODY && error == TENURE_OK)
             answer_target(fleet, number, &results[i]);
         else if (number != TEN_NOBODY)
             answer_failure(fleet, number, error);
     }
-    if (fleet->op_count > RENEWED_TOLD_MAX && fleet->renewed_count > 0)
+    if (!fleet->tells_each && fleet->renewed_count > 0)
         ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_RENEWED, .count = fleet->renewed_count});
     ten_fleet_settle(fleet);
 }

@@ -85,10 +85,7 @@ void ten_fleet_set_holding(ten_fleet *fleet, uint32_t number, const ten_holding 
 
 /* ---- held targets, the oldest renewal first */
 
-void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    if (!held || !held->in_order)
-        return;
+static void unlink_held(ten_fleet *fleet, struct ten_fleet_held *held) {
     if (held->older != TEN_NOBODY)
         ten_fleet_held(fleet, held->older)->newer = held->newer;
     else
@@ -101,16 +98,33 @@ void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
     fleet->owned_count--;
 }
 
+void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    if (!held || !held->in_order)
+        return;
+    ten_fleet_set_check(fleet, held, TEN_FLEET_SURE);
+    unlink_held(fleet, held);
+}
+
 void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    ten_fleet_leave_order(fleet, number);
-    held->older = fleet->newest;
-    held->newer = TEN_NOBODY;
-    if (fleet->newest != TEN_NOBODY)
-        ten_fleet_held(fleet, fleet->newest)->newer = number;
+    if (held->in_order)
+        unlink_held(fleet, held);
+    /* Usually it is the newest. What is acquired on a session counts from the last heartbeat, which may be older than the
+     * renewals of a few that are not on it. */
+    uint32_t older = fleet->newest;
+    while (older != TEN_NOBODY && ten_fleet_held(fleet, older)->holding.sent_ms > held->holding.sent_ms)
+        older = ten_fleet_held(fleet, older)->older;
+    held->older = older;
+    held->newer = older == TEN_NOBODY ? fleet->oldest : ten_fleet_held(fleet, older)->newer;
+    if (held->older != TEN_NOBODY)
+        ten_fleet_held(fleet, held->older)->newer = number;
     else
         fleet->oldest = number;
-    fleet->newest = number;
+    if (held->newer != TEN_NOBODY)
+        ten_fleet_held(fleet, held->newer)->older = number;
+    else
+        fleet->newest = number;
     held->in_order = true;
     fleet->owned_count++;
 }

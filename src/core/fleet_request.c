@@ -100,9 +100,13 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     return turn_of_rank_ms(fleet, planned, rank, ten_max_u64(first_ms, free_ms));
 }
 
-static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
+void ten_fleet_add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
     op.namespace_name = fleet->namespace_name;
     op.holder = fleet->instance;
+    if (fleet->sessions && (op.kind == TEN_OP_ANNOUNCE || op.kind == TEN_OP_RELEASE || op.kind == TEN_OP_HAND))
+        op.flags |= TEN_OP_SESSION;
+    else if (op.kind == TEN_OP_ACQUIRE || op.kind == TEN_OP_RENEW)
+        op.flags |= ten_fleet_session_flag(fleet);
     if (number != TEN_NOBODY)
         op.target = ten_plan_target_id(fleet->plan, number);
     fleet->ops[fleet->op_count] = op;
@@ -110,7 +114,7 @@ static void add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
 }
 
 static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    add_op(fleet, number, ten_holding_release(&ten_fleet_held(fleet, number)->holding, reason, 0));
+    ten_fleet_add_op(fleet, number, ten_holding_release(&ten_fleet_held(fleet, number)->holding, reason, 0));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
@@ -127,7 +131,7 @@ static const char *successor_of(const ten_fleet *fleet, uint32_t number, enum te
 
 static void add_hand(ten_fleet *fleet, uint32_t number, enum ten_reason reason, const char *successor) {
     ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
-    add_op(fleet, number, ten_holding_hand(holding, reason, successor, fleet->timing.ttl_ms));
+    ten_fleet_add_op(fleet, number, ten_holding_hand(holding, reason, successor, fleet->timing.ttl_ms));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
@@ -181,7 +185,7 @@ static void look_at_removed(ten_fleet *fleet, uint32_t number) {
 static void add_acquire(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t number) {
     ten_op op = ten_holding_acquire(&held->holding, &fleet->timing);
     op.flags = fleet->granted ? TEN_OP_WITH_CHECKPOINT : 0;
-    add_op(fleet, number, op);
+    ten_fleet_add_op(fleet, number, op);
 }
 
 static void look_at_free(ten_fleet *fleet, uint32_t number) {
@@ -194,6 +198,12 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
+    /* Its session may live on in the store, with this lease, which would never end. */
+    bool expired = held && held->on_session && held->holding.expired && !busy;
+    if (expired) {
+        disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
+        return;
+    }
     if (!now && !stray) {
         if (at_ms != UINT64_MAX && !busy)
             ten_timers_set(&fleet->looks, number, at_ms);
@@ -225,14 +235,21 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
 
 /* ---- the request */
 
-static void add_heartbeat(ten_fleet *fleet) {
-    if (fleet->now_ms < fleet->next_beat_ms)
-        return;
-    add_op(fleet, TEN_NOBODY,
-           (ten_op){.kind = TEN_OP_ANNOUNCE,
-                    .ttl_ms = fleet->timing.ttl_ms,
-                    .weight = fleet->weight,
-                    .metadata = fleet->metadata});
+/* What is renewed one by one for the sake of the session goes with a heartbeat: a lease is put on the session only if it
+ * does not end earlier by that. */
+static bool add_heartbeat(ten_fleet *fleet) {
+    if (fleet->now_ms < fleet->next_beat_ms && fleet->unsure_count == 0)
+        return false;
+    ten_fleet_add_op(fleet, TEN_NOBODY,
+                     (ten_op){.kind = TEN_OP_ANNOUNCE,
+                              .ttl_ms = fleet->timing.ttl_ms,
+                              .weight = fleet->weight,
+                              .metadata = fleet->metadata});
+    return true;
+}
+
+void ten_fleet_add_renewal(ten_fleet *fleet, uint32_t number) {
+    ten_fleet_add_op(fleet, number, ten_holding_renew(&ten_fleet_held(fleet, number)->holding, &fleet->timing, 0));
 }
 
 /* The oldest first, together with those that are due soon, so that renewals stay in few batches. */
@@ -246,9 +263,9 @@ static void add_renewals(ten_fleet *fleet) {
         struct ten_fleet_held *held = ten_fleet_held(fleet, number);
         if (held->holding.sent_ms + fleet->timing.renew_ms > due_ms)
             return;
-        if (held->holding.flight == TEN_FLIGHT_NONE) {
+        if (held->holding.flight == TEN_FLIGHT_NONE && !held->on_session) {
             due_ms = ten_max_u64(due_ms, soon_ms);
-            add_op(fleet, number, ten_holding_renew(&held->holding, &fleet->timing, 0));
+            ten_fleet_add_renewal(fleet, number);
         }
         number = held->newer;
     }
@@ -283,8 +300,8 @@ static void add_leave(ten_fleet *fleet) {
     if (!fleet->asked)
         ten_fleet_leave(fleet);
     else
-        add_op(fleet, TEN_NOBODY,
-               (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
+        ten_fleet_add_op(fleet, TEN_NOBODY,
+                         (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
 }
 
 /* Before the targets have been read once, the others would plan with an instance that takes nothing, and hand over to
@@ -302,9 +319,10 @@ static bool has_room_for_looks(ten_fleet *fleet) {
 }
 
 static void add_ops(ten_fleet *fleet) {
-    add_heartbeat(fleet);
+    bool beats = add_heartbeat(fleet);
     if (!fleet->announced)
         return;
+    ten_fleet_add_session_checks(fleet, beats);
     add_renewals(fleet);
     if (has_room_for_looks(fleet))
         add_looks(fleet);
@@ -344,6 +362,8 @@ uint64_t ten_fleet_urgent_ms(const void *self) {
         return UINT64_MAX;
     if (fleet->oldest == TEN_NOBODY || !fleet->announced)
         return fleet->next_beat_ms;
+    if (fleet->unsure_count > 0)
+        return 0;
     return ten_min_u64(fleet->next_beat_ms,
                        ten_fleet_held(fleet, fleet->oldest)->holding.sent_ms + fleet->timing.renew_ms);
 }

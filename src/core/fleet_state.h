@@ -1,8 +1,8 @@
 /*
  * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, events), fleet_held.c (the
  * targets that this instance has to do with), fleet_request.c (what to send next), fleet_answer.c (what an answer means),
- * fleet_view.c (the other instances, who holds what, the plan), fleet_registry.c (which targets there are) and
- * fleet_unowned.c (targets without a holder).
+ * fleet_session.c (leases that one heartbeat renews), fleet_view.c (the other instances, who holds what, the plan),
+ * fleet_registry.c (which targets there are) and fleet_unowned.c (targets without a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
@@ -47,9 +47,23 @@ struct ten_fleet_held {
     uint32_t keep_ms; /* for so long from its acquire a fallback holder keeps it, whatever the plan says */
     uint32_t older;   /* held targets in the order in which their last renewals were sent */
     uint32_t newer;
-    uint32_t busy : 30; /* how much work is under way */
-    bool in_order : 1;  /* in the list of held targets */
-    bool used : 1;      /* else it is free, and `newer` is the next free one plus 1 */
+    uint32_t busy : 27;  /* how much work is under way */
+    uint32_t check : 2;  /* enum ten_fleet_check, of what is in the list of held targets */
+    bool in_order : 1;   /* in the list of held targets */
+    bool used : 1;       /* else it is free, and `newer` is the next free one plus 1 */
+    bool on_session : 1; /* the lease hangs, or last hung, on this instance's session */
+};
+
+/* What is to be done before a lease on the session is believed for longer: see fleet_session.c. */
+enum ten_fleet_check { TEN_FLEET_SURE, TEN_FLEET_READ, TEN_FLEET_RENEW };
+
+/* This instance's session, as the last heartbeat that was answered reported it. */
+struct ten_fleet_session {
+    uint64_t id; /* 0: none */
+    uint64_t version;
+    uint64_t ttl_ms;
+    uint64_t sent_ms; /* when that heartbeat was sent */
+    bool used;        /* leases are put on it: all instances know sessions */
 };
 
 /* What is known about one instance; its number is the plan's. */
@@ -58,7 +72,8 @@ struct ten_fleet_instance {
     uint64_t ends_ms;   /* when its heartbeat expires, as of the last list */
     uint64_t active_ms; /* when it was last seen to have taken a target */
     bool known;
-    bool listed;  /* in the list that is being read */
+    bool listed; /* in the list that is being read */
+    bool has_session;
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
 };
 
@@ -71,6 +86,9 @@ struct ten_fleet {
     uint32_t own_weight;  /* as configured; announced unless the instance was asked to drain */
     uint32_t batch_max;
     bool hands;
+    bool sessions; /* the store has them */
+    struct ten_fleet_session session;
+    uint32_t unsure_count; /* held targets whose `check` is not TEN_FLEET_SURE */
     const char *metadata;
     uint64_t random;
     char instance[TENURE_HOLDER_MAX + 1];
@@ -94,6 +112,7 @@ struct ten_fleet {
     uint32_t newest;
     size_t owned_count;
     size_t renewed_count;         /* in the answer that is being taken */
+    bool tells_each;              /* each of them has an event of its own */
     size_t moved_count;           /* in the plan that is being settled */
     uint64_t now_ms;              /* of the current call, for callbacks */
     uint64_t recovering_until_ms; /* the store may have lost data: nothing is handed over before */
@@ -191,7 +210,33 @@ void ten_fleet_set_holding(ten_fleet *fleet, uint32_t target, const ten_holding 
 void ten_fleet_enter_order(ten_fleet *fleet, uint32_t target);
 void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 
+/* fleet_session.c */
+/* `check` of what is in the list of held targets. */
+void ten_fleet_set_check(ten_fleet *fleet, struct ten_fleet_held *held, enum ten_fleet_check check);
+/* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is read. */
+void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t target);
+/* The instances have been listed: whether leases are put on the session from now on. */
+void ten_fleet_choose_session_use(ten_fleet *fleet);
+/* The flag of acquires and renewals. */
+unsigned ten_fleet_session_flag(const ten_fleet *fleet);
+/* From when on an acquire or a renewal with that result counts; 0: it does not. */
+uint64_t ten_fleet_belief_ms(const ten_fleet *fleet, const ten_result *result);
+/* A heartbeat was answered; was not. */
+void ten_fleet_session_beaten(ten_fleet *fleet, const ten_result *result);
+void ten_fleet_session_unanswered(ten_fleet *fleet, int error);
+/* The answer to a read that ten_fleet_add_session_checks() has added. */
+void ten_fleet_session_read(ten_fleet *fleet, uint32_t target, int error, const ten_result *result);
+/* Adds what has to be read or renewed; `beats`: the request has a heartbeat. */
+void ten_fleet_add_session_checks(ten_fleet *fleet, bool beats);
+
+/* fleet_answer.c */
+/* The lease has just been renewed; `ask`: what is asked of its holder. */
+void ten_fleet_renewed(ten_fleet *fleet, uint32_t target, enum ten_ask ask);
+
 /* fleet_request.c */
+/* Adds an operation to the request; TEN_NOBODY: about this instance. */
+void ten_fleet_add_op(ten_fleet *fleet, uint32_t target, ten_op op);
+void ten_fleet_add_renewal(ten_fleet *fleet, uint32_t target);
 /* When a heartbeat or a renewal is due. */
 uint64_t ten_fleet_urgent_ms(const void *fleet);
 /* All leases have been released: reports it, and sends nothing more. */

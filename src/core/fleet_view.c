@@ -118,6 +118,7 @@ void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instanc
         return;
     fleet->instances[number].listed = true;
     fleet->instances[number].foreign = instance->ttl_ms == 0;
+    fleet->instances[number].has_session = instance->has_session;
     fleet->instances[number].ends_ms = now_ms + instance->remaining_ms;
 }
 
@@ -147,6 +148,7 @@ void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
     fleet->listed = true;
     fleet->last_list_ms = now_ms;
     fleet->next_list_ms = next_list_ms(fleet);
+    ten_fleet_choose_session_use(fleet);
     ten_fleet_settle(fleet);
     for (uint32_t i = 0; first && i < fleet->target_bound; i++)
         if (fleet->targets[i].known)
@@ -160,6 +162,21 @@ static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     ten_fleet_lost(fleet, number, reason);
 }
 
+/* The store has a lease of this instance that it does not believe in, and never will: it was released, or its deadline has
+ * passed, and then the store lost that, or a late request brought it back. On a session it would not end by itself. */
+static void release_old(ten_fleet *fleet, uint32_t number, uint64_t token) {
+    ten_holding holding = ten_fleet_holding(fleet, number);
+    const struct ten_fleet_held *known = ten_fleet_held(fleet, number);
+    if (holding.state != TEN_HOLDING_NONE || holding.flight != TEN_FLIGHT_NONE || holding.stray ||
+        (known && known->busy))
+        return;
+    struct ten_fleet_held *held = ten_fleet_hold(fleet, number);
+    if (!held)
+        return; /* out of memory */
+    ten_holding_disown(&held->holding, token, TEN_REASON_STORE);
+    ten_fleet_look(fleet, number);
+}
+
 static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms,
                         bool handed) {
     struct ten_fleet_target *target = &fleet->targets[number];
@@ -167,8 +184,11 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     ten_holding holding = ten_fleet_holding(fleet, number);
     enum ten_holding_news news = ten_holding_hear(&holding, token, mine);
     ten_fleet_set_holding(fleet, number, &holding);
-    if (news == TEN_HOLDING_OUTDATED)
+    if (news == TEN_HOLDING_OUTDATED) {
+        if (!mine)
+            ten_fleet_doubt_session_lease(fleet, number);
         return;
+    }
     if (mine) {
         if (holding.stray)
             ten_fleet_look(fleet, number);
@@ -210,11 +230,16 @@ static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
 
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
+    bool mine = fleet->sessions && row->holder && strcmp(row->holder, fleet->instance) == 0;
+    if (number == TEN_NOBODY && mine && !row->registered)
+        number = ten_fleet_put_unwanted(fleet, row->target.id);
     if (number == TEN_NOBODY || !fleet->targets[number].known || ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
         return;
     if (row->holder)
         note_holder(fleet, number, row->holder, row->token, row->remaining_ms, false);
-    else
+    if (mine && !row->barred)
+        release_old(fleet, number, row->token);
+    if (!row->holder)
         note_free(fleet, number, row->token);
 }
 
@@ -230,6 +255,8 @@ void ten_fleet_note_unlisted(ten_fleet *fleet) {
 
 static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *change) {
     struct ten_fleet_target *target = &fleet->targets[number];
+    if (ten_fleet_is_held(fleet, number) && change->token >= ten_fleet_holding(fleet, number).token)
+        ten_fleet_doubt_session_lease(fleet, number);
     if (change->token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number))
         return;
     target->holder = TEN_NOBODY;
@@ -256,15 +283,19 @@ static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
 
 static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     bool handed = change->kind == TENURE_EVENT_ACQUIRED && change->reason != TEN_REASON_NONE;
+    bool mine = change->kind == TENURE_EVENT_ACQUIRED && strcmp(change->instance, fleet->instance) == 0;
     uint32_t number = ten_plan_find_target(fleet->plan, change->target);
-    /* Handed over to this instance, in whose list of targets it is not (any more). */
-    if (number == TEN_NOBODY && handed && strcmp(change->instance, fleet->instance) == 0 &&
-        !ten_fleet_is_gathering(fleet))
+    /* Handed over to this instance, in whose list of targets it is not (any more); or a late acquire of its own, which on a
+     * session does not end by itself. */
+    if (number == TEN_NOBODY && mine && (handed || fleet->sessions) && !ten_fleet_is_gathering(fleet))
         number = ten_fleet_put_unwanted(fleet, change->target);
     if (number == TEN_NOBODY || !fleet->targets[number].known)
         return;
     if (change->kind == TENURE_EVENT_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms, handed);
+        /* A late renewal has put it back. */
+        if (mine && fleet->sessions && fleet->now_ms < fleet->recovering_until_ms)
+            release_old(fleet, number, change->token);
     } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
     } else if (change->reason == TEN_REASON_FORCED && change->token >= ten_fleet_known_token(fleet, number)) {

@@ -169,6 +169,11 @@ static enum ten_holding_outcome answer_renewal(ten_holding *holding, const ten_t
     return holding->uncertain ? TEN_HOLDING_LATE : TEN_HOLDING_RENEWED;
 }
 
+enum ten_holding_outcome ten_holding_extend(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
+                                            uint64_t now_ms, uint64_t ttl_ms) {
+    return answer_renewal(holding, timing, sent_ms, now_ms, &(ten_result){.outcome = TEN_OK, .ttl_ms = ttl_ms});
+}
+
 /* Refused: it is still in the store, and is released next. */
 static enum ten_holding_outcome answer_hand(ten_holding *holding, const ten_result *result) {
     if (result->outcome != TEN_OK && result->outcome != TEN_LOST)

@@ -105,6 +105,10 @@ enum ten_holding_outcome {
 /* The answer to the request that was sent at sent_ms. */
 enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
                                             uint64_t now_ms, const ten_result *result);
+/* The lease was held when the store took a heartbeat that was sent at sent_ms and renewed it for ttl_ms:
+ * TEN_HOLDING_RENEWED, or _LATE. Nothing about it may be in flight. */
+enum ten_holding_outcome ten_holding_extend(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
+                                            uint64_t now_ms, uint64_t ttl_ms);
 /* There was none, or an error: the request may have taken effect or not. True: the lease has just become uncertain. */
 bool ten_holding_unanswered(ten_holding *holding);
 

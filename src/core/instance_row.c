@@ -18,6 +18,52 @@ bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms)
     return row->exists && row->gone && row->ends_ms > now_ms;
 }
 
+bool ten_instance_row_is_over(const ten_instance_row *row, uint64_t now_ms) {
+    return ten_max_u64(row->ends_ms, row->session_ends_ms) + TEN_INSTANCE_KEPT_MS <= now_ms;
+}
+
+/* ---- the session */
+
+ten_session ten_instance_row_session(const ten_instance_row *row, uint64_t now_ms) {
+    bool lives = row->exists && row->session != 0 && row->session_ends_ms > now_ms;
+    return lives ? (ten_session){.id = row->session, .ends_ms = row->session_ends_ms, .ttl_ms = row->ttl_ms}
+                 : (ten_session){0};
+}
+
+uint64_t ten_instance_row_session_end_ms(const ten_instance_row *row, uint64_t session) {
+    return row->exists && row->session == session ? row->session_ends_ms : 0;
+}
+
+bool ten_instance_row_touch(ten_instance_row *row, uint64_t session) {
+    if (!row->exists || row->session != session)
+        return false;
+    row->session_version++;
+    return true;
+}
+
+/* After an epoch the row may be older than it was, and so may its version: a holder must not take it for the one that it
+ * knows. The floor grows with each epoch by far more than there are touches. */
+uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor) {
+    return row->session_version + token_floor;
+}
+
+/* A session that has not ended goes on, also after the instance had left: its leases are there. Then whoever made it leave
+ * may have done more. One that has ended never comes back: its leases may be other instances' by now. */
+static void extend_session(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t next_session,
+                           bool joins) {
+    bool lives = row->session != 0 && row->session_ends_ms > now_ms;
+    if (!lives && (!(op->flags & TEN_OP_SESSION) || next_session == 0)) {
+        row->session = row->session_ends_ms = 0;
+        return;
+    }
+    if (!lives)
+        row->session = next_session;
+    row->session_version += joins;
+    row->session_ends_ms = ten_max_u64(lives ? row->session_ends_ms : 0, now_ms + op->ttl_ms);
+}
+
+/* ---- operations */
+
 static void report(ten_instance_effect *effect, enum tenure_event_kind change) {
     effect->changed = true;
     effect->must_last = true;
@@ -25,7 +71,7 @@ static void report(ten_instance_effect *effect, enum tenure_event_kind change) {
 }
 
 static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms, bool metadata_differs,
-                     uint64_t fleet_ttl_ms, ten_result *result, ten_instance_effect *effect) {
+                     uint64_t fleet_ttl_ms, uint64_t next_session, ten_result *result, ten_instance_effect *effect) {
     bool joins = !ten_instance_row_is_live(row, now_ms);
     if (ten_instance_row_is_tombstone(row, now_ms)) {
         result->error = TENURE_E_GONE;
@@ -43,6 +89,7 @@ static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, u
     } else if (metadata_differs || row->weight != op->weight || row->ttl_ms != op->ttl_ms) {
         report(effect, TENURE_EVENT_INSTANCE_CHANGED);
     }
+    extend_session(row, op, now_ms, next_session, joins);
     row->exists = true;
     row->gone = false;
     row->weight = op->weight;
@@ -53,8 +100,12 @@ static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, u
     result->ttl_ms = op->ttl_ms;
     result->remaining_ms = op->ttl_ms;
     result->ask = row->ask;
+    result->session = row->session;
+    result->session_version = row->session_version;
 }
 
+/* Leaving does not end the session: what cannot be stopped is not released, and whoever works under its leases believes in
+ * them until their end. So the row stays until then; after a plain leave as one that refuses nobody. */
 static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_result *result,
                   ten_instance_effect *effect) {
     bool live = ten_instance_row_is_live(row, now_ms);
@@ -62,11 +113,15 @@ static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_
         report(effect, TENURE_EVENT_LEFT);
         effect->reason = op->reason;
     }
-    if (op->ttl_ms > 0) {
+    bool session_lives = row->session != 0 && row->session_ends_ms > now_ms;
+    if (op->ttl_ms > 0 || (live && session_lives)) {
         row->exists = true;
         row->gone = true;
-        row->ttl_ms = op->ttl_ms;
         row->ends_ms = now_ms + op->ttl_ms;
+        if (op->ttl_ms > 0) {
+            row->ttl_ms = op->ttl_ms;
+            row->ends_ms = ten_max_u64(row->ends_ms, row->session_ends_ms);
+        }
         effect->row_changed = true;
         effect->must_last = true;
     } else if (live) {
@@ -87,11 +142,11 @@ static void ask(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_re
 }
 
 void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms,
-                            bool metadata_differs, uint64_t fleet_ttl_ms, ten_result *result,
+                            bool metadata_differs, uint64_t fleet_ttl_ms, uint64_t next_session, ten_result *result,
                             ten_instance_effect *effect) {
     *effect = (ten_instance_effect){0};
     if (op->kind == TEN_OP_ANNOUNCE)
-        announce(row, op, now_ms, wall_ms, metadata_differs, fleet_ttl_ms, result, effect);
+        announce(row, op, now_ms, wall_ms, metadata_differs, fleet_ttl_ms, next_session, result, effect);
     else if (op->kind == TEN_OP_LEAVE)
         leave(row, op, now_ms, result, effect);
     else

@@ -8,6 +8,8 @@
 #include "core/op.h"
 
 #define TEN_METADATA_MAX 4096u /* bytes of what an instance says of itself */
+/* So long a store remembers an instance that has expired: since when are the leases of its session free? */
+#define TEN_INSTANCE_KEPT_MS UINT64_C(3600000)
 
 typedef struct ten_instance_row {
     bool exists;
@@ -17,7 +19,19 @@ typedef struct ten_instance_row {
     uint64_t ends_ms;  /* boot clock */
     uint64_t since_ms; /* Unix time */
     enum ten_ask ask;
+    /* The session on which leases hang. It lives on when the instance has left, until its end: whoever left may still
+     * believe. */
+    uint64_t session;         /* its number, another one for each session that the store ever had; 0: none */
+    uint64_t session_ends_ms; /* boot clock */
+    uint64_t session_version;
 } ten_instance_row;
+
+/* A session, as a lease that hangs on it sees it. */
+typedef struct ten_session {
+    uint64_t id; /* 0: none, or it has ended */
+    uint64_t ends_ms;
+    uint64_t ttl_ms;
+} ten_session;
 
 typedef struct ten_instance_effect {
     bool row_changed;
@@ -30,9 +44,10 @@ typedef struct ten_instance_effect {
 
 /* Applies an announce, a leave or (without a target) an ask. `metadata_differs`: the announce brings other metadata
  * than the entry has. `fleet_ttl_ms`: the TTL of another live instance of the namespace, or 0; it matters only when the
- * instance joins. */
+ * instance joins. `next_session`: the number for a session that begins now; 0: the
+ * store has none. */
 void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t wall_ms,
-                            bool metadata_differs, uint64_t fleet_ttl_ms, ten_result *result,
+                            bool metadata_differs, uint64_t fleet_ttl_ms, uint64_t next_session, ten_result *result,
                             ten_instance_effect *effect);
 
 bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms);
@@ -40,5 +55,16 @@ bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms);
 uint64_t ten_instance_row_ready_ms(const ten_instance_row *row, uint64_t now_ms);
 /* Whether late requests of a dead process have to be refused. */
 bool ten_instance_row_is_tombstone(const ten_instance_row *row, uint64_t now_ms);
+/* Whether the row is needed no more. */
+bool ten_instance_row_is_over(const ten_instance_row *row, uint64_t now_ms);
+
+/* Its session at that moment. */
+ten_session ten_instance_row_session(const ten_instance_row *row, uint64_t now_ms);
+/* When the lease that hangs on that session of the instance ends or has ended; 0: before, it is not known when. */
+uint64_t ten_instance_row_session_end_ms(const ten_instance_row *row, uint64_t session);
+/* Somebody else has touched a lease that hangs on that session. False: it is not the session of the instance any more. */
+bool ten_instance_row_touch(ten_instance_row *row, uint64_t session);
+/* What a heartbeat reports as the version: it changes with every epoch, too. */
+uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor);
 
 #endif

@@ -8,6 +8,10 @@
  *
  * A free lease keeps its counter. The row does not change when the TTL passes: every reader compares its end with the
  * time.
+ *
+ * A lease that hangs on a session ends with it. It leaves the session, with the end that the session has at that moment,
+ * when it is forced or renewed without TEN_OP_SESSION: its holder may believe in it until then. Whatever is done to it by
+ * others raises the version of the session, by which its holder notices.
  */
 #include "core/lease_row.h"
 
@@ -33,6 +37,43 @@ static void describe(const ten_lease_row *row, const ten_lease_context *context,
     result->acquired_at_ms = held ? row->acquired_at_ms : 0;
     result->barred = held && row->barred;
     result->ask = held ? row->ask : TEN_ASK_NOTHING;
+    result->session = held ? row->session : 0;
+}
+
+/* The holder of a lease on a session does not know of what happens to it now. */
+static void touch(const ten_lease_row *row, ten_lease_effect *effect) {
+    if (row->session == 0)
+        return;
+    effect->touched_session = row->session;
+    memcpy(effect->touched_holder, row->holder, sizeof row->holder);
+}
+
+/* The holder itself ends a lease that it does not believe in any more. */
+static bool is_known(const ten_lease_row *row, const ten_op *op) {
+    return (op->flags & TEN_OP_SESSION) && op->holder && strcmp(row->holder, op->holder) == 0;
+}
+
+static void put_on_session(ten_lease_row *row, const ten_session *session, ten_lease_effect *effect) {
+    row->session = session->id;
+    row->ttl_ms = session->ttl_ms;
+    row->ends_ms = session->ends_ms;
+    effect->row_changed = true;
+    effect->must_last = true;
+}
+
+/* Whether a lease that is held may hang on the session of its holder from now on. It never ends earlier by that: the
+ * request may be a late repetition, and the holder may believe in the lease for as long as it lasts now. */
+static bool may_join_session(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
+    return (op->flags & TEN_OP_SESSION) && context->session.id != 0 && context->session.ends_ms >= row->ends_ms;
+}
+
+/* Gives it an end of its own, not before that of the session on which it hung. */
+static void leave_session(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context,
+                          ten_lease_effect *effect) {
+    touch(row, effect);
+    effect->must_last = true;
+    row->session = 0;
+    row->ends_ms = ten_max_u64(row->ends_ms, context->now_ms + ttl_ms);
 }
 
 static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context, ten_lease_effect *effect) {
@@ -41,7 +82,10 @@ static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context 
      * after a reboot the lease is kept for the TTL in the row. */
     effect->must_last |= ttl_ms != row->ttl_ms;
     row->ttl_ms = ttl_ms;
-    row->ends_ms = context->now_ms + ttl_ms;
+    if (row->session != 0)
+        leave_session(row, ttl_ms, context, effect);
+    else
+        row->ends_ms = context->now_ms + ttl_ms;
 }
 
 static void give(ten_lease_row *row, const ten_op *op, uint64_t token, const ten_lease_context *context,
@@ -52,7 +96,11 @@ static void give(ten_lease_row *row, const ten_op *op, uint64_t token, const ten
     row->acquired_at_ms = context->wall_ms;
     row->barred = false;
     row->ask = TEN_ASK_NOTHING;
-    extend(row, op->ttl_ms, context, effect);
+    row->session = 0;
+    if ((op->flags & TEN_OP_SESSION) && context->session.id != 0)
+        put_on_session(row, &context->session, effect);
+    else
+        extend(row, op->ttl_ms, context, effect);
     effect->must_last = true;
     effect->acquired = true;
 }
@@ -78,8 +126,12 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         return;
     } else if (own && row->token >= context->token_floor) {
         /* Never shortened: the lease may be kept for longer, and this acquire may be a late repetition. */
-        if (context->now_ms + op->ttl_ms > row->ends_ms)
+        if (may_join_session(row, op, context)) {
+            if (row->session != context->session.id)
+                put_on_session(row, &context->session, effect);
+        } else if (context->now_ms + op->ttl_ms > row->ends_ms) {
             extend(row, op->ttl_ms, context, effect);
+        }
     } else if (held) {
         describe(row, context, result);
         result->outcome = TEN_HELD;
@@ -96,6 +148,8 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
             note_former(row, TEN_REASON_EXPIRED, effect);
             if (row->ends_ms > 0)
                 effect->lost_at_ms = ten_sub_saturating(context->wall_ms, context->now_ms - row->ends_ms);
+            /* Its session has ended. Should the clock be set back, it must not come back with this lease. */
+            touch(row, effect);
         }
         give(row, op, token, context, effect);
     }
@@ -145,11 +199,15 @@ static uint64_t renewed_ttl_ms(const ten_lease_row *row, const ten_op *op) {
 static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                   ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
-    if (held && !row->barred && is_meant(row, op))
+    if (held && !row->barred && is_meant(row, op) && op->holder && may_join_session(row, op, context)) {
+        if (row->session != context->session.id)
+            put_on_session(row, &context->session, effect);
+    } else if (held && !row->barred && is_meant(row, op)) {
         extend(row, renewed_ttl_ms(row, op), context, effect);
-    else if (may_put_back(row, op, context))
+    } else if (may_put_back(row, op, context)) {
+        touch(row, effect);
         give(row, op, op->token, context, effect);
-    else {
+    } else {
         effect->proves_loss = proves_loss(row, op, context);
         describe(row, context, result);
         result->outcome = TEN_LOST;
@@ -172,6 +230,9 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     effect->row_changed = true;
     effect->must_last = true;
     note_former(row, forced ? TEN_REASON_FORCED : op->reason, effect);
+    if (forced || !is_known(row, op))
+        touch(row, effect);
+    row->session = 0; /* a forced lease ends when its session would have ended now */
     if (forced && !(op->flags & TEN_OP_FORCE_NOW)) {
         effect->lost = !row->barred;
         row->barred = true;
@@ -198,6 +259,8 @@ static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *
     if (meant && !refused) {
         note_former(row, op->reason, effect);
         effect->released = true;
+        if (!is_known(row, op))
+            touch(row, effect);
         ten_op grant = {.holder = op->successor, .ttl_ms = op->ttl_ms};
         give(row, &grant, token, context, effect);
         /* It ends with the successor's heartbeat at the latest: should it be dead already, that is noticed then. */
@@ -215,6 +278,7 @@ static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *c
         effect->row_changed = true;
         effect->must_last = true;
         effect->asked = row->ask != TEN_ASK_NOTHING;
+        touch(row, effect);
     }
     describe(row, context, result);
     result->outcome = match ? TEN_OK : TEN_LOST;

@@ -6,13 +6,15 @@
 #ifndef TEN_STORE_LEASE_ROW_H
 #define TEN_STORE_LEASE_ROW_H
 
+#include "core/instance_row.h"
 #include "core/op.h"
 
 typedef struct ten_lease_row {
     bool exists;                        /* was leased before: the counter is valid */
     char holder[TENURE_HOLDER_MAX + 1]; /* "": free */
     uint64_t token;                     /* the counter: the last token granted */
-    uint64_t ends_ms;                   /* boot clock */
+    uint64_t ends_ms;                   /* boot clock. On a session: that of the session, which the store fills in */
+    uint64_t session;                   /* of its holder, on which it hangs; 0: it has an end of its own */
     uint64_t ttl_ms;
     uint64_t acquired_at_ms; /* Unix time; of a released lease: when it was released */
     bool barred;
@@ -27,6 +29,7 @@ typedef struct ten_lease_context {
     uint64_t forgotten;     /* the highest token that the namespace forgot; used for targets that have no row */
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
     uint64_t successor_ms;  /* hand: see ten_instance_row_ready_ms() */
+    ten_session session;    /* acquire, renew: of the operation's holder */
 } ten_lease_context;
 
 /* How far a token may be ahead of the wall clock in ms, or of the floor, to be believed: 366 days. */
@@ -47,6 +50,10 @@ typedef struct ten_lease_effect {
     enum ten_reason reason; /* of the loss or the release */
     char former_holder[TENURE_HOLDER_MAX + 1];
     uint64_t former_token;
+    /* The lease hung on this session of touched_holder, which did not send the operation: the store raises the version of
+     * that session (ten_instance_row_touch()), in the same step. 0: there is none. */
+    uint64_t touched_session;
+    char touched_holder[TENURE_HOLDER_MAX + 1];
     uint64_t lost_at_ms; /* Unix time at which the lease that is found expired now did expire; 0: not known */
 } ten_lease_effect;
 

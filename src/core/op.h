@@ -14,11 +14,11 @@
 /* ---- operations on leases and heartbeats --------------------------------------------------------------- */
 
 enum ten_op_kind {
-    /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET */
+    /* namespace, target, holder, ttl_ms; flags FRESH, REQUIRE_TARGET, SESSION */
     TEN_OP_ACQUIRE,
     /* namespace, target, token, [holder], [ttl_ms]: matches the token, and the holder if it is given. Token 0: matches
      * the holder alone. ttl_ms 0: the lease keeps its TTL. Without a holder the TTL is at least the one that the lease
-     * has: only its holder may shorten it. Flag KEEP */
+     * has: only its holder may shorten it. Flags KEEP, SESSION */
     TEN_OP_RENEW,
     /* namespace, target, token, [holder], reason, [actor]: matches as a renewal does. With FORCE or FORCE_NOW it
      * matches any token, but only the holder if it is given */
@@ -59,6 +59,9 @@ enum ten_op_flag {
      * epoch need not wait for it to end */
     TEN_OP_KEEP = 1u << 4,
     TEN_OP_WITH_CHECKPOINT = 1u << 5, /* acquire, read: the result brings the checkpoint along */
+    /* Acquire, renew: the lease is to hang on the session of its holder, see store.h; a wish, the result says what it has
+     * come to. Announce: the instance has a session. Release, hand: the holder itself sends it, and knows. */
+    TEN_OP_SESSION = 1u << 6,
     /* renew: whoever sends it may not speak for other namespaces. Where an epoch concerns the whole store, a token that it
      * never granted is no proof of a loss, and the lease is lost: a client of one namespace could else keep everybody
      * out of all the others */
@@ -132,6 +135,10 @@ typedef struct ten_result {
      * been lost or forgotten; `token` is an upper bound of those, and none of this target's that is known */
     bool recovering;
     enum ten_ask ask; /* renew, announce: what is asked of this holder or instance */
+    /* Announce: the session of the instance; 0: it has none. Acquire, renew, read: the session on which the lease hangs;
+     * 0: it has an end of its own. */
+    uint64_t session;
+    uint64_t session_version; /* announce: another one than before: somebody has touched a lease of that session */
     /* With TEN_OP_WITH_CHECKPOINT, of an acquire or a read that is TEN_OK; NULL: there is none. And the token under which
      * it was written */
     const char *checkpoint;
@@ -193,6 +200,7 @@ typedef struct ten_instance {
     uint64_t remaining_ms;
     uint64_t since_ms; /* Unix time, for display */
     enum ten_ask ask;
+    bool has_session; /* it knows session leases */
 } ten_instance;
 
 /* The kinds of events and of entries of the feed are those of the C API (enum tenure_event_kind). In a feed,

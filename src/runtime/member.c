@@ -202,6 +202,7 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
         .batch_max = TEN_FLEET_BATCH,
         .registry = member->targets_from_store,
         .hands = member->task.channel->store->capabilities.hands,
+        .sessions = member->task.channel->store->capabilities.sessions,
         .targets_max =
             (uint32_t)ten_min_u64(options->max_targets ? options->max_targets : TARGETS_DEFAULT, member->beliefs->room),
         .events = &member->task.events,

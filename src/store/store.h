@@ -22,6 +22,22 @@
  * TENURE_E_TOKEN. An acquire by the present holder returns the token it has, so a caller that never saw the answer to
  * its first try gets the same lease by acquiring again.
  *
+ * Sessions. The heartbeat of an instance (TEN_OP_ANNOUNCE) with TEN_OP_SESSION begins a session, or goes on with it. An
+ * acquire or a renewal by its holder with TEN_OP_SESSION hangs the lease on that session: it is held as long as the session
+ * lives, and each heartbeat renews all of them in one step. What the result names as the session is on it; a lease whose
+ * holder has no session gets an end of its own, and so does one that would end earlier on the session than it does now.
+ *  - A session lives until a TTL after the last heartbeat, by the store's clock, also if the instance leaves before. One
+ *    that has ended never comes back, nor do its leases: the next heartbeat begins another one, with another number.
+ *  - Whoever changes a lease of a session without being its holder (force, release, ask, a renewal without
+ *    TEN_OP_SESSION, an acquire after the session has ended) raises the version of the session in the same step. The
+ *    answer to a heartbeat has session and version. If both are the ones that the holder knows, all that it knows to be on
+ *    the session is so, and its deadline counts from the sending of that heartbeat. If not, the holder reads its leases,
+ *    which was after that heartbeat, before it believes in them for longer. A new epoch is another version, too.
+ *  - A lease that is forced leaves the session with the end that the session has at that moment. So does one that is
+ *    renewed without TEN_OP_SESSION, with the later of that and its new end. One that is handed over has an end of its own
+ *    until its new holder acquires it.
+ *  - All else that is said of leases is true of leases on a session.
+ *
  * Epochs. Where a store can tell that it may have lost data or come back older than it was, it begins an epoch: until
  * every lease that may have been lost has ended, an acquire is TEN_HELD without a holder, with the time left and with
  * `recovering` set. This includes the holder that the store remembers: it may have released the lease since, and
@@ -73,6 +89,7 @@ typedef struct ten_capabilities {
     bool shared_between_processes; /* two processes that open the same URL see the same store */
     bool survives_restart;         /* what it acknowledged is there after its server, or the last process, has gone */
     bool hands;                    /* TEN_OP_HAND works; else it is refused with TENURE_E_UNSUPPORTED */
+    bool sessions;                 /* leases hang on sessions; else TEN_OP_SESSION is ignored */
     bool watches_in_thread;        /* watch() starts a thread of its own */
     const char *expiry_clock;      /* for people: whose clock judges expiry */
     const char *change_notice;     /* for people: how changes arrive */

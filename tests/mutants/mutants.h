@@ -71,6 +71,17 @@
     X(PING_PONG, "a fallback holder releases its target at once, again and again")                                     \
     X(PROOF_IGNORED, "a token above the counter is answered with lost, and begins no epoch")                           \
     X(FORGOTTEN_IGNORED, "a target that comes back is granted as if no token of it had been forgotten")                \
+    X(SESSION_VERSION_IGNORED, "a heartbeat renews all leases, whatever version it reports")                           \
+    X(SESSION_FROM_RECEIPT, "the deadline of leases on a session counts from the arrival of the heartbeat's answer")   \
+    X(SESSION_FROM_ACQUIRE, "a lease that is acquired on a session counts from its acquire, not from the heartbeat")   \
+    X(SESSION_READ_UNSEEN, "a lease whose session was touched is read, but not compared")                              \
+    X(SESSION_NEVER_UNCERTAIN, "a heartbeat that fails does not pause the work")                                       \
+    X(SESSION_OUTLIVES, "leases stay on a session whose heartbeat has expired")                                        \
+    X(SESSION_EPOCH_IGNORED, "a new epoch does not change the version of a session")                                   \
+    X(SESSION_ENDS_EARLY, "an instance that leaves ends its session at once")                                          \
+    X(SESSION_UNTOUCHED, "whoever touches a lease does not raise the version of its session")                          \
+    X(SESSION_FORCED_STAYS, "a forced lease stays on its session, and never ends")                                     \
+    X(SESSION_EXPIRED_KEPT, "a lease that has expired for its holder stays on the session, and never ends")            \
     X(CHECKPOINT_ANY_TOKEN, "a checkpoint is taken from whoever names itself as the holder, under whatever token")     \
     X(CHECKPOINT_ENDED, "a checkpoint is taken under the token of a lease that has ended")                             \
     X(CHECKPOINT_IN_EPOCH, "a checkpoint is taken while it is not known who holds the target")                         \

@@ -78,6 +78,7 @@ uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_pro
 static ten_row row_of(const struct sim_world *world, const struct sim_row *row) {
     return (ten_row){.target = {.id = world->targets[row->target].id, .paused = row->paused},
                      .registered = row->registered,
+                     .barred = row->barred,
                      .holder = row->holder,
                      .token = row->token,
                      .remaining_ms = row->remaining_ms};

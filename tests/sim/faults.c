@@ -117,7 +117,7 @@ void sim_inject(struct sim_world *world, struct sim_process *process, enum sim_f
         break;
     case SIM_FAULT_LOSS:
         if (!sim_is_recovering(world) && sim_random(world, 3) == 0)
-            sim_lose_data(world);
+            sim_lose_data(world, sim_random(world, 2));
         break;
     case SIM_FAULT_ALL_DIE:
         if (sim_random(world, 4) == 0)

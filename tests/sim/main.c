@@ -50,7 +50,8 @@ static bool fleets_did_enough(const struct sim_stats *stats) {
     return stats->faults >= seeds * 10 && stats->takeovers >= seeds * 30 && stats->checks >= seeds * 10000 &&
            stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->messages >= seeds * 400 &&
            stats->timeouts >= seeds * 20 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 &&
-           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->forgotten >= seeds / 20;
+           stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->forgotten >= seeds / 20 &&
+           stats->on_session >= seeds * 20 && stats->renewals >= seeds * 100;
 }
 
 static bool elections_did_enough(const struct sim_stats *stats) {
@@ -246,6 +247,10 @@ static int random_runs(const struct options *options) {
            " messages that left\n",
            stats.requests, stats.timeouts, stats.late_arrivals, stats.refused, stats.takeovers, stats.works,
            stats.publishes, stats.messages);
+    if (stats.on_session)
+        printf("# %" PRIu64 " leases granted on sessions, %" PRIu64 " heartbeats, %" PRIu64
+               " renewals of single leases\n",
+               stats.on_session, stats.beats, stats.renewals);
     if (stats.terms)
         printf("# %" PRIu64 " terms, %" PRIu64 " requests to resign, %" PRIu64 " roles kept, %" PRIu64
                " pieces of work that ran too long\n",
@@ -283,7 +288,7 @@ static void hunt(const struct options *options, uint64_t number, struct sim_stat
 }
 
 static int all_mutants(const struct options *options) {
-    struct child children[64];
+    struct child children[TEN_MUTANT_COUNT + 64]; /* with up to 64 jobs */
     bool good = true;
     uint64_t count = 0;
     for (uint64_t i = 0; i < TEN_MUTANT_COUNT; i++)

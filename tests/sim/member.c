@@ -156,6 +156,7 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
     struct sim_process *process = sim_process_new(world, &member);
     process->weight = weight;
     process->lame = lame;
+    process->older = sim_chance(world, world->older);
     ten_fleet_config config = {.namespace_name = SIM_NAMESPACE,
                                .instance = process->id,
                                .timing = world->timing,
@@ -165,6 +166,7 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
                                .seed = sim_random(world, UINT64_MAX),
                                .registry = true,
                                .hands = true,
+                               .sessions = !process->older,
                                .events = &process->events,
                                .changed = on_changed,
                                .userdata = &process->owner};

@@ -69,16 +69,39 @@ void sim_drive(struct sim_world *world, struct sim_process *process) {
 
 /* ---- answers */
 
+/* A heartbeat confirms what is on the session of the process, unless somebody has touched some of that since. */
+static void account_heartbeat(const struct sim_world *world, struct sim_process *process, const ten_result *result) {
+    bool same = result && result->session == process->session && result->session_version == process->session_version;
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        struct sim_piece *piece = &process->pieces[i];
+        piece->unread |= result && !same;
+        if (piece->on_session && (!result || (same && !piece->unread)))
+            piece->unconfirmed = !result;
+    }
+    if (result) {
+        process->session = result->session;
+        process->session_version = result->session_version;
+    }
+}
+
 /* G5: whoever was not confirmed may not start work; the harness keeps its own account of it. */
-static void account_renewals(struct sim_process *process, const struct sim_message *answer) {
+static void account_renewals(const struct sim_world *world, struct sim_process *process,
+                             const struct sim_message *answer) {
     for (uint32_t i = 0; i < process->request_count; i++) {
         const struct sim_sent *sent = &process->request[i];
+        const ten_result *result = answer && answer->error == TENURE_OK ? &answer->operations[i].result : NULL;
+        if (sent->kind == TEN_OP_ANNOUNCE)
+            account_heartbeat(world, process, result);
         if (sent->target == SIM_NOBODY)
             continue;
-        bool granted = answer && answer->error == TENURE_OK && answer->operations[i].result.outcome == TEN_OK;
-        if (granted && sent->kind != TEN_OP_RELEASE && sent->kind != TEN_OP_HAND)
-            process->pieces[sent->target].unconfirmed = false;
-        else if (!granted && sent->kind == TEN_OP_RENEW)
+        struct sim_piece *piece = &process->pieces[sent->target];
+        bool granted = result && result->outcome == TEN_OK;
+        if (sent->kind == TEN_OP_READ)
+            granted &= result && result->holder && strcmp(result->holder, process->id) == 0 && !result->barred;
+        if (granted && sent->kind != TEN_OP_RELEASE && sent->kind != TEN_OP_HAND) {
+            piece->unconfirmed = piece->unread = false;
+            piece->on_session = result->session != 0;
+        } else if (!granted && sent->kind == TEN_OP_RENEW)
             process->pieces[sent->target].unconfirmed = true;
     }
 }
@@ -87,7 +110,7 @@ static void answer_call(struct sim_world *world, struct sim_process *process, co
                         int error) {
     process->calling = false;
     if (process->driver.call.kind == TEN_CALL_APPLY)
-        account_renewals(process, error == TENURE_OK ? answer : NULL);
+        account_renewals(world, process, error == TENURE_OK ? answer : NULL);
     sim_carrier_answer(world, process, answer, error);
 }
 

@@ -18,6 +18,15 @@ static void forget_targets(struct sim_world *world) {
             sim_edit_target(world, i, TEN_TARGET_PUT);
 }
 
+/* What people do to leases and instances of a fleet, and what it must survive. */
+static void meddle(struct sim_world *world, const struct sim_process *process) {
+    uint32_t target = (uint32_t)sim_random(world, world->target_count);
+    if (sim_random(world, 3) == 0)
+        sim_make_leave(world, process);
+    else
+        sim_renew_by_token(world, target, world->timing.ttl_ms * (1 + sim_random(world, 3)));
+}
+
 static void edit_target(struct sim_world *world) {
     forget_targets(world);
     uint32_t number = (uint32_t)sim_random(world, world->target_count);
@@ -34,6 +43,8 @@ static void inject(struct sim_world *world, enum sim_fault kind) {
     if (kind == SIM_FAULT_JOIN || !process) {
         if (world->live_count < LIVE_MAX)
             sim_start(world, 1, false);
+    } else if (kind == SIM_FAULT_OPERATOR && sim_random(world, 3) == 0) {
+        meddle(world, process);
     } else if (kind == SIM_FAULT_OPERATOR) {
         edit_target(world);
     } else if (kind == SIM_FAULT_PROGRAM) {
@@ -165,6 +176,7 @@ static struct sim_world *make_world(uint64_t seed) {
     struct sim_world *world = sim_world_new(seed, 1 + (uint32_t)(shape / 5 % 30), ttl_ms);
     if (sim_random(world, 4) == 0)
         world->granted_ms = ttl_ms * (70 + sim_random(world, 30)) / 100;
+    world->older = sim_random(world, 3) ? 0 : sim_random(world, 2) ? 1 : 0.3;
     world->long_work = true;
     world->work_rules.stop_when_uncertain = sim_random(world, 3) == 0;
     for (uint32_t i = 0; i < world->target_count; i++)

@@ -326,6 +326,7 @@ static void start(struct instance *instance) {
                                .batch_max = TEN_FLEET_BATCH,
                                .registry = true,
                                .hands = true,
+                               .sessions = true,
                                .events = &instance->events,
                                .changed = on_changed,
                                .userdata = instance};

@@ -280,6 +280,44 @@ static void run_silent_loss(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
+/* ---- a store that comes back older */
+
+/* It remembers the session of a holder, but not all of its leases. The first heartbeat after that must not be taken for
+ * their renewal: should the holder be cut off then, it would believe in them after the end of the quarantine. */
+static void run_older(struct sim_world *world) {
+    add_targets(world);
+    struct sim_process *process = sim_start(world, 1, false);
+    sim_run_until(world, 4 * sim_ttl_us(world), suspend);
+    uint64_t lost_us = world->now_us;
+    sim_lose_data(world, false);
+    while (!world->failed && world->now_us < lost_us + sim_ttl_us(world)) {
+        sim_run_until(world, world->now_us + SIM_MS, suspend);
+        for (uint32_t i = 0; i < world->target_count && !world->failed; i++) {
+            const ten_holding *lease = process->kind->lease_of(process, i);
+            if (!sim_held(world, i) && lease && sim_true_us(process, lease->deadline_ms) > lost_us + sim_ttl_us(world))
+                sim_fail(world, i, "%s believes in %s for longer, but the store has forgotten that lease", process->id,
+                         world->targets[i].id);
+        }
+    }
+    for (uint32_t i = 0; i < world->target_count && !world->failed; i++)
+        if (!sim_held(world, i))
+            sim_fail(world, i, "%s has not put %s back", process->id, world->targets[i].id);
+}
+
+/* ---- what others do to the leases of a session */
+
+/* Leases are forced, one after the other, and the feed never says so: only the version of the session does. */
+static void run_forced_unheard(struct sim_world *world) {
+    add_targets(world);
+    sim_start(world, 1, false);
+    sim_run_until(world, 4 * sim_ttl_us(world), suspend);
+    world->weather.overrun = world->weather.notice_lost = 1;
+    for (uint32_t i = 0; i < 20 && !world->failed; i++) {
+        sim_force(world, i * 3);
+        sim_run_until(world, world->now_us + sim_ttl_us(world) / 2, suspend);
+    }
+}
+
 /* ---- what a join moves */
 
 static void count_move(uint32_t target, uint32_t from, uint32_t to, void *userdata) {
@@ -349,6 +387,16 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_silent_loss,
      .finds_mutants = true,
      .targets = 30,
+     .ttl_ms = 3000},
+    {.name = "a store that comes back without some leases of a session gets them back, one by one",
+     .run = run_older,
+     .finds_mutants = true,
+     .targets = 60,
+     .ttl_ms = 3000},
+    {.name = "a holder notices by the version of its session alone that a lease was forced",
+     .run = run_forced_unheard,
+     .finds_mutants = true,
+     .targets = 60,
      .ttl_ms = 3000},
     {.name = "sixty instances that start in the same second share out a hundred targets",
      .run = run_small_crowd,

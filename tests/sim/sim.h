@@ -46,6 +46,7 @@ struct sim_row {
     uint32_t target;
     bool registered;
     bool paused;
+    bool barred;
     const char *holder;
     uint64_t token;
     uint64_t remaining_ms;
@@ -118,6 +119,8 @@ struct sim_piece {
     bool busy;        /* the fleet knows that there is work */
     bool unreported;  /* the work has ended, and the fleet does not know it yet */
     bool unconfirmed; /* the last renewal failed */
+    bool on_session;  /* the lease was on the session of the process, when it last heard */
+    bool unread;      /* ... and another version of that was reported since */
     uint64_t work;    /* which piece of work is running */
     uint64_t token;   /* under which it was started */
     uint64_t released_token;
@@ -166,7 +169,8 @@ struct sim_process {
     uint32_t weight;
     bool stopping;
     bool stopped;
-    bool lame; /* its acquires fail */
+    bool lame;  /* its acquires fail */
+    bool older; /* its program does not know sessions */
     bool cut_requests;
     bool cut_replies;
     uint64_t paused_until_us;
@@ -189,6 +193,8 @@ struct sim_process {
     bool notice_under_way;
     bool noticed; /* it has come, and nobody has looked */
 
+    uint64_t session; /* as the last heartbeat reported it */
+    uint64_t session_version;
     uint64_t second; /* for counting requests */
     uint32_t requests;
     uint32_t lists;
@@ -202,6 +208,7 @@ struct sim_target {
     bool registered;
     bool paused;
     struct ten_memory_entry *entry; /* the store's; NULL until there is one */
+    ten_lease_row lease;            /* for sim_held() */
     uint64_t highest_token;
     const char *highest_holder;
     uint64_t published_token;
@@ -234,7 +241,7 @@ struct sim_weather {
 struct sim_stats {
     uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, messages,
         late_arrivals, timeouts, crashes, pauses, losses, forgotten, terms, asks, keeps, overtimes, failures,
-        checkpoints;
+        checkpoints, on_session, renewals, beats;
 };
 
 struct sim_record {
@@ -262,6 +269,7 @@ struct sim_world {
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
     uint64_t feed_gap_ms;
+    double older;        /* how many programs do not know sessions */
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
@@ -402,8 +410,11 @@ void sim_edit_target(struct sim_world *world, uint32_t target, enum ten_target_a
 /* `tenure forget`. False: it is held, registered or unknown, or the store is recovering. */
 bool sim_forget(struct sim_world *world, uint32_t target);
 void sim_force(struct sim_world *world, uint32_t target);
+void sim_renew_by_token(struct sim_world *world, uint32_t number, uint64_t ttl_ms);
+void sim_make_leave(struct sim_world *world, const struct sim_process *process);
 bool sim_ask_to_resign(struct sim_world *world, uint32_t target); /* false: nobody holds it */
-void sim_lose_data(struct sim_world *world);
+/* With its instances, or some of its leases only. */
+void sim_lose_data(struct sim_world *world, bool all);
 void sim_lose_data_silently(struct sim_world *world);
 bool sim_is_recovering(const struct sim_world *world);
 /* The store's row, when it is held at this moment; else NULL. */

@@ -57,7 +57,9 @@ static struct ten_memory_entry *entry_of(const struct sim_world *world, uint32_t
 
 const ten_lease_row *sim_held(const struct sim_world *world, uint32_t number) {
     const struct ten_memory_entry *entry = entry_of(world, number);
-    return entry && ten_lease_row_is_held(&entry->lease, sim_store_ms(world)) ? &entry->lease : NULL;
+    ten_lease_row *lease = &world->targets[number].lease;
+    *lease = entry ? ten_memory_lease(world->core, entry) : (ten_lease_row){0};
+    return ten_lease_row_is_held(lease, sim_store_ms(world)) ? lease : NULL;
 }
 
 bool sim_is_recovering(const struct sim_world *world) {
@@ -94,12 +96,17 @@ static void execute_one(struct sim_world *world, struct sim_process *process, st
     bool fails = process->lame && op.kind == TEN_OP_ACQUIRE;
     if (fails)
         op.kind = TEN_OP_READ;
+    if (world->granted_ms && op.kind == TEN_OP_ANNOUNCE)
+        op.ttl_ms = ten_min_u64(op.ttl_ms, world->granted_ms);
     if (world->granted_ms && op.target && op.ttl_ms && !sim_has_least_time(world, sim_target_number(world, op.target)))
         op.ttl_ms = ten_min_u64(op.ttl_ms, world->granted_ms);
     apply(world, &op, &operation->result);
     if (fails)
         operation->result = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
     const ten_result *result = &operation->result;
+    world->stats.on_session += op.kind == TEN_OP_ACQUIRE && result->outcome == TEN_OK && result->session != 0;
+    world->stats.renewals += op.kind == TEN_OP_RENEW;
+    world->stats.beats += op.kind == TEN_OP_ANNOUNCE;
     if (op.kind == TEN_OP_ANNOUNCE && result->outcome == TEN_OK)
         note_announce(world, process);
     if (!op.target)
@@ -197,6 +204,7 @@ static int add_row(const ten_row *row, void *userdata) {
         (struct sim_row){.target = sim_target_number(listing->world, row->target.id),
                          .registered = row->registered,
                          .paused = row->target.paused,
+                         .barred = row->barred,
                          .holder = row->holder ? sim_find_process(listing->world, row->holder)->id : NULL,
                          .token = row->token,
                          .remaining_ms = row->remaining_ms};
@@ -318,6 +326,29 @@ void sim_force(struct sim_world *world, uint32_t number) {
     sim_notify_all(world);
 }
 
+/* Somebody who knows the token renews a lease, without saying for whom. */
+void sim_renew_by_token(struct sim_world *world, uint32_t number, uint64_t ttl_ms) {
+    const ten_lease_row *held = sim_held(world, number);
+    ten_op op = {.kind = TEN_OP_RENEW,
+                 .namespace_name = SIM_NAMESPACE,
+                 .target = world->targets[number].id,
+                 .token = held ? held->token : 0,
+                 .ttl_ms = world->granted_ms ? world->granted_ms : ttl_ms};
+    ten_result result;
+    if (!held)
+        return;
+    sim_note(world, "is renewed by its token for", SIM_NOBODY, number, ttl_ms);
+    (void)ten_store_apply(world->store, &op, &result, 1, 0);
+}
+
+void sim_make_leave(struct sim_world *world, const struct sim_process *process) {
+    ten_op op = {.kind = TEN_OP_LEAVE, .namespace_name = SIM_NAMESPACE, .holder = process->id};
+    ten_result result;
+    sim_note(world, "is made to leave", process->number, SIM_NOBODY, 0);
+    (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    sim_notify_all(world);
+}
+
 bool sim_ask_to_resign(struct sim_world *world, uint32_t number) {
     ten_op op = {.kind = TEN_OP_ASK,
                  .namespace_name = SIM_NAMESPACE,
@@ -330,25 +361,27 @@ bool sim_ask_to_resign(struct sim_world *world, uint32_t number) {
     return result.outcome == TEN_OK;
 }
 
-static void forget_leases(struct sim_world *world) {
+static void forget_leases(struct sim_world *world, double part) {
     world->stats.losses++;
     for (uint32_t i = 0; i < world->target_count; i++) {
         struct ten_memory_entry *entry = entry_of(world, i);
         if (!entry)
             continue;
         world->targets[i].excused_us = world->now_us + sim_ttl_us(world);
+        if (!sim_chance(world, part))
+            continue;
         entry->lease = (ten_lease_row){0};
         if (world->roles)
             sim_forget_promises(world, i);
     }
 }
 
-/* The store comes back without its leases and instances: an epoch begins. Nobody new is let in until every lease that
- * it may have forgotten has ended; the living put theirs back. */
-void sim_lose_data(struct sim_world *world) {
-    sim_note(world, "the store loses its data", SIM_NOBODY, SIM_NOBODY, 0);
-    forget_leases(world);
-    for (const ten_map_entry *found; (found = ten_map_next(&world->core->instances, &(size_t){0}));)
+/* The store comes back without its leases and instances, or without some of its leases: an epoch begins. Nobody new is let
+ * in until every lease that it may have forgotten has ended; the living put theirs back. */
+void sim_lose_data(struct sim_world *world, bool all) {
+    sim_note(world, all ? "the store loses its data" : "the store comes back older", SIM_NOBODY, SIM_NOBODY, 0);
+    forget_leases(world, all ? 1 : 0.5);
+    for (const ten_map_entry *found; all && (found = ten_map_next(&world->core->instances, &(size_t){0}));)
         ten_memory_remove_instance(world->core, found->value);
     (void)ten_memory_begin_epoch(world->core, sim_store_ms(world) + world->timing.ttl_ms, wall_ms(world));
     sim_notify_all(world);
@@ -357,5 +390,5 @@ void sim_lose_data(struct sim_world *world) {
 /* The store loses its leases, and cannot tell: only a holder that renews knows more. */
 void sim_lose_data_silently(struct sim_world *world) {
     sim_note(world, "the store loses its data and does not notice", SIM_NOBODY, SIM_NOBODY, 0);
-    forget_leases(world);
+    forget_leases(world, 1);
 }

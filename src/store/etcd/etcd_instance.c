@@ -233,7 +233,7 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->write = TEN_ETCD_NOTHING;
     cell->home = NULL;
     cell->wrote = false;
-    ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell),
+    ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell), 0,
                            cell->result, &effect);
     if (effect.changed && effect.change == TENURE_EVENT_JOINED && cell->fleet_at != SIZE_MAX)
         notice_expired(chunk, ten_etcd_kvs(chunk->answer, cell->fleet_at),

@@ -39,15 +39,25 @@ static int begin_epoch(struct ten_memory_store *store, const ten_op *op, ten_lea
     uint64_t longest_ms = op->ttl_ms;
     const ten_map_entry *found;
     for (size_t at = 0; (found = ten_map_next(&store->core->entries, &at));) {
-        const struct ten_memory_entry *entry = found->value;
-        if (ten_lease_row_is_held(&entry->lease, context->now_ms))
-            longest_ms = ten_max_u64(longest_ms, entry->lease.ttl_ms);
+        ten_lease_row lease = ten_memory_lease(store->core, found->value);
+        if (ten_lease_row_is_held(&lease, context->now_ms))
+            longest_ms = ten_max_u64(longest_ms, lease.ttl_ms);
     }
     bool done = ten_memory_begin_epoch(store->core, context->now_ms + longest_ms, context->wall_ms);
     uint64_t forgotten = context->forgotten;
+    ten_session session = context->session;
     *context = context_now(store);
     context->forgotten = forgotten;
+    context->session = session;
     return done ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
+}
+
+/* Whoever holds a lease of the session learns with its next heartbeat that somebody has touched it. */
+static void touch_session(struct ten_memory_core *core, const ten_op *op, const ten_lease_effect *effect) {
+    struct ten_memory_instance *holder =
+        effect->touched_session ? ten_memory_find_instance(core, op->namespace_name, effect->touched_holder) : NULL;
+    if (holder)
+        (void)ten_instance_row_touch(&holder->row, effect->touched_session);
 }
 
 static int put_checkpoint(struct ten_memory_store *store, struct ten_memory_entry *entry, const ten_op *op) {
@@ -86,9 +96,13 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
         const struct ten_memory_instance *successor = ten_memory_find_instance(core, op->namespace_name, op->successor);
         context.successor_ms = successor ? ten_instance_row_ready_ms(&successor->row, context.now_ms) : 0;
     }
+    if ((op->flags & TEN_OP_SESSION) && op->holder) {
+        const struct ten_memory_instance *holder = ten_memory_find_instance(core, op->namespace_name, op->holder);
+        context.session = holder ? ten_instance_row_session(&holder->row, context.now_ms) : (ten_session){0};
+    }
     int r = TENURE_OK;
     ten_lease_effect effect;
-    ten_lease_row row = entry ? entry->lease : none;
+    ten_lease_row row = entry ? ten_memory_lease(core, entry) : none;
     context.forgotten = ten_memory_forgotten(core, op->namespace_name);
     ten_lease_row_apply(&row, op, &context, result, &effect);
     if (effect.proves_loss) {
@@ -107,8 +121,10 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
     size_t count = ten_lease_changes(&row, op, &effect, changes);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = feed(store, &changes[i]);
-    if (r == TENURE_OK && effect.row_changed)
+    if (r == TENURE_OK && effect.row_changed) {
         entry->lease = row;
+        touch_session(core, op, &effect);
+    }
     if (r == TENURE_OK && effect.checkpointed)
         r = put_checkpoint(store, entry, op);
     if (r == TENURE_OK && (op->flags & TEN_OP_WITH_CHECKPOINT) && result->outcome == TEN_OK)
@@ -132,10 +148,8 @@ static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint6
             *ret_fleet_ttl_ms = instance->row.ttl_ms;
             continue;
         }
-        if (instance->row.ends_ms > now_ms)
-            continue;
         int r = TENURE_OK;
-        if (!instance->row.gone)
+        if (!instance->row.gone && instance->row.ends_ms <= now_ms)
             r = feed(store, &(ten_change){.kind = TENURE_EVENT_LEFT,
                                           .reason = TEN_REASON_EXPIRED,
                                           .namespace_name = op->namespace_name,
@@ -144,6 +158,9 @@ static int look_at_fleet(struct ten_memory_store *store, const ten_op *op, uint6
                                           .actor = ""});
         if (r < 0)
             return r;
+        instance->row.gone = true;
+        if (!ten_instance_row_is_over(&instance->row, now_ms))
+            continue;
         ten_memory_remove_instance(core, instance);
         at = 0; /* removal moves entries */
     }
@@ -163,7 +180,12 @@ static int apply_to_instance(struct ten_memory_store *store, const ten_op *op, t
     bool differs = op->kind == TEN_OP_ANNOUNCE && strcmp(old, op->metadata ? op->metadata : "") != 0;
     ten_instance_row row = instance ? instance->row : none;
     ten_instance_effect effect;
-    ten_instance_row_apply(&row, op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl_ms, result, &effect);
+    ten_instance_row_apply(&row, op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl_ms,
+                           store->core->last_session + 1, result, &effect);
+    if (result->session)
+        result->session_version = ten_instance_row_reported_version(&row, store->core->token_floor);
+    if (row.session > store->core->last_session)
+        store->core->last_session = row.session;
     if (effect.changed)
         r = feed(store, &(ten_change){.kind = effect.change,
                                       .reason = effect.reason,
@@ -278,8 +300,8 @@ static int forget_one(struct ten_memory_store *store, const char *namespace_name
     ten_lease_context context = context_now(store);
     struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, item->id);
     uint64_t forgotten = ten_memory_forgotten(store->core, namespace_name);
-    item->outcome =
-        ten_lease_row_forget(entry ? &entry->lease : &none, entry && entry->registered, &context, &forgotten);
+    ten_lease_row lease = entry ? ten_memory_lease(store->core, entry) : none;
+    item->outcome = ten_lease_row_forget(entry ? &lease : &none, entry && entry->registered, &context, &forgotten);
     if (item->outcome != TEN_FORGET_DONE)
         return TENURE_OK;
     if (!ten_memory_set_forgotten(store->core, namespace_name, forgotten))
@@ -332,8 +354,8 @@ static bool matches(const struct ten_memory_entry *entry, enum tenure_filter fil
     return entry->registered || entry->lease.exists;
 }
 
-static ten_row make_row(const struct ten_memory_entry *entry, uint64_t now_ms) {
-    const ten_lease_row *lease = &entry->lease;
+/* lease: with the end that it has now. */
+static ten_row make_row(const struct ten_memory_entry *entry, const ten_lease_row *lease, uint64_t now_ms) {
     bool held = ten_lease_row_is_held(lease, now_ms);
     ten_row row = {.target = {.id = entry->id}, .registered = entry->registered, .token = lease->token};
     if (entry->registered)
@@ -344,7 +366,7 @@ static ten_row make_row(const struct ten_memory_entry *entry, uint64_t now_ms) {
                                      .every_ms = entry->every_ms,
                                      .paused = entry->paused};
     if (held) {
-        row.holder = lease->holder;
+        row.holder = entry->lease.holder;
         row.barred = lease->barred;
         row.ttl_ms = lease->ttl_ms;
         row.remaining_ms = lease->ends_ms - now_ms;
@@ -383,10 +405,11 @@ static int memory_list(ten_store *base, const ten_query *query, ten_row_fn each,
         const struct ten_memory_entry *entry = core->sorted[i];
         if (strcmp(entry->namespace_name, query->namespace_name) != 0)
             break;
-        bool held = ten_lease_row_is_held(&entry->lease, now_ms);
+        ten_lease_row lease = ten_memory_lease(core, entry);
+        bool held = ten_lease_row_is_held(&lease, now_ms);
         if (!matches(entry, query->filter, held) || (query->current && !held && !entry->registered))
             continue;
-        ten_row row = make_row(entry, now_ms);
+        ten_row row = make_row(entry, &lease, now_ms);
         stopped = each(&row, userdata);
         given++;
     }
@@ -405,7 +428,8 @@ static int memory_read_targets(ten_store *base, const char *namespace_name, cons
         const struct ten_memory_entry *entry = ten_memory_find(core, namespace_name, ids[i]);
         if (!entry || !matches(entry, TENURE_ALL, false))
             continue;
-        ten_row row = make_row(entry, now_ms);
+        ten_lease_row lease = ten_memory_lease(core, entry);
+        ten_row row = make_row(entry, &lease, now_ms);
         stopped = each(&row, userdata);
     }
     pthread_mutex_unlock(&core->lock);
@@ -430,7 +454,8 @@ static int memory_list_instances(ten_store *base, const char *namespace_name, te
                                  .ttl_ms = kept->row.ttl_ms,
                                  .remaining_ms = kept->row.ends_ms - now_ms,
                                  .since_ms = kept->row.since_ms,
-                                 .ask = kept->row.ask};
+                                 .ask = kept->row.ask,
+                                 .has_session = kept->row.session != 0};
         stopped = each(&instance, userdata);
     }
     pthread_mutex_unlock(&store->core->lock);
@@ -556,6 +581,7 @@ const ten_store_ops ten_memory_ops = {
     .size = sizeof(struct ten_memory_store),
     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
                      .hands = true,
+                     .sessions = true,
                      .expiry_clock = "this process's boot clock",
                      .change_notice = "direct"},
     .open = memory_open,

@@ -120,6 +120,15 @@ struct ten_memory_instance *ten_memory_make_instance(struct ten_memory_core *cor
     return instance;
 }
 
+ten_lease_row ten_memory_lease(struct ten_memory_core *core, const struct ten_memory_entry *entry) {
+    ten_lease_row row = entry->lease;
+    if (row.session != 0) {
+        const struct ten_memory_instance *holder = ten_memory_find_instance(core, entry->namespace_name, row.holder);
+        row.ends_ms = holder ? ten_instance_row_session_end_ms(&holder->row, row.session) : 0;
+    }
+    return row;
+}
+
 void ten_memory_remove_instance(struct ten_memory_core *core, struct ten_memory_instance *instance) {
     char key[TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 2];
     make_key(key, instance->namespace_name, instance->id);

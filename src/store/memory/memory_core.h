@@ -17,7 +17,7 @@
 struct ten_memory_entry {
     char *namespace_name;
     char *id;
-    ten_lease_row lease;
+    ten_lease_row lease; /* read it through ten_memory_lease() */
     bool registered;
     bool paused;
     uint64_t every_ms;
@@ -55,6 +55,7 @@ struct ten_memory_core {
     size_t feed_room;                   /* TEN_FEED_MAX; a test may want more, and sets it before the first entry */
     uint64_t last_cursor;
     ten_map forgotten;            /* namespace: the highest token that it forgot, as a pointer */
+    uint64_t last_session;        /* the number of the last session that began */
     uint64_t token_floor;         /* new tokens are at least this; 0: no epoch has begun */
     uint64_t recovering_until_ms; /* boot clock: nobody new is let in before */
     struct ten_memory_store *handles;
@@ -85,6 +86,8 @@ struct ten_memory_instance *ten_memory_find_instance(struct ten_memory_core *cor
 struct ten_memory_instance *ten_memory_make_instance(struct ten_memory_core *core, const char *namespace_name,
                                                      const char *id);
 void ten_memory_remove_instance(struct ten_memory_core *core, struct ten_memory_instance *instance);
+/* The lease of the entry, with the end that it has at this moment. */
+ten_lease_row ten_memory_lease(struct ten_memory_core *core, const struct ten_memory_entry *entry);
 /* Leases may have been forgotten that end by then: an epoch begins. False: out of memory for its entry of the feed. */
 bool ten_memory_begin_epoch(struct ten_memory_core *core, uint64_t until_ms, uint64_t wall_ms);
 /* Appends to the feed; false: out of memory. */

@@ -300,6 +300,7 @@ const ten_store_ops ten_postgres_ops = {
                      .shared_between_processes = true,
                      .survives_restart = true,
                      .hands = true,
+                     .sessions = true,
                      .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
                      .change_notice = "LISTEN and NOTIFY"},
     .open = postgres_open,

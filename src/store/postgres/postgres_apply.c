@@ -12,7 +12,7 @@
 #include "store/postgres/postgres_lease_sql.h"
 #include "store/postgres/postgres_state.h"
 
-enum { COLUMNS = 9, LEASE_FIELDS = 10, INSTANCE_FIELDS = 3 };
+enum { COLUMNS = 9, LEASE_FIELDS = 11, INSTANCE_FIELDS = 5 };
 
 /* Operations that one statement carries: all on one namespace, and none on the same target; or one on an instance. */
 struct step {
@@ -32,6 +32,7 @@ struct batch {
     const ten_op *proof;  /* a renewal with a token that the store never granted; NULL: none */
     bool is_complete;     /* of the hopeful way: every heartbeat was as it was believed */
     size_t renewal_count;
+    size_t beat_count;
     size_t *order; /* the operations in the order of the steps */
     struct step *steps;
     size_t step_count;
@@ -70,15 +71,26 @@ static int send_lists(struct batch *batch, const char *statement, const char *co
                   : ten_postgres_send(batch->store, statement, (int)(first + count), values);
 }
 
+/* Sends reads: `count` operations from `first` on, in that order or (NULL) as they stand in the batch. */
+static int send_reads(struct batch *batch, const size_t *order, size_t first, size_t count) {
+    clear_lists(batch);
+    for (size_t i = first; i < first + count; i++) {
+        const ten_op *op = &batch->ops[order ? order[i] : i];
+        ten_postgres_add_text(&batch->lists[0], op->target);
+        ten_postgres_add_number(&batch->lists[1], op->flags);
+    }
+    return send_lists(batch, PG_READ_LEASES, &batch->ops[order ? order[first] : first].namespace_name, 1, 2);
+}
+
+static int take_lease(ten_postgres_store *store, const PGresult *rows, int row, ten_result *result);
+
 /* ---- the hopeful way ----------------------------------------------------------------------------------- */
 
-/* Renewals of one holder with one TTL in one namespace, and heartbeats: what an instance sends all the time. */
-static bool is_usual(const struct batch *batch) {
+/* Renewals of one holder with one TTL, and heartbeats: what an instance sends all the time. */
+static bool has_only_renewals(const struct batch *batch) {
     const ten_op *first = NULL;
     for (size_t i = 0; i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
-        if (strcmp(op->namespace_name, batch->ops[0].namespace_name) != 0)
-            return false;
         if (op->kind == TEN_OP_ANNOUNCE)
             continue;
         first = first ? first : op;
@@ -87,6 +99,25 @@ static bool is_usual(const struct batch *batch) {
             return false;
     }
     return true;
+}
+
+/* Heartbeats, which renew the leases on their sessions, and then some leases that are read. */
+static bool has_only_beats_and_reads(const struct batch *batch) {
+    size_t beats = 0;
+    while (beats < batch->count && batch->ops[beats].kind == TEN_OP_ANNOUNCE)
+        beats++;
+    for (size_t i = beats; i < batch->count; i++)
+        if (batch->ops[i].kind != TEN_OP_READ || (batch->ops[i].flags & TEN_OP_WITH_CHECKPOINT))
+            return false;
+    return beats > 0;
+}
+
+/* In one namespace. */
+static bool is_usual(const struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++)
+        if (strcmp(batch->ops[i].namespace_name, batch->ops[0].namespace_name) != 0)
+            return false;
+    return has_only_renewals(batch) || has_only_beats_and_reads(batch);
 }
 
 /* How much of its TTL every lease must have left, and how much time the statement may take: whoever renews in time has
@@ -141,16 +172,45 @@ static int send_renewals(struct batch *batch) {
 static int send_usual(ten_postgres_store *store, void *userdata) {
     struct batch *batch = userdata;
     batch->is_complete = true;
+    batch->beat_count = 0;
     int r = send_renewals(batch);
     for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
         char ttl[TEN_DIGITS_SIZE];
         char weight[TEN_DIGITS_SIZE];
-        const char *values[] = {op->namespace_name, op->holder, ten_digits(ttl, op->ttl_ms),
-                                ten_digits(weight, op->weight), or_empty(op->metadata)};
-        if (op->kind == TEN_OP_ANNOUNCE)
-            r = ten_postgres_send(store, PG_BEAT, TEN_COUNT(values), values);
+        char flags[TEN_DIGITS_SIZE];
+        const char *values[] = {op->namespace_name,          op->holder,
+                                ten_digits(ttl, op->ttl_ms), ten_digits(weight, op->weight),
+                                or_empty(op->metadata),      ten_digits(flags, op->flags)};
+        if (op->kind != TEN_OP_ANNOUNCE)
+            continue;
+        batch->beat_count++;
+        r = ten_postgres_send(store, PG_BEAT, TEN_COUNT(values), values);
     }
+    bool reads = r == TENURE_OK && batch->ops[batch->count - 1].kind == TEN_OP_READ;
+    return reads ? send_reads(batch, NULL, batch->beat_count, batch->count - batch->beat_count) : r;
+}
+
+/* The n-th heartbeat of the batch was answered. */
+static void take_beat(struct batch *batch, size_t number, const PGresult *rows) {
+    size_t at = 0;
+    for (size_t beats = 0; at < batch->count; at++)
+        if (batch->ops[at].kind == TEN_OP_ANNOUNCE && beats++ == number)
+            break;
+    batch->is_complete &= PQntuples(rows) == 1;
+    if (PQntuples(rows) != 1)
+        return;
+    batch->results[at].session = ten_postgres_number(rows, 0, 0);
+    batch->results[at].session_version = batch->results[at].session ? ten_postgres_number(rows, 0, 1) : 0;
+}
+
+static int take_reads(struct batch *batch, const PGresult *rows) {
+    size_t count = batch->count - batch->beat_count;
+    if (PQntuples(rows) != (int)count || PQnfields(rows) != LEASE_FIELDS)
+        return ten_postgres_misunderstood(batch->store);
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = take_lease(batch->store, rows, (int)i, &batch->results[batch->beat_count + i]);
     return r;
 }
 
@@ -160,7 +220,10 @@ static int take_usual(ten_postgres_store *store, size_t statement, const PGresul
         return PQntuples(result) == 1 && ten_postgres_number(result, 0, 0) == batch->renewal_count
                    ? TENURE_OK
                    : ten_postgres_misunderstood(store);
-    batch->is_complete &= strcmp(PQcmdTuples((PGresult *)(uintptr_t)result), "1") == 0;
+    size_t beat = statement - (batch->renewal_count > 0);
+    if (beat >= batch->beat_count)
+        return take_reads(batch, result);
+    take_beat(batch, beat, result);
     return TENURE_OK;
 }
 
@@ -177,8 +240,11 @@ static int go_hopefully(struct batch *batch, uint64_t deadline_ms) {
         return r < 0 ? r : 0;
     for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
-        batch->results[i] =
-            (ten_result){.outcome = TEN_OK, .token = op->token, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms};
+        if (op->kind == TEN_OP_READ)
+            continue;
+        batch->results[i].outcome = TEN_OK;
+        batch->results[i].token = op->token;
+        batch->results[i].ttl_ms = batch->results[i].remaining_ms = op->ttl_ms;
         if (op->kind == TEN_OP_RENEW)
             r = take_holder(batch->store, op->holder, &batch->results[i]);
     }
@@ -244,6 +310,24 @@ static int cut_into_steps(struct batch *batch) {
 
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
+/* The sessions on which somebody else's leases hang. */
+static int send_session_locks(struct batch *batch) {
+    clear_lists(batch);
+    for (size_t i = 0; i < batch->count; i++) {
+        const ten_op *op = &batch->ops[i];
+        if (!op->target || op->kind == TEN_OP_READ || op->kind == TEN_OP_CHECKPOINT)
+            continue;
+        ten_postgres_add_text(&batch->lists[0], op->namespace_name);
+        ten_postgres_add_text(&batch->lists[1], op->target);
+        ten_postgres_add_text(&batch->lists[2], op->holder);
+        ten_postgres_add_number(&batch->lists[3], op->flags);
+    }
+    if (batch->lists[0].size == 0)
+        return TENURE_OK;
+    batch->before_steps++;
+    return send_lists(batch, PG_LOCK_SESSIONS, NULL, 0, 4);
+}
+
 /* The namespaces, then rows for what is new, then all locks on leases, in the order of the keys: two batches cannot wait
  * for each other. All that writes into the feed of a namespace waits for it in the end, and would keep others from its
  * leases meanwhile: a hundred instances that start at once stood in each other's way like that. Renewals do not. */
@@ -274,7 +358,9 @@ static int send_locks(struct batch *batch) {
         ten_postgres_add_text(&batch->lists[1], batch->ops[i].target);
     }
     batch->before_steps++;
-    return r < 0 ? r : send_lists(batch, PG_LOCK_LEASES, NULL, 0, 2);
+    if (r == TENURE_OK)
+        r = send_lists(batch, PG_LOCK_LEASES, NULL, 0, 2);
+    return r < 0 ? r : send_session_locks(batch);
 }
 
 static int send_leases(struct batch *batch, const struct step *step) {
@@ -325,17 +411,6 @@ static int send_checkpoint_reads(struct batch *batch, const struct step *step) {
     return send_lists(batch, PG_READ_CHECKPOINTS, &namespace_name, 1, 1);
 }
 
-static int send_reads(struct batch *batch, const struct step *step) {
-    clear_lists(batch);
-    const char *namespace_name = batch->ops[batch->order[step->first]].namespace_name;
-    for (size_t i = 0; i < step->count; i++) {
-        const ten_op *op = &batch->ops[batch->order[step->first + i]];
-        ten_postgres_add_text(&batch->lists[0], op->target);
-        ten_postgres_add_number(&batch->lists[1], op->flags);
-    }
-    return send_lists(batch, PG_READ_LEASES, &namespace_name, 1, 2);
-}
-
 /* The statements before apply_instance are locks. */
 #define STATEMENTS_FOR_INSTANCE 3u
 
@@ -343,6 +418,7 @@ static int send_instance(ten_postgres_store *store, const ten_op *op) {
     char ttl[TEN_DIGITS_SIZE];
     char weight[TEN_DIGITS_SIZE];
     char ask[TEN_DIGITS_SIZE];
+    char flags[TEN_DIGITS_SIZE];
     const char *key[] = {op->namespace_name, op->holder};
     const char *values[] = {op->namespace_name,
                             ten_op_kind_name(op->kind),
@@ -352,7 +428,8 @@ static int send_instance(ten_postgres_store *store, const ten_op *op) {
                             or_empty(op->metadata),
                             ten_reason_name(op->reason),
                             or_empty(op->actor),
-                            ten_digits(ask, op->ask)};
+                            ten_digits(ask, op->ask),
+                            ten_digits(flags, op->flags)};
     int r = ten_postgres_send(store, PG_LOCK_NAMESPACE, 1, key);
     if (r == TENURE_OK)
         r = ten_postgres_send(store, PG_LOCK_INSTANCE, 2, key);
@@ -368,7 +445,7 @@ static int send_steps(ten_postgres_store *store, void *userdata) {
         r = !op->target                     ? send_instance(store, op)
             : op->kind == TEN_OP_CHECKPOINT ? send_checkpoints(batch, &batch->steps[i])
             : batch->has_writes             ? send_leases(batch, &batch->steps[i])
-                                            : send_reads(batch, &batch->steps[i]);
+                                : send_reads(batch, batch->order, batch->steps[i].first, batch->steps[i].count);
         if (r == TENURE_OK && brings_checkpoints(batch, &batch->steps[i]))
             r = send_checkpoint_reads(batch, &batch->steps[i]);
     }
@@ -383,6 +460,7 @@ static const struct {
     int error;
 } meanings[] = {
     {"extended", TEN_OK, 0},
+    {"on session", TEN_OK, 0},
     {"recognised", TEN_OK, 0},
     {"given", TEN_OK, 0},
     {"handed", TEN_OK, 0},
@@ -440,6 +518,7 @@ static int take_lease(ten_postgres_store *store, const PGresult *rows, int row, 
     result->barred = ten_postgres_flag(rows, row, 5);
     result->ask = (enum ten_ask)ten_postgres_number(rows, row, 8);
     result->acquired_at_ms = ten_postgres_number(rows, row, 9);
+    result->session = ten_postgres_number(rows, row, 10);
     return take_holder(store, holder, result);
 }
 
@@ -452,6 +531,8 @@ static int take_instance(ten_postgres_store *store, const ten_op *op, const PGre
     if (result->outcome == TEN_OK && op->kind == TEN_OP_ANNOUNCE) {
         result->ttl_ms = result->remaining_ms = op->ttl_ms;
         result->ask = (enum ten_ask)ten_postgres_number(rows, 0, 2);
+        result->session = ten_postgres_number(rows, 0, 3);
+        result->session_version = result->session ? ten_postgres_number(rows, 0, 4) : 0;
     }
     return r;
 }

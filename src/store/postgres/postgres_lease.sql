@@ -22,7 +22,8 @@ WITH clock AS MATERIALIZED (
                         END
      -- The planner is kept from looking at each of a thousand targets, which took half of its time.
      WHERE namespace = $1 AND target_id = ANY ((SELECT $5::text[])::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
-       AND expires_at > (SELECT too_late FROM clock) AND NOT kept AND NOT barred AND ask = 0
+       AND expires_at > (SELECT too_late FROM clock) AND expires_at < '9999-01-01 00:00:00+00'
+       AND NOT kept AND NOT barred AND ask = 0
     RETURNING target_id, version
 ), done AS MATERIALIZED (
     SELECT array_agg(target_id) = $5::text[] AND array_agg(version) = $6::bigint[] AS is_complete, count(*) AS count
@@ -68,8 +69,27 @@ SELECT count(*)
                       WHERE lease.namespace = wanted.namespace AND lease.target_id = wanted.target_id
                         FOR UPDATE) AS locked;
 
+-- The instances on whose sessions leases of the batch hang ($1 namespaces, $2 targets, $3 holders, $4 flags, one each for an
+-- operation), unless the holder itself sends the operation: their versions are raised, or they are judged to be over, and
+-- then no heartbeat may be under way. The leases are locked.
+-- name: lock_sessions
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT lease.namespace, lease.holder_id
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS op (namespace, target_id, holder, flags)
+     CROSS JOIN LATERAL (SELECT lease.namespace, lease.holder_id, lease.session FROM tenure.lease
+                          WHERE lease.namespace = op.namespace AND lease.target_id = op.target_id
+                            AND lease.expires_at = '9999-01-01 00:00:00+00' OFFSET 0) AS lease
+     WHERE lease.session <> 0 AND lease.holder_id IS NOT NULL
+       AND NOT coalesce(flags & 64 <> 0 AND holder = lease.holder_id, false)
+)
+SELECT count(*)
+  FROM (SELECT namespace, holder_id FROM wanted ORDER BY namespace, holder_id) AS wanted
+ CROSS JOIN LATERAL (SELECT FROM tenure.instance
+                      WHERE instance.namespace = wanted.namespace AND instance.instance = wanted.holder_id
+                        FOR NO KEY UPDATE) AS locked;
+
 -- Operations of one namespace ($1), none of them on the same target; their rows are locked. A row for each comes back,
--- in order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms.
+-- in order: verdict, token, ttl_ms, remaining_ms, holder, barred, registered, paused, ask, acquired_at_ms, session.
 --
 -- The flags are those of store.h; $9 is who forced a release, or to whom a lease is handed over. An acquire of what one has never shortens it: it may be kept for longer, and this may
 -- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
@@ -91,7 +111,11 @@ WITH here AS MATERIALIZED (
 ), seen AS MATERIALIZED (
     SELECT at, kind, op.target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, now, token_floor,
            place, row_version, holder_id AS held_by, coalesce(version, 0) AS version, lease.expires_at,
-           lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask,
+           lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask, coalesce(lease.session, 0) AS session,
+           own_session.session AS own_session, own_session.session_expires_at AS own_session_ends,
+           own_session.ttl_ms AS own_session_ttl_ms,
+           coalesce(own_session.session_expires_at >= lease.expires_at, false) AS may_join,
+           flags & 64 <> 0 AND coalesce(holder = holder_id, false) AS is_known,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,
            coalesce(lease.expires_at > now AND holder_id = holder AND NOT barred AND flags & 1 = 0, false) AS own,
            CASE WHEN kind = 'hand' THEN actor ELSE holder END AS next_holder, successor.expires_at AS successor_ends,
@@ -109,14 +133,20 @@ WITH here AS MATERIALIZED (
                   $9::text[], $10::integer[])
            WITH ORDINALITY AS op (kind, target_id, holder, token, op_ttl_ms, flags, reason, actor, op_ask, at)
      CROSS JOIN here
-      LEFT JOIN LATERAL (SELECT ctid AS place, xmin AS row_version, holder_id, version, expires_at, ttl_ms, acquired_at,
-                                barred, ask
+      LEFT JOIN LATERAL (SELECT ctid AS place, xmin AS row_version, holder_id, version,
+-- use: lease_end
+                                AS expires_at, ttl_ms, acquired_at, barred, ask,
+-- use: lease_session
+                                AS session
                            FROM tenure.lease WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS lease ON true
       LEFT JOIN LATERAL (SELECT id, paused FROM tenure.target
                           WHERE namespace = $1 AND id = op.target_id OFFSET 0) AS target ON true
       LEFT JOIN tenure.instance AS tombstone
              ON tombstone.namespace = $1 AND tombstone.instance = ANY ($4::text[]) AND tombstone.instance = holder
-            AND tombstone.gone AND tombstone.expires_at > now
+            AND tombstone.gone AND tombstone.expires_at > now AND tombstone.ttl_ms > 0
+      LEFT JOIN tenure.instance AS own_session
+             ON own_session.namespace = $1 AND own_session.instance = ANY ($4::text[]) AND own_session.instance = holder
+            AND flags & 64 <> 0 AND own_session.session <> 0 AND own_session.session_expires_at > now
       LEFT JOIN tenure.instance AS successor
              ON kind = 'hand' AND successor.namespace = $1 AND successor.instance = actor AND NOT successor.gone
             AND successor.expires_at > now AND successor.weight > 0 AND successor.ask <> 2
@@ -127,13 +157,18 @@ WITH here AS MATERIALIZED (
                     WHEN is_gone THEN 'gone'
                     WHEN wait_ms > 0 AND (own OR NOT held) THEN 'recovering'
                     WHEN own AND version >= token_floor
-                    THEN CASE WHEN expires_at >= now + op_ttl_ms * interval '1 millisecond' THEN 'recognised'
+                    THEN CASE WHEN may_join AND session = own_session THEN 'recognised'
+                              WHEN may_join THEN 'on session'
+                              WHEN expires_at >= now + op_ttl_ms * interval '1 millisecond' THEN 'recognised'
                               ELSE 'extended' END
                     WHEN held THEN 'held'
                     WHEN granted > 9007199254740991 THEN 'token'
                     ELSE 'given' END
            WHEN 'renew' THEN
-               CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true) THEN 'extended'
+               CASE WHEN held AND is_meant AND NOT barred AND coalesce(holder = held_by, true)
+                    THEN CASE WHEN may_join AND session = own_session THEN 'recognised'
+                              WHEN may_join THEN 'on session'
+                              ELSE 'extended' END
                     WHEN flags & 1024 = 0 AND wait_ms = 0 AND op_ttl_ms > 0 AND holder IS NOT NULL AND token > counter
                      AND token >= token_floor AND token <= plausible THEN 'proof'
                     WHEN wait_ms = 0 OR token > plausible THEN 'lost'
@@ -161,9 +196,16 @@ WITH here AS MATERIALIZED (
        SET holder_id = CASE WHEN is_new THEN next_holder WHEN verdict <> 'freed' THEN held_by END,
            version = CASE WHEN verdict IN ('given', 'handed') THEN granted WHEN verdict IN ('put back', 'noted') THEN token
                           ELSE lease.version END,
-           expires_at = CASE WHEN is_longer THEN least(now + next_ttl_ms * interval '1 millisecond', successor_ends)
+           expires_at = CASE WHEN goes_on_session THEN '9999-01-01 00:00:00+00'
+                             WHEN verdict = 'extended' AND verdicts.session <> 0
+                             THEN greatest(now + next_ttl_ms * interval '1 millisecond', verdicts.expires_at)
+                             WHEN is_longer THEN least(now + next_ttl_ms * interval '1 millisecond', successor_ends)
+                             WHEN verdict IN ('barred', 'freed') THEN verdicts.expires_at
                              ELSE lease.expires_at END,
-           ttl_ms = CASE WHEN is_longer THEN next_ttl_ms ELSE lease.ttl_ms END,
+           session = CASE WHEN goes_on_session THEN own_session WHEN verdict IN ('asked', 'noted') THEN lease.session
+                          ELSE 0 END,
+           ttl_ms = CASE WHEN goes_on_session THEN own_session_ttl_ms WHEN is_longer THEN next_ttl_ms
+                         ELSE lease.ttl_ms END,
            kept = CASE WHEN is_longer AND op_ttl_ms > 0 THEN flags & 16 <> 0 ELSE lease.kept END,
            acquired_at = CASE WHEN is_new THEN now ELSE lease.acquired_at END,
            barred = NOT is_new AND verdict <> 'freed' AND (lease.barred OR verdict = 'barred'),
@@ -172,20 +214,33 @@ WITH here AS MATERIALIZED (
       FROM (SELECT *, CASE WHEN holder IS NULL THEN greatest(op_ttl_ms, ttl_ms)
                         ELSE coalesce(nullif(op_ttl_ms, 0), ttl_ms) END AS next_ttl_ms,
                    verdict IN ('given', 'put back', 'handed') AS is_new,
-                   verdict IN ('given', 'put back', 'handed', 'extended') AS is_longer
+                   verdict IN ('given', 'put back', 'handed', 'extended') AS is_longer,
+                   verdict IN ('given', 'put back', 'on session') AND own_session IS NOT NULL AS goes_on_session
               FROM judged
-             WHERE verdict IN ('given', 'put back', 'handed', 'extended', 'noted', 'barred', 'freed', 'asked')) AS verdicts
+             WHERE verdict IN ('given', 'put back', 'handed', 'extended', 'on session', 'noted', 'barred', 'freed',
+                               'asked')) AS verdicts
      WHERE lease.ctid = ANY (ARRAY(SELECT place FROM seen WHERE place IS NOT NULL)) AND lease.ctid = place
        AND lease.target_id = verdicts.target_id AND lease.xmin = row_version
-    RETURNING at, verdict, lease.version, lease.ttl_ms, lease.expires_at, now, lease.holder_id, lease.barred,
-              registered, paused, lease.ask, lease.acquired_at
+    RETURNING at, verdict, lease.version, lease.ttl_ms,
+              CASE WHEN goes_on_session THEN own_session_ends WHEN verdict = 'asked' THEN verdicts.expires_at
+                   ELSE lease.expires_at END AS expires_at, now, lease.holder_id, lease.barred,
+              registered, paused, lease.ask, lease.acquired_at,
+              CASE WHEN verdict = 'asked' THEN verdicts.session ELSE lease.session END AS session
+), touched AS (
+    UPDATE tenure.instance SET session_version = session_version + 1
+      FROM (SELECT DISTINCT held_by, session FROM judged
+             WHERE session <> 0
+               AND (verdict IN ('extended', 'asked', 'barred', 'put back') OR (verdict = 'given' AND NOT barred)
+                    OR (verdict IN ('freed', 'handed') AND NOT (is_known AND flags & 12 = 0)))) AS touch
+     WHERE instance.namespace = $1 AND instance.instance = ANY (ARRAY(SELECT held_by FROM judged WHERE session <> 0))
+       AND instance.instance = touch.held_by AND instance.session = touch.session
 ), unchanged AS MATERIALIZED (
     SELECT at, verdict,
            CASE WHEN verdict = 'bound' THEN greatest(token_floor - 1, counter) ELSE version END, ttl_ms,
            CASE verdict WHEN 'recovering' THEN now + wait_ms * interval '1 millisecond' ELSE expires_at END, now, held_by,
-           barred, registered, paused, ask, acquired_at
+           barred, registered, paused, ask, acquired_at, CASE WHEN held THEN session ELSE 0 END
       FROM judged
-     WHERE verdict NOT IN ('given', 'put back', 'handed', 'extended', 'noted', 'barred', 'freed', 'asked')
+     WHERE verdict NOT IN ('given', 'put back', 'handed', 'extended', 'on session', 'noted', 'barred', 'freed', 'asked')
 ), events AS MATERIALIZED (
     SELECT at, part, target_id,
            CASE WHEN verdict = 'freed' OR (part = 1 AND verdict = 'handed') THEN 'lease_released'
@@ -198,7 +253,7 @@ WITH here AS MATERIALIZED (
            CASE WHEN verdict IN ('barred', 'freed', 'asked') THEN actor ELSE '' END AS actor,
            CASE WHEN part = 1 OR verdict IN ('barred', 'freed', 'asked') THEN version
                 WHEN verdict IN ('given', 'handed') THEN granted ELSE token END AS version,
-           CASE WHEN part = 1 AND verdict = 'given' THEN expires_at END AS ended_at
+           CASE WHEN part = 1 AND verdict = 'given' THEN nullif(expires_at, 'epoch') END AS ended_at
       FROM judged, (VALUES (1), (2)) AS parts (part)
      WHERE CASE WHEN part = 1 THEN verdict = 'handed' OR (verdict = 'given' AND held_by IS NOT NULL AND NOT barred)
                 WHEN verdict = 'barred' THEN NOT barred
@@ -227,7 +282,7 @@ WITH here AS MATERIALIZED (
 -- use: trimmed
 )
 SELECT verdict, version, ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred,
-       registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+       registered, paused, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint, session
   FROM (SELECT * FROM changed UNION ALL SELECT * FROM unchanged) AS outcome
  ORDER BY at;
 
@@ -239,13 +294,19 @@ SELECT CASE WHEN flags & 2 <> 0 AND target.id IS NULL AND coalesce(version, 0) =
             ELSE 'bound' END,
        CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN version ELSE greatest(version, last, 0) END,
        ttl_ms, ceil(extract(epoch FROM expires_at - now) * 1000)::bigint, holder_id, barred, target.id IS NOT NULL,
-       coalesce(paused, false), ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+       coalesce(paused, false), ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint,
+       CASE WHEN expires_at > now THEN session ELSE 0 END
   FROM unnest($2::text[], $3::integer[]) WITH ORDINALITY AS op (target_id, flags, at)
  CROSS JOIN (SELECT clock_timestamp() AS now, token_floor,
                     (SELECT version FROM tenure.lease WHERE namespace = $1 AND target_id = '') AS forgotten
                FROM tenure.store WHERE one OFFSET 0) AS here
-  LEFT JOIN tenure.lease
-         ON lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) AND lease.target_id = op.target_id
+  LEFT JOIN (SELECT target_id, holder_id, version, ttl_ms, acquired_at, barred, ask,
+-- use: lease_end
+                    AS expires_at,
+-- use: lease_session
+                    AS session
+               FROM tenure.lease WHERE lease.namespace = $1 AND lease.target_id = ANY ($2::text[]) OFFSET 0) AS lease
+         ON lease.target_id = op.target_id
   LEFT JOIN tenure.target ON target.namespace = $1 AND target.id = ANY ($2::text[]) AND target.id = op.target_id
  CROSS JOIN LATERAL (SELECT greatest(token_floor - 1, coalesce(nullif(version, 0), forgotten)) AS last) AS bound
  ORDER BY at;
@@ -261,7 +322,7 @@ WITH here AS MATERIALIZED (
       FROM clock_timestamp() AS now, tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), judged AS MATERIALIZED (
     SELECT at, op.target_id, token, value, now, wait_ms, holder_id, coalesce(version, 0) AS version, expires_at, ttl_ms,
-           acquired_at, coalesce(barred, false) AS barred, coalesce(ask, 0) AS ask,
+           acquired_at, coalesce(barred, false) AS barred, coalesce(ask, 0) AS ask, coalesce(session, 0) AS session,
            CASE WHEN wait_ms > 0 THEN 'recovering'
                 WHEN expires_at > now AND holder_id IS NOT NULL AND NOT barred AND version = token
                  AND coalesce(holder = holder_id, true) THEN 'kept'
@@ -269,7 +330,11 @@ WITH here AS MATERIALIZED (
       FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
            WITH ORDINALITY AS op (target_id, holder, token, value, at)
      CROSS JOIN here
-      LEFT JOIN LATERAL (SELECT holder_id, version, expires_at, ttl_ms, acquired_at, barred, ask
+      LEFT JOIN LATERAL (SELECT holder_id, version, ttl_ms, acquired_at, barred, ask,
+-- use: lease_end
+                                AS expires_at,
+-- use: lease_session
+                                AS session
                            FROM tenure.lease WHERE namespace = $1 AND target_id = op.target_id OFFSET 0) AS lease ON true
 ), removed AS (
     DELETE FROM tenure.checkpoint USING judged
@@ -283,7 +348,7 @@ WITH here AS MATERIALIZED (
 SELECT verdict, version, ttl_ms,
        CASE verdict WHEN 'recovering' THEN wait_ms::bigint
                     ELSE ceil(extract(epoch FROM expires_at - now) * 1000)::bigint END,
-       holder_id, barred, false, false, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint
+       holder_id, barred, false, false, ask, floor(extract(epoch FROM acquired_at) * 1000)::bigint, session
   FROM judged ORDER BY at;
 
 -- The checkpoints of the targets $2, in order, with their tokens; NULL: none.
@@ -322,7 +387,9 @@ VALUES ($1, '', 0, 'epoch', 0, false, 'epoch', false, 0) ON CONFLICT DO NOTHING;
 -- name: forget
 WITH judged AS MATERIALIZED (
     SELECT at, op.target_id, version, lease.xmin AS row_version,
-           CASE WHEN expires_at > now AND holder_id IS NOT NULL THEN 'held'
+           CASE WHEN holder_id IS NOT NULL AND now <
+-- use: lease_end
+                THEN 'held'
                 WHEN target.id IS NOT NULL THEN 'registered'
                 WHEN lease.target_id IS NULL THEN 'unknown'
                 WHEN began_at + longest_ms * interval '1 millisecond' > now THEN 'recovering'
@@ -365,7 +432,9 @@ SELECT last FROM step;
 -- The next $1 leases behind the place of the search: whether each has been free and unregistered for long.
 -- name: list_aged
 SELECT namespace, target_id,
-       expires_at < clock_timestamp() - interval '30 days' AND target_id <> ''
+-- use: lease_end
+           < clock_timestamp() - interval '30 days' AND acquired_at < clock_timestamp() - interval '30 days'
+           AND target_id <> ''
            AND NOT EXISTS (SELECT FROM tenure.target
                             WHERE target.namespace = lease.namespace AND target.id = lease.target_id)
   FROM tenure.lease

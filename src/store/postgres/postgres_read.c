@@ -54,7 +54,7 @@ static int read_rows(ten_store *base, const char *what, struct listing *listing,
 
 /* ---- targets with their leases ------------------------------------------------------------------------- */
 
-enum { LIST_FIELDS = 13, INSTANCE_FIELDS = 7, CHANGE_FIELDS = 11 };
+enum { LIST_FIELDS = 13, INSTANCE_FIELDS = 8, CHANGE_FIELDS = 11 };
 
 static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *userdata) {
     ten_row row = {.target = {.id = PQgetvalue(rows, at, 0)},
@@ -130,7 +130,8 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
                                  .ttl_ms = ten_postgres_number(listing.rows, i, 3),
                                  .remaining_ms = ten_postgres_number(listing.rows, i, 4),
                                  .since_ms = ten_postgres_number(listing.rows, i, 5),
-                                 .ask = (enum ten_ask)ten_postgres_number(listing.rows, i, 6)};
+                                 .ask = (enum ten_ask)ten_postgres_number(listing.rows, i, 6),
+                                 .has_session = ten_postgres_flag(listing.rows, i, 7)};
         r = each(&instance, userdata);
     }
     PQclear(listing.rows);

@@ -89,6 +89,47 @@ SELECT target_id AS scene_id,
   FROM tenure.lease
  WHERE namespace = 'scenes' AND version > 0 AND target_id <> '';
 
+-- Sessions, in a new schema and in one that an older version made. The columns have constants as defaults: no row is written
+-- anew. lease.session counts while expires_at is far away (see postgres_session.sql). instance.session: the number of its
+-- session, on which leases hang until session_expires_at; 0: none. One that has left while its session lives is gone
+-- with a TTL of 0.
+-- name: add_sessions
+ALTER TABLE tenure.lease ADD COLUMN session bigint NOT NULL DEFAULT 0;
+ALTER TABLE tenure.instance ADD COLUMN session bigint NOT NULL DEFAULT 0,
+                            ADD COLUMN session_version bigint NOT NULL DEFAULT 0,
+                            ADD COLUMN session_expires_at timestamptz NOT NULL DEFAULT 'epoch';
+-- For people: all leases with their true ends.
+CREATE VIEW tenure.leases AS
+SELECT namespace, target_id, holder_id, version,
+-- use: lease_end
+           AS expires_at, ttl_ms, acquired_at, barred,
+-- use: lease_session
+           AS session
+  FROM tenure.lease WHERE namespace <> '' AND target_id <> '' AND version > 0;
+CREATE OR REPLACE VIEW tenure.scene_leases AS
+SELECT target_id AS scene_id,
+       CASE WHEN expires_at > clock_timestamp() THEN holder_id END AS holder_id,
+       CASE WHEN expires_at > clock_timestamp() AND holder_id IS NOT NULL THEN expires_at END AS expires_at,
+       version
+  FROM tenure.leases
+ WHERE namespace = 'scenes';
+DO $$
+DECLARE
+    granted record;
+BEGIN
+    FOR granted IN
+        SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS who
+          FROM pg_class, aclexplode(relacl)
+         WHERE oid = 'tenure.lease'::regclass AND privilege_type = 'SELECT'
+    LOOP
+        EXECUTE 'GRANT SELECT ON tenure.leases TO ' || granted.who;
+    END LOOP;
+END
+$$;
+
+-- name: session_bounds
+SET LOCAL lock_timeout = '2s';
+
 -- Whose data these are. A cluster has its identifier for life, a promotion or a restore to a point in time begins a
 -- timeline, and a table that pg_restore made is another one. The path of its file has the number of the database in it:
 -- one that was copied (CREATE DATABASE ... TEMPLATE) is another one, whatever its name. A table that was emptied with
@@ -169,7 +210,9 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
                 WHERE nspname = 'tenure' AND relname = 'server' AND pg_catalog.pg_has_role(relowner, 'USAGE')
                   AND relnatts = 1),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relname = 'checkpoint');
+                WHERE nspname = 'tenure' AND relname = 'checkpoint'),
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                WHERE nspname = 'tenure' AND relname = 'leases');
 
 -- Only if something was marked: a mark may outlive what it was set for.
 -- name: find_foreign

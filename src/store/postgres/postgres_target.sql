@@ -67,7 +67,9 @@ WITH clock AS MATERIALIZED (
     SELECT id FROM (
         (SELECT target_id AS id FROM tenure.lease
           WHERE namespace = $1 AND target_id > $2 AND version > 0 AND $3::text <> 'registered'
-            AND CASE WHEN holder_id IS NOT NULL AND expires_at > (SELECT now FROM clock) THEN $3::text <> 'free'
+            AND CASE WHEN holder_id IS NOT NULL AND (SELECT now FROM clock) <
+-- use: lease_end
+                     THEN $3::text <> 'free'
                      WHEN $5::boolean OR $3::text = 'leased' THEN false
                      ELSE $3::text <> 'free' OR NOT EXISTS (SELECT FROM tenure.target
                                                              WHERE target.namespace = $1 AND target.id = target_id
@@ -79,39 +81,45 @@ WITH clock AS MATERIALIZED (
             AND ($3::text <> 'free'
                  OR (NOT paused AND NOT EXISTS (SELECT FROM tenure.lease
                                                  WHERE lease.namespace = $1 AND target_id = target.id AND version > 0
-                                                   AND holder_id IS NOT NULL AND expires_at > (SELECT now FROM clock))))
+                                                   AND holder_id IS NOT NULL AND (SELECT now FROM clock) <
+-- use: lease_end
+                                               )))
           ORDER BY id LIMIT $4::bigint)) AS either
      ORDER BY id LIMIT $4::bigint
 )
 SELECT page.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
-       CASE WHEN lease.holder_id IS NOT NULL AND lease.expires_at > now THEN lease.holder_id END, lease.ttl_ms,
-       greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
+       CASE WHEN lease.holder_id IS NOT NULL AND lease.ends > now THEN lease.holder_id END, lease.ttl_ms,
+       greatest(ceil(extract(epoch FROM lease.ends - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
   FROM page CROSS JOIN clock
   LEFT JOIN LATERAL (SELECT * FROM tenure.target WHERE target.namespace = $1 AND target.id = page.id OFFSET 0) AS target
          ON true
-  LEFT JOIN LATERAL (SELECT * FROM tenure.lease
+  LEFT JOIN LATERAL (SELECT lease.*,
+-- use: lease_end
+                            AS ends FROM tenure.lease
                       WHERE lease.namespace = $1 AND lease.target_id = page.id AND version > 0 OFFSET 0) AS lease ON true
  ORDER BY page.id;
 
 -- Certain targets with their leases, in the order of their ids ($2) in the call.
 -- name: read_targets
 SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
-       CASE WHEN lease.holder_id IS NOT NULL AND lease.expires_at > now THEN lease.holder_id END, lease.ttl_ms,
-       greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
+       CASE WHEN lease.holder_id IS NOT NULL AND lease.ends > now THEN lease.holder_id END, lease.ttl_ms,
+       greatest(ceil(extract(epoch FROM lease.ends - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
   FROM unnest($2::text[]) WITH ORDINALITY AS ids (id, at)
  CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
   LEFT JOIN LATERAL (SELECT * FROM tenure.target WHERE target.namespace = $1 AND target.id = ids.id OFFSET 0) AS target
          ON true
-  LEFT JOIN LATERAL (SELECT * FROM tenure.lease
+  LEFT JOIN LATERAL (SELECT lease.*,
+-- use: lease_end
+                            AS ends FROM tenure.lease
                       WHERE lease.namespace = $1 AND lease.target_id = ids.id AND version > 0 OFFSET 0) AS lease ON true
  WHERE target.id IS NOT NULL OR lease.target_id IS NOT NULL
  ORDER BY ids.at;
 
 -- name: list_instances
 SELECT instance, weight, metadata, ttl_ms, greatest(ceil(extract(epoch FROM expires_at - now) * 1000), 1)::bigint,
-       floor(extract(epoch FROM since) * 1000)::bigint, ask
+       floor(extract(epoch FROM since) * 1000)::bigint, ask, session <> 0
   FROM tenure.instance, (SELECT clock_timestamp() AS now OFFSET 0) AS clock
  WHERE namespace = $1 AND expires_at > now AND NOT gone
  ORDER BY instance;

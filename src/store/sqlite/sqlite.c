@@ -15,6 +15,8 @@
 #include "core/lease_row.h"
 #include "store/sqlite/sqlite_db.h"
 
+#define GONE_FOR_SESSION 2u /* instance.gone: it has left, and is kept until its session ends */
+
 struct sqlite_store {
     ten_store base;
     ten_db db;
@@ -57,6 +59,7 @@ static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
         row->acquired_at_ms = ten_column_u64(statement, 4);
         row->barred = ten_column_u64(statement, 5) != 0;
         row->ask = (enum ten_ask)ten_column_u64(statement, 6);
+        row->session = ten_column_u64(statement, 7);
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
@@ -70,12 +73,13 @@ static int put_lease(ten_db *db, const ten_op *op, const ten_lease_row *row) {
     ten_bind_text(statement, 2, op->target);
     ten_bind_text(statement, 3, row->holder[0] ? row->holder : NULL);
     ten_bind_u64(statement, 4, row->token);
-    ten_bind_u64(statement, 5, row->ends_ms);
+    ten_bind_u64(statement, 5, row->session ? TEN_ENDS_WITH_SESSION : row->ends_ms);
     ten_bind_u64(statement, 6, row->ttl_ms);
     ten_bind_u64(statement, 7, row->acquired_at_ms);
     ten_bind_u64(statement, 8, row->barred);
     ten_bind_u64(statement, 9, (uint64_t)row->ask);
     ten_bind_u64(statement, 10, (op->flags & TEN_OP_KEEP) != 0);
+    ten_bind_u64(statement, 11, row->session);
     return ten_db_run(db, statement);
 }
 
@@ -112,6 +116,11 @@ static int get_instance(ten_db *db, const ten_op *op, ten_instance_row *row, boo
         row->gone = ten_column_u64(statement, 4) != 0;
         row->ask = (enum ten_ask)ten_column_u64(statement, 5);
         *ret_same_metadata = ten_column_u64(statement, 6) != 0;
+        row->session = ten_column_u64(statement, 7);
+        row->session_ends_ms = ten_column_u64(statement, 8);
+        row->session_version = ten_column_u64(statement, 9);
+        if (ten_column_u64(statement, 4) == GONE_FOR_SESSION)
+            row->ends_ms = 0;
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
@@ -152,7 +161,7 @@ static int get_checkpoint(struct sqlite_store *store, const ten_op *op, ten_resu
 
 /* One statement for nearly every renewal; 1 when it matched, 0 when the rules have to be asked. */
 static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
-    if (!op->holder || op->ttl_ms == 0 || (op->flags & TEN_OP_KEEP))
+    if (!op->holder || op->ttl_ms == 0 || (op->flags & (TEN_OP_KEEP | TEN_OP_SESSION)))
         return 0;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RENEW);
     if (!statement)
@@ -197,11 +206,16 @@ static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, t
     }
     if (r == TENURE_OK && op->kind == TEN_OP_HAND)
         r = look_at_successor(db, op);
-    if (r == TENURE_OK && op->kind == TEN_OP_ACQUIRE) {
+    db->context.session = (ten_session){0};
+    bool on_session = (op->flags & TEN_OP_SESSION) && op->holder;
+    if (r == TENURE_OK && (op->kind == TEN_OP_ACQUIRE || (op->kind == TEN_OP_RENEW && on_session))) {
         ten_instance_row instance;
         bool same_metadata;
         r = get_instance(db, op, &instance, &same_metadata);
-        if (r == TENURE_OK && ten_instance_row_is_tombstone(&instance, db->context.now_ms)) {
+        if (r == TENURE_OK && on_session)
+            db->context.session = ten_instance_row_session(&instance, db->context.now_ms);
+        if (r == TENURE_OK && op->kind == TEN_OP_ACQUIRE &&
+            ten_instance_row_is_tombstone(&instance, db->context.now_ms)) {
             result->error = TENURE_E_GONE;
             return 1;
         }
@@ -210,6 +224,17 @@ static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, t
 }
 
 static const ten_result no_room = {.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+
+/* Its holder learns with its next heartbeat that somebody has touched a lease of the session. */
+static int touch_session(ten_db *db, const ten_op *op, const ten_lease_effect *effect) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TOUCH_SESSION);
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 1, op->namespace_name);
+    ten_bind_text(statement, 2, effect->touched_holder);
+    ten_bind_u64(statement, 3, effect->touched_session);
+    return ten_db_run(db, statement);
+}
 
 static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_result *result, bool *must_last) {
     ten_db *db = &store->db;
@@ -230,6 +255,7 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
     if (!row.exists && (r = ten_db_get_forgotten(db, op->namespace_name)) < 0)
         return r;
     uint64_t ended_ms = row.ends_ms;
+    bool was_on_session = row.session != 0;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
     if (effect.proves_loss) {
         *must_last = true;
@@ -242,11 +268,13 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         *must_last |= effect.must_last;
         /* What is only kept for others, nobody believes in: no epoch waits for it. Whoever asks for it, or bars it,
          * leaves its end as it is. */
-        if (row.holder[0] == '\0')
+        if (row.holder[0] == '\0' && !was_on_session)
             ten_db_note_released(db, ended_ms);
-        else if (!(op->flags & TEN_OP_KEEP) && row.ends_ms != ended_ms)
+        else if (row.holder[0] != '\0' && !(op->flags & TEN_OP_KEEP) && row.ends_ms != ended_ms)
             ten_db_note_end(db, row.ends_ms);
         r = put_lease(db, op, &row);
+        if (r == TENURE_OK && effect.touched_session)
+            r = touch_session(db, op, &effect);
     }
     ten_change changes[TEN_LEASE_CHANGES_MAX];
     size_t count = ten_lease_changes(&row, op, &effect, changes);
@@ -275,14 +303,24 @@ static int beat_plainly(ten_db *db, const ten_op *op, ten_result *result) {
     ten_bind_text(statement, 5, op->metadata ? op->metadata : "");
     ten_bind_u64(statement, 6, op->ttl_ms);
     ten_bind_u64(statement, 7, db->context.now_ms);
-    int r = ten_db_run(db, statement);
-    if (r < 0 || sqlite3_changes(db->connection) == 0)
-        return r;
-    *result = (ten_result){.outcome = TEN_OK, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms};
-    return 1;
+    ten_bind_u64(statement, 8, (op->flags & TEN_OP_SESSION) != 0);
+    int found = ten_db_step(db, statement);
+    if (found > 0) {
+        *result = (ten_result){.outcome = TEN_OK,
+                               .ttl_ms = op->ttl_ms,
+                               .remaining_ms = op->ttl_ms,
+                               .session = ten_column_u64(statement, 0),
+                               .session_version = ten_column_u64(statement, 1) + db->context.token_floor};
+        if (result->session)
+            ten_db_note_end(db, db->context.now_ms + op->ttl_ms);
+        else
+            result->session_version = 0;
+    }
+    sqlite3_reset(statement);
+    return found;
 }
 
-/* Takes out the instances that have expired, and tells the feed. They are noticed when one joins; that is rare, and
+/* Marks the instances that have expired, and tells the feed. They are noticed when one joins; that is rare, and
  * must look at the others anyway. */
 static int sweep_instances(ten_db *db, const ten_op *op) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_EXPIRED_INSTANCES);
@@ -299,13 +337,18 @@ static int sweep_instances(ten_db *db, const ten_op *op) {
                              .target = "",
                              .instance = ten_column_text(statement, 0),
                              .actor = ""};
-        bool gone = ten_column_u64(statement, 1) != 0;
-        found = gone ? TENURE_OK : ten_db_add_change(db, &change);
+        found = ten_db_add_change(db, &change);
         if (found < 0)
             break;
     }
     sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
+    sqlite3_stmt *removal = found < 0 ? NULL : ten_db_statement(db, TEN_SQL_REMOVE_INSTANCES);
+    if (!removal)
+        return found < 0 ? found : db->error->code;
+    ten_bind_text(removal, 1, op->namespace_name);
+    ten_bind_text(removal, 2, op->holder);
+    ten_bind_u64(removal, 3, ten_sub_saturating(db->context.now_ms, TEN_INSTANCE_KEPT_MS));
+    return ten_db_run(db, removal);
 }
 
 static int get_fleet_ttl(ten_db *db, const ten_op *op, uint64_t *ret_ttl_ms) {
@@ -330,10 +373,14 @@ static int put_instance(ten_db *db, const ten_op *op, const ten_instance_row *ro
     ten_bind_u64(statement, 3, row->weight);
     ten_bind_text(statement, 4, op->kind != TEN_OP_ANNOUNCE ? NULL : op->metadata ? op->metadata : "");
     ten_bind_u64(statement, 5, row->ttl_ms);
-    ten_bind_u64(statement, 6, row->ends_ms);
+    bool for_session = row->gone && row->session_ends_ms > row->ends_ms;
+    ten_bind_u64(statement, 6, for_session ? row->session_ends_ms : row->ends_ms);
     ten_bind_u64(statement, 7, row->since_ms);
-    ten_bind_u64(statement, 8, row->gone);
+    ten_bind_u64(statement, 8, for_session ? GONE_FOR_SESSION : row->gone);
     ten_bind_u64(statement, 9, (uint64_t)row->ask);
+    ten_bind_u64(statement, 10, row->session);
+    ten_bind_u64(statement, 11, row->session_ends_ms);
+    ten_bind_u64(statement, 12, row->session_version);
     return ten_db_run(db, statement);
 }
 
@@ -367,8 +414,12 @@ static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, b
         r = get_fleet_ttl(db, op, &fleet_ttl_ms);
     if (r < 0)
         return r;
-    ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms, result,
-                           &effect);
+    ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms,
+                           db->generation + 1, result, &effect);
+    if (result->session) {
+        result->session_version = ten_instance_row_reported_version(&row, db->context.token_floor);
+        ten_db_note_end(db, row.session_ends_ms);
+    }
     *must_last |= effect.must_last;
     if (effect.row_removed)
         r = remove_instance(db, op);
@@ -610,6 +661,7 @@ const ten_store_ops ten_sqlite_ops = {
                      .shared_between_processes = true,
                      .survives_restart = true,
                      .hands = true,
+                     .sessions = true,
                      .expiry_clock = "this host's boot clock, read after the lock is had",
                      .change_notice = "inotify on the side file"},
     .open = sqlite_open,

@@ -17,8 +17,10 @@ CREATE TABLE store (
 ) STRICT;
 -- A row is kept once a target was leased, until it is forgotten: token is its counter. holder NULL: released, at
 -- acquired_at_ms. kept_ends_ms, if it is ends_ms: the lease only keeps the others out, and its holder does not believe in
--- it for that long (TEN_OP_KEEP). Versions that do not know this column leave it alone when they set another end. Rows
--- without a namespace or a target are no leases (get_forgotten).
+-- it for that long (TEN_OP_KEEP). Versions that do not know this column leave it alone when they set another end.
+-- session, if ends_ms is 2^52: the lease hangs on that session of its holder (instance.session). A version that does not know
+-- sessions takes such a lease for one that lasts very long, and leaves the number alone when it sets another end. The view
+-- `leases` has the true ends. Rows without a namespace or a target are no leases (get_forgotten).
 CREATE TABLE lease (
     namespace TEXT NOT NULL,
     target TEXT NOT NULL,
@@ -42,7 +44,8 @@ CREATE TABLE target (
     paused INTEGER NOT NULL,
     PRIMARY KEY (namespace, id)
 ) STRICT, WITHOUT ROWID;
--- gone: a tombstone, kept until ends_ms.
+-- gone: 1 a tombstone, kept until ends_ms; 2 an instance that has left, kept until its session ends. session: the number of
+-- its session, on which leases hang until session_ends_ms; 0: none.
 CREATE TABLE instance (
     namespace TEXT NOT NULL,
     instance TEXT NOT NULL,
@@ -88,7 +91,8 @@ END;
 SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
        (SELECT count(*) FROM sqlite_schema),
        (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms'),
-       (SELECT count(*) FROM sqlite_schema WHERE name = 'checkpoint');
+       (SELECT count(*) FROM sqlite_schema WHERE name = 'checkpoint'),
+       (SELECT count(*) FROM sqlite_schema WHERE name = 'leases');
 
 -- A file of an older version gets what it lacks. That raises the schema cookie, which must not look like a restore: the
 -- row that remembers it goes along (?1: as it was before), unless it was another one before.
@@ -97,6 +101,24 @@ ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
 
 -- name: follow_cookie
 UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version) WHERE schema_cookie = ?1;
+
+-- Sessions. The view: leases with their true ends; one that hangs on a session ends with it. 0: that is over, it is not known
+-- since when.
+-- name: add_sessions
+ALTER TABLE lease ADD COLUMN session INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE instance ADD COLUMN session INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE instance ADD COLUMN session_ends_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE instance ADD COLUMN session_version INTEGER NOT NULL DEFAULT 0;
+CREATE VIEW leases AS
+SELECT namespace, target, holder, token,
+       CASE WHEN session <> 0 AND ends_ms = 4503599627370496
+            THEN coalesce((SELECT session_ends_ms FROM instance
+                            WHERE instance.namespace = lease.namespace AND instance.instance = lease.holder
+                              AND instance.session = lease.session), 0)
+            ELSE ends_ms END AS ends_ms,
+       ttl_ms, acquired_at_ms, barred, ask,
+       CASE WHEN ends_ms = 4503599627370496 THEN session ELSE 0 END AS session
+  FROM lease;
 
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
@@ -130,23 +152,28 @@ UPDATE lease
    SET ends_ms = ?1 + ttl_ms, kept_ends_ms = CASE WHEN kept_ends_ms = ends_ms THEN ?1 + ttl_ms ELSE 0 END
  WHERE holder IS NOT NULL;
 
+-- Their leases have ends of their own now.
 -- name: restart_instances
-UPDATE instance SET ends_ms = ?1 + ttl_ms;
+UPDATE instance SET ends_ms = ?1 + ttl_ms, session = 0, session_ends_ms = 0;
 
 -- name: last_end
-SELECT coalesce(max(ends_ms), 0) FROM lease WHERE holder IS NOT NULL AND kept_ends_ms <> ends_ms;
+SELECT max(coalesce((SELECT max(ends_ms) FROM lease
+                      WHERE holder IS NOT NULL AND kept_ends_ms <> ends_ms AND ends_ms <> 4503599627370496), 0),
+           coalesce((SELECT max(session_ends_ms) FROM instance), 0));
 
 -- name: longest_ttl
 SELECT coalesce(max(ttl_ms), 0) FROM lease WHERE holder IS NOT NULL AND kept_ends_ms <> ends_ms;
 
 -- name: get_lease
-SELECT holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask FROM lease WHERE namespace = ?1 AND target = ?2;
+SELECT holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask, session FROM leases
+ WHERE namespace = ?1 AND target = ?2;
 
 -- name: put_lease
-INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask, kept_ends_ms)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?10 THEN ?5 ELSE 0 END)
+INSERT INTO lease (namespace, target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred, ask, kept_ends_ms,
+                   session)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?10 THEN ?5 ELSE 0 END, ?11)
     ON CONFLICT (namespace, target) DO UPDATE
-   SET holder = ?3, token = ?4, ends_ms = ?5, ttl_ms = ?6, acquired_at_ms = ?7, barred = ?8, ask = ?9,
+   SET holder = ?3, token = ?4, ends_ms = ?5, ttl_ms = ?6, acquired_at_ms = ?7, barred = ?8, ask = ?9, session = ?11,
        kept_ends_ms = CASE WHEN ?10 THEN ?5 ELSE kept_ends_ms END;
 
 -- The plain renewal, which is nearly all that a store does: everything as it was, only later. What does not match is looked at
@@ -154,7 +181,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?10 THEN ?5 ELSE 0 END)
 -- name: renew
 UPDATE lease SET ends_ms = ?1
  WHERE namespace = ?2 AND target = ?3 AND token = ?4 AND holder = ?5 AND ttl_ms = ?6 AND ends_ms > ?7
-   AND barred = 0 AND ask = 0;
+   AND ends_ms <> 4503599627370496 AND barred = 0 AND ask = 0;
 
 -- Rows of the lease table that are no leases. The row without a target: the highest token that the namespace forgot.
 -- The row without a namespace: how far the search for forgotten targets has come, "namespace/target".
@@ -193,17 +220,17 @@ VALUES ('', ?1, NULL, 0, 0, 0, 0, 0, 0);
 -- time), or expired before ?5 (boot clock).
 -- name: list_aged
 SELECT namespace, target, token,
-       CASE WHEN holder IS NULL THEN acquired_at_ms < ?4 ELSE ends_ms < ?5 END AND target <> ''
-       AND NOT EXISTS (SELECT 1 FROM target AS t WHERE t.namespace = lease.namespace AND t.id = lease.target)
-  FROM lease WHERE (namespace, target) > (?1, ?2) ORDER BY namespace, target LIMIT ?3;
+       CASE WHEN holder IS NULL OR ends_ms = 0 THEN acquired_at_ms < ?4 ELSE ends_ms < ?5 END AND target <> ''
+       AND NOT EXISTS (SELECT 1 FROM target AS t WHERE t.namespace = leases.namespace AND t.id = leases.target)
+  FROM leases WHERE (namespace, target) > (?1, ?2) ORDER BY namespace, target LIMIT ?3;
 
 -- Without those that have ended before ?3; 0: all.
 -- name: list_leases
-SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease
+SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM leases
  WHERE namespace = ?1 AND target > ?2 AND (?3 = 0 OR (ends_ms > ?3 AND holder IS NOT NULL)) ORDER BY target;
 
 -- name: read_lease
-SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM lease WHERE namespace = ?1 AND target = ?2;
+SELECT target, holder, token, ends_ms, ttl_ms, acquired_at_ms, barred FROM leases WHERE namespace = ?1 AND target = ?2;
 
 -- name: get_target
 SELECT paused FROM target WHERE namespace = ?1 AND id = ?2;
@@ -225,19 +252,27 @@ SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AN
 SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AND id = ?2;
 
 -- name: get_instance
-SELECT weight, ttl_ms, ends_ms, since_at_ms, gone, ask, metadata = ?3 FROM instance WHERE namespace = ?1 AND instance = ?2;
+SELECT weight, ttl_ms, ends_ms, since_at_ms, gone, ask, metadata = ?3, session, session_ends_ms, session_version
+  FROM instance WHERE namespace = ?1 AND instance = ?2;
 
 -- name: put_instance
-INSERT INTO instance (namespace, instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, gone, ask)
-VALUES (?1, ?2, ?3, coalesce(?4, ''), ?5, ?6, ?7, ?8, ?9)
+INSERT INTO instance (namespace, instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, gone, ask, session,
+                      session_ends_ms, session_version)
+VALUES (?1, ?2, ?3, coalesce(?4, ''), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
     ON CONFLICT (namespace, instance) DO UPDATE
-   SET weight = ?3, metadata = coalesce(?4, metadata), ttl_ms = ?5, ends_ms = ?6, since_at_ms = ?7, gone = ?8, ask = ?9;
+   SET weight = ?3, metadata = coalesce(?4, metadata), ttl_ms = ?5, ends_ms = ?6, since_at_ms = ?7, gone = ?8, ask = ?9,
+       session = ?10, session_ends_ms = ?11, session_version = ?12;
 
--- The plain heartbeat.
+-- The plain heartbeat. ?8: it is to have a session.
 -- name: beat
-UPDATE instance SET ends_ms = ?1
+UPDATE instance SET ends_ms = ?1, session_ends_ms = CASE session WHEN 0 THEN 0 ELSE max(session_ends_ms, ?1) END
  WHERE namespace = ?2 AND instance = ?3 AND weight = ?4 AND metadata = ?5 AND ttl_ms = ?6 AND ends_ms > ?7
-   AND gone = 0 AND ask = 0;
+   AND gone = 0 AND ask = 0 AND CASE WHEN ?8 OR session <> 0 THEN session <> 0 AND session_ends_ms > ?7 ELSE 1 END
+RETURNING session, session_version;
+
+-- Somebody has touched a lease of that session.
+-- name: touch_session
+UPDATE instance SET session_version = session_version + 1 WHERE namespace = ?1 AND instance = ?2 AND session = ?3;
 
 -- name: remove_instance
 DELETE FROM instance WHERE namespace = ?1 AND instance = ?2;
@@ -246,10 +281,14 @@ DELETE FROM instance WHERE namespace = ?1 AND instance = ?2;
 SELECT ttl_ms FROM instance WHERE namespace = ?1 AND instance <> ?2 AND ends_ms > ?3 AND gone = 0 LIMIT 1;
 
 -- name: expired_instances
-DELETE FROM instance WHERE namespace = ?1 AND instance <> ?2 AND ends_ms <= ?3 RETURNING instance, gone;
+UPDATE instance SET gone = 1 WHERE namespace = ?1 AND instance <> ?2 AND ends_ms <= ?3 AND gone = 0 RETURNING instance;
+
+-- They stay for a while, because whoever takes over their leases tells since when those were free.
+-- name: remove_instances
+DELETE FROM instance WHERE namespace = ?1 AND instance <> ?2 AND max(ends_ms, session_ends_ms) <= ?3;
 
 -- name: list_instances
-SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask FROM instance
+SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask, session FROM instance
  WHERE namespace = ?1 AND ends_ms > ?2 AND gone = 0 ORDER BY instance;
 
 -- name: add_change

@@ -51,6 +51,8 @@ enum ten_sql {
     TEN_SQL_GET_INSTANCE,
     TEN_SQL_PUT_INSTANCE,
     TEN_SQL_BEAT,
+    TEN_SQL_TOUCH_SESSION,
+    TEN_SQL_REMOVE_INSTANCES,
     TEN_SQL_REMOVE_INSTANCE,
     TEN_SQL_FLEET_TTL,
     TEN_SQL_EXPIRED_INSTANCES,
@@ -113,6 +115,9 @@ int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms);
 /* Ends the transaction, well or with everything undone. `r` is what the work in it came to; a negative one rolls
  * back and is returned. */
 int ten_db_end(ten_db *db, int r);
+
+/* lease.ends_ms of a lease that hangs on a session; it ends with that (see the view `leases` in sqlite.sql). */
+#define TEN_ENDS_WITH_SESSION (UINT64_C(1) << 52)
 
 /* The statement, ready to bind; NULL with the error told. Reset it when done. */
 sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id);

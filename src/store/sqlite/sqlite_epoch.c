@@ -82,7 +82,7 @@ static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
     uint64_t longest_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
     sqlite3_reset(statement);
     *ret_until_ms = db->context.now_ms + ten_max_u64(longest_ms, RECOVERING_MIN_MS);
-    if (strcmp(db->memory.boot_id, db->boot_id) == 0)
+    if (strcmp(db->memory.boot_id, db->boot_id) == 0 && db->memory.last_end_ms < TEN_ENDS_WITH_SESSION)
         *ret_until_ms = ten_max_u64(db->memory.last_end_ms, db->context.now_ms + longest_ms);
     return found < 0 ? found : TENURE_OK;
 }
@@ -157,6 +157,8 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
         return r;
     db->cursor = row.cursor;
     db->generation = row.generation;
+    /* A version that does not know sessions took the end of such a lease for one. */
+    db->recount |= db->memory.last_end_ms >= TEN_ENDS_WITH_SESSION;
     if (row.exists && row.same_boot && row.time_namespace != db->time_namespace)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "

@@ -178,6 +178,7 @@ int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_f
             .remaining_ms = ten_sub_saturating(ten_column_u64(statement, 4), db->context.now_ms),
             .since_ms = ten_column_u64(statement, 5),
             .ask = (enum ten_ask)ten_column_u64(statement, 6),
+            .has_session = ten_column_u64(statement, 7) != 0,
         };
         stopped = each(&instance, userdata);
     }
