@@ -44,6 +44,8 @@ static void publish(void *userdata, uint32_t number) {
 static void take_grant(void *userdata, uint32_t number, const ten_result *result) {
     tenure_member *member = userdata;
     const char *target = ten_plan_target_id(ten_fleet_plan(member->fleet), number);
+    if (member->extras.on_store_clock && result->acquired_at_ms)
+        member->extras.on_store_clock(result->acquired_at_ms, member->extras.userdata);
     if (!ten_checkpoints_grant(&member->checkpoints, target, result->token, result->checkpoint))
         member->extras.on_checkpoint(target, result->token, TENURE_E_NOMEM, member->extras.userdata);
 }
