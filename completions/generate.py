@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 FILES = {"auth-file", "tls-cert", "tls-key", "client-ca"}
-WORDS = {"target": ["add", "rm", "pause", "resume", "ls"]}
+WORDS = {"target": ["add", "rm", "pause", "resume", "ls"], "cron": ["ls", "check", "import"]}
 PREFIXES = {  # values that begin with a word of a known set, and go on freely
     "store": ["sqlite:", "redis://", "rediss://", "redis+unix://", "redis+sentinel://", "postgres://", "etcd://", "etcds://",
               "http://", "https://"],

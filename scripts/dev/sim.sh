@@ -3,8 +3,8 @@
 
 help_sim() {
     cat <<'END'
-usage: ./dev sim [--elections | --leases] [--seeds N] [--first N] [--jobs N] [--mutant NAME] [--verbose]
-       ./dev sim [--elections | --leases] --mutants
+usage: ./dev sim [--elections | --leases | --cron] [--seeds N] [--first N] [--jobs N] [--mutant NAME] [--verbose]
+       ./dev sim [--elections | --leases | --cron] --mutants
        ./dev sim [--elections] --scenarios [--large]
        ./dev sim --scale SIZE [--real N] [--first N]
 
@@ -17,6 +17,7 @@ Options:
   --jobs N        how many processes (default: one for each core, at most 16)
   --elections     elections instead of fleets
   --leases        programs with leases of their own instead of fleets
+  --cron          the jobs of crontabs instead of fleets
   --mutant NAME   with this planted bug; tests/mutants/mutants.h lists them
   --mutants       each planted bug in turn; each must be found
   --scenarios     the written scenarios instead of seeds

@@ -10,6 +10,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv);
 int ten_cmd_elect(const ten_command *command, int argc, char **argv);
 int ten_cmd_lock(const ten_command *command, int argc, char **argv);
 int ten_cmd_once(const ten_command *command, int argc, char **argv);
+int ten_cmd_cron(const ten_command *command, int argc, char **argv);
 int ten_cmd_resign(const ten_command *command, int argc, char **argv);
 int ten_cmd_serve(const ten_command *command, int argc, char **argv);
 int ten_cmd_guard(const ten_command *command, int argc, char **argv);

@@ -61,6 +61,26 @@ static const ten_command commands[] = {
      "Exit codes: CMD's own (128+N when it died of signal N); 4, or the one given, and not a word, when another\n"
      "has it; 3 store out of reach; 5 the lease was lost and CMD was ended.",
      ten_cmd_once, LEADER},
+    {"cron", "FILE | ls | check FILE | import [FILE]", "Run a crontab across the fleet: each instant of each job once",
+     "Start it on every host with the same file: the hosts share the jobs out, and when one dies the rest take its\n"
+     "jobs over. A line is NAME [key=value...] SCHEDULE COMMAND; # begins a comment.\n\n"
+     "  SCHEDULE  five fields (minute hour day month weekday, with names, ranges, steps and lists), @hourly,\n"
+     "            @daily, @weekly, @monthly, @yearly, or @every D\n"
+     "  tz=       the time zone of the fields, such as Europe/Berlin; default UTC\n"
+     "  missed=   latest (default): of the instants that nobody could run in time, the latest runs; all: each of\n"
+     "            them, in order; skip: none that is over a minute late\n"
+     "  max-late= an instant that is later than this does not run; default 1h\n"
+     "  overlap=  skip (default): an instant that comes while the last run is under way does not run; wait: it\n"
+     "            runs afterwards\n"
+     "  jitter=   start each instant up to this much later; the same delay on every host\n"
+     "  timeout=  end the command after this time\n\n"
+     "COMMAND is run by /bin/sh -c with TENURE_JOB, TENURE_INSTANT (RFC 3339) and TENURE_TOKEN. An instant is\n"
+     "written down before its command starts: one whose host dies then is reported as lost, and not run again.\n"
+     "'ls' shows the last and next run of each job and its result; 'check' reads a file and shows the next three\n"
+     "instants of each job; 'import' makes a file from a user's crontab (crontab -l, or FILE).\n\n"
+     "SIGTERM or SIGINT: ends the commands, gives the jobs to the others, exits 0. SIGHUP, or a change: reads the\n"
+     "file again. A line that is wrong is logged with its column, and the other jobs run.",
+     ten_cmd_cron, "cron"},
     {"lock", "NAME [--count N] [--wait D | --no-wait] -- CMD... | --all NAME... -- CMD...",
      "Run a command under a lock, as flock(1) does, but for all hosts of a store",
      "Waits until the lock NAME is free, runs CMD, renews the lock while CMD runs, and releases it. Those who wait\n"

@@ -44,6 +44,8 @@ static void publish(void *userdata, uint32_t number) {
 static void take_grant(void *userdata, uint32_t number, const ten_result *result) {
     tenure_member *member = userdata;
     const char *target = ten_plan_target_id(ten_fleet_plan(member->fleet), number);
+    if (member->extras.on_store_clock && result->acquired_at_ms)
+        member->extras.on_store_clock(result->acquired_at_ms, member->extras.userdata);
     if (!ten_checkpoints_grant(&member->checkpoints, target, result->token, result->checkpoint))
         member->extras.on_checkpoint(target, result->token, TENURE_E_NOMEM, member->extras.userdata);
 }
@@ -358,10 +360,13 @@ static bool is_stopped(const void *arg) {
     return member->stopped;
 }
 
+/* Waits for work only as long as it is told to, but for the store's answers in any case: a few requests. */
 static int stop(tenure_member *member, uint64_t wait_ms, bool cancellable) {
     ten_carrier *carrier = member->carrier;
     ten_carrier_lock(carrier);
     ten_member_begin_end(&member->object);
+    if (!ten_fleet_is_busy(member->fleet))
+        wait_ms = ten_max_u64(wait_ms, ten_max_u64(2 * member->timing.timeout_ms, STOP_MIN_MS));
     uint64_t end_ms = ten_add_saturating(ten_member_now_ms(member), wait_ms);
     int r = cancellable ? ten_carrier_wait(carrier, &member->task, is_stopped, member, end_ms)
                         : ten_carrier_await(carrier, &member->task, is_stopped, member, end_ms);
@@ -399,14 +404,8 @@ void tenure_member_close(tenure_member *member) {
         return;
     if (usable == TENURE_OK) {
         tenure_context *context = atomic_load(&member->object.context);
-        if (!member->stopping) {
-            bool busy;
-            ten_carrier_lock(member->carrier);
-            ten_member_begin_end(&member->object);
-            busy = ten_fleet_is_busy(member->fleet);
-            ten_carrier_unlock(member->carrier);
-            (void)stop(member, busy ? 0 : ten_max_u64(2 * member->timing.timeout_ms, STOP_MIN_MS), false);
-        }
+        if (!member->stopping)
+            (void)stop(member, 0, false);
         ten_member_end(&member->object);
         ten_context_disown(context, &member->object);
     }

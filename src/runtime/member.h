@@ -22,6 +22,8 @@ typedef struct ten_member_extras {
     /* Not NULL: the member keeps the checkpoints of what it holds, and tells so when a write has ended: 0; TENURE_E_LOST: it
      * was stale, and changed nothing; else the error. It must not call the member. */
     void (*on_checkpoint)(const char *target, uint64_t token, int error, void *userdata);
+    /* What the store's clock showed when it granted a lease, as far as it tells (Unix time); NULL: no matter. The same. */
+    void (*on_store_clock)(uint64_t store_ms, void *userdata);
 } ten_member_extras;
 
 int ten_member_open(tenure_context *context, const tenure_member_options *options, const ten_member_extras *extras,

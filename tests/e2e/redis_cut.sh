@@ -12,6 +12,7 @@ SLACK=1500
 
 # Words of a request as they are sent: a script's text has the same words, but not so.
 ACQUIRE='$7\r\nacquire\r\n'
+FLEET_ACQUIRE='$18\r\nacquire checkpoint\r\n' # which asks for the checkpoint, too
 RENEWAL='$5\r\nrenew\r\n'
 RELEASE='$7\r\nrelease\r\n'
 
@@ -99,7 +100,7 @@ acquire_swallowed() {
     background watch "$TENURE" watch --json
     until_true 5 watches
     proxy_start p
-    proxy_tell p swallow 1 $1 after "$ACQUIRE"
+    proxy_tell p swallow 1 $1 after "$FLEET_ACQUIRE"
     LOG=$CASE/polls
     mark begin
     agent a --store "$(through p)"

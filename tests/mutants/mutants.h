@@ -136,11 +136,24 @@
     X(BUDGET_NEWEST_GOES, "of the connections without a token the newest is closed first")                             \
     X(BUDGET_LOGS_ALL, "each refusal is a line in the log")
 
+/* Those of jobs, which `sim --cron` finds. */
+#define TEN_CRON_MUTANTS(X)                                                                                            \
+    X(CRON_START_FIRST, "a command starts before its instant is written down")                                         \
+    X(CRON_CLOCK_DECIDES, "what runs next depends on the host's clock, and not on what ran last")                      \
+    X(CRON_NEW_UNWRITTEN, "from when on a new job counts is not written down")                                         \
+    X(CRON_LOST_AGAIN, "an instant whose end is not known runs again")                                                 \
+    X(CRON_CLAIM_KEPT, "a claim is not taken back when its command cannot start")                                      \
+    X(CRON_ALL_IS_LATEST, "of several instants that were missed, only the latest runs, whatever the policy")           \
+    X(CRON_STALE_STARTS, "a command starts although its instant could not be written down")                            \
+    X(CRON_OVERLAP_PASSES, "instants that came before a late run are passed over with those that came during it")      \
+    X(CRON_EARLY, "an instant runs before its time")
+
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,
     TEN_MUTANTS(X) TEN_MUTANT_COUNT,
     TEN_GUARD_MUTANTS(X) TEN_MUTANT_GUARD_END,
-    TEN_BUDGET_MUTANTS(X)
+    TEN_BUDGET_MUTANTS(X) TEN_MUTANT_BUDGET_END,
+    TEN_CRON_MUTANTS(X)
 #undef X
         TEN_MUTANT_END
 };

@@ -168,6 +168,7 @@ struct options {
     bool verbose;
     bool mutants;
     bool scenarios;
+    bool cron;
     bool large; /* those scenarios too that take a minute */
     const char *scale;
     uint64_t real;
@@ -372,6 +373,89 @@ static int run_scale(const struct options *options) {
     return !done;
 }
 
+/* ---- crontabs */
+
+static const struct {
+    enum ten_mutant mutant;
+    const char *name;
+    const char *sentence;
+} cron_mutants[] = {{TEN_MUTANT_NONE, "NONE", "the jobs as they are"},
+#define X(name, what) {TEN_MUTANT_##name, #name, what},
+                    TEN_CRON_MUTANTS(X)
+#undef X
+};
+
+static void run_cron(const struct options *options, uint64_t part, struct sim_stats *stats) {
+    struct sim_cron_stats found = {0};
+    for (uint64_t i = part; i < options->seeds; i += options->jobs) {
+        stats->seeds++;
+        stats->failures += !sim_cron_run(options->first + i, options->verbose, &found);
+    }
+    stats->works = found.starts;
+    stats->crashes = found.crashes;
+    stats->takeovers = found.takeovers;
+    stats->keeps = found.withdrawn;
+    stats->losses = found.lost;
+}
+
+static void hunt_in_cron(const struct options *options, uint64_t part, struct sim_stats *stats) {
+    struct sim_cron_stats found = {0};
+    ten_mutant = cron_mutants[part].mutant;
+    uint64_t most = ten_mutant == TEN_MUTANT_NONE ? 20 : 200;
+    if (!freopen("/dev/null", "w", stdout)) /* what a bug breaks is not of interest */
+        return;
+    for (uint64_t i = 0; i < most && stats->failures == 0; i++) {
+        stats->seeds++;
+        stats->failures += !sim_cron_run(options->first + i, false, &found);
+    }
+}
+
+static int cron_mutant_runs(const struct options *options) {
+    bool good = true;
+    printf("1..%zu\n", TEN_COUNT(cron_mutants));
+    fflush(stdout);
+    for (uint64_t i = 0; i < TEN_COUNT(cron_mutants); i++) {
+        struct sim_stats stats = {0};
+        char sentence[200];
+        bool found = !finish(begin(hunt_in_cron, options, i), &stats) || stats.failures > 0;
+        bool none = cron_mutants[i].mutant == TEN_MUTANT_NONE;
+        snprintf(sentence, sizeof sentence, "%s: %s (%s, %" PRIu64 " seeds)",
+                 none ? "nothing is found where there is nothing" : "found", cron_mutants[i].sentence,
+                 cron_mutants[i].name, stats.seeds);
+        good &= report((unsigned)i + 1, found != none, sentence);
+        fflush(stdout);
+    }
+    return good ? 0 : 1;
+}
+
+static int cron_runs(const struct options *options) {
+    struct child children[16];
+    struct sim_stats sum = {0};
+    bool complete = true;
+    if (options->mutants)
+        return cron_mutant_runs(options);
+    fflush(stdout);
+    for (uint64_t j = 0; j < options->jobs; j++)
+        children[j] = begin(run_cron, options, j);
+    for (uint64_t j = 0; j < options->jobs; j++) {
+        struct sim_stats stats = {0};
+        complete &= finish(children[j], &stats);
+        sum.failures += stats.failures;
+        sum.works += stats.works;
+        sum.crashes += stats.crashes;
+        sum.takeovers += stats.takeovers;
+        sum.keeps += stats.keeps;
+        sum.losses += stats.losses;
+    }
+    printf("# %" PRIu64 " runs, %" PRIu64 " crashes, %" PRIu64 " takeovers, %" PRIu64 " claims taken back, %" PRIu64
+           " lost with their host\n1..2\n",
+           sum.works, sum.crashes, sum.takeovers, sum.keeps, sum.losses);
+    bool good = report(1, complete && sum.failures == 0, "no instant of a job runs twice, and none is missing");
+    bool enough = sum.works > 100 * options->seeds && sum.crashes > options->seeds && sum.takeovers > options->seeds &&
+                  (options->seeds < 20 || (sum.keeps > 0 && sum.losses > 0));
+    return report(2, enough, "the runs exercised enough to mean something") && good ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
     struct options options = {.part = &fleets, .seeds = 100, .first = 1, .jobs = 2};
     share_out_mutants();
@@ -400,16 +484,20 @@ int main(int argc, char **argv) {
             options.part = &elections;
         else if (strcmp(argv[i], "--leases") == 0)
             options.part = &leases;
+        else if (strcmp(argv[i], "--cron") == 0)
+            options.cron = true;
         else {
-            fputs(
-                "usage: sim [--elections | --leases] [--seeds N] [--first S] [--jobs N] [--mutant NAME] [--verbose] | "
-                "--mutants | --scenarios [--large] | --scale INSTANCESxTARGETS [--real N] [--first S]\n",
-                stderr);
+            fputs("usage: sim [--elections | --leases | --cron] [--seeds N] [--first S] [--jobs N] [--mutant NAME] "
+                  "[--verbose] | "
+                  "--mutants | --scenarios [--large] | --scale INSTANCESxTARGETS [--real N] [--first S]\n",
+                  stderr);
             return 2;
         }
     }
     if (options.verbose)
         setvbuf(stdout, NULL, _IOLBF, 0); /* so that nothing is missing should an invariant break */
+    if (options.cron)
+        return cron_runs(&options);
     if (options.scale)
         return run_scale(&options);
     if (options.mutants)

@@ -490,6 +490,11 @@ void sim_end_fault(struct sim_world *world, uint32_t process, enum sim_fault kin
 void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
 void sim_election_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
 void sim_lease_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
+/* cron_run.c: one seed; false: something is wrong, and has been said */
+struct sim_cron_stats {
+    uint64_t starts, crashes, takeovers, withdrawn, lost;
+};
+bool sim_cron_run(uint64_t seed, bool verbose, struct sim_cron_stats *stats);
 /* The end of a seed: adds up what it did, and shows why it failed. */
 void sim_finish_run(struct sim_world *world, struct sim_stats *stats, const char *mutant);
 

@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
 #include "base/alloc.h"
@@ -100,6 +101,12 @@ static void on_checkpoint(const char *target, uint64_t token, int error, void *u
     put_event(agent, event);
 }
 
+/* The same. A lease that was had before shows when that was: no more than a TTL ago. */
+static void on_store_clock(uint64_t store_ms, void *userdata) {
+    struct ten_agent *agent = userdata;
+    atomic_store(&agent->store_ahead_ms, (int64_t)store_ms - (int64_t)ten_wall_ms(&ten_system_clock));
+}
+
 static void free_target(struct ten_agent_target *target) {
     if (!target)
         return;
@@ -107,6 +114,7 @@ static void free_target(struct ten_agent_target *target) {
     ten_free(target->url);
     ten_free(target->exec);
     ten_free(target->spec);
+    ten_jobs_free(target);
     ten_free(target);
 }
 
@@ -167,6 +175,11 @@ static void schedule(struct ten_agent *agent, struct ten_agent_target *target) {
 }
 
 static void schedule_now(struct ten_agent *agent, struct ten_agent_target *target) {
+    if (agent->config->cron) {
+        target->due_ms = 1; /* it is known that it is held */
+        ten_jobs_granted(agent, target);
+        return;
+    }
     target->due_ms = ten_now_ms();
     ten_timers_set(&agent->polls, target->number, target->due_ms);
 }
@@ -245,12 +258,14 @@ static void take_target(struct ten_agent *agent, struct ten_agent_target *event)
         event->spec = texts[2];
         target->every_ms = event->every_ms;
         target->removed = false;
-        if (other_interval && target->due_ms) {
+        if (other_interval && target->due_ms && !agent->config->cron) {
             target->due_ms = ten_now_ms() + every_ms(agent, target);
             schedule(agent, target);
         }
         free_target(event);
     }
+    if (agent->config->cron)
+        ten_jobs_set(agent, target);
     take_handle(agent, target);
     if (is_held(target) && !target->due_ms)
         schedule_now(agent, target);
@@ -323,8 +338,13 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
             schedule_now(agent, target);
         }
         break;
+    case TENURE_EVENT_RELEASED:
+        if (target)
+            ten_jobs_lost(agent, target, event->token);
+        break;
     case TENURE_EVENT_LOST:
         if (target) {
+            ten_jobs_lost(agent, target, event->token);
             ten_timers_clear(&agent->polls, target->number);
             target->due_ms = 0;
         }
@@ -418,6 +438,7 @@ static void begin_stop(struct ten_agent *agent) {
         if (!agent->targets[i])
             continue;
         ten_timers_clear(&agent->polls, i);
+        ten_jobs_look(agent, agent->targets[i]);
         ten_poll_flush(agent, agent->targets[i], agent->stop_signals > 1);
     }
 }
@@ -494,6 +515,10 @@ static void run_due(struct ten_agent *agent) {
         if (!target)
             continue;
         note_turn(agent);
+        if (agent->config->cron) {
+            ten_jobs_look(agent, target);
+            continue;
+        }
         uint64_t interval_ms = every_ms(agent, target);
         target->due_ms += interval_ms;
         if (target->due_ms <= now_ms) /* polls that were missed are not made up for */
@@ -579,6 +604,8 @@ static void loop(struct ten_agent *agent) {
         run_due(agent);
         look_at_sinks(agent);
         ten_source_look(agent);
+        if (agent->config->cron)
+            ten_jobs_note_clock(agent, atomic_load(&agent->store_ahead_ms));
     }
 }
 
@@ -660,6 +687,7 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                                 .userdata = agent,
                                 .measures = &agent->measures,
                                 .on_checkpoint = on_checkpoint,
+                                .on_store_clock = config->cron ? on_store_clock : NULL,
                                 .isolation = ten_isolation_name(agent->children.isolation.form)};
     int r = ten_member_open(agent->context, &options, &extras, &agent->member);
     if (r == TENURE_OK && config->healthy) /* until the first result */
@@ -709,6 +737,7 @@ static void close_agent(struct ten_agent *agent) {
     ten_map_free(&agent->by_id);
     ten_timers_free(&agent->polls);
     ten_timers_free(&agent->checks);
+    ten_zones_free(&agent->zones);
     ten_free(agent->targets);
     ten_free(agent->sinks);
     ten_children_free(&agent->children);

@@ -27,6 +27,7 @@ typedef struct ten_agent_config {
     enum ten_isolation_wish isolation; /* of commands */
     uint64_t every_ms;
     uint64_t timeout_ms;
+    bool cron; /* the targets are the jobs of a crontab, `crontab:PATH` */
     const char *const *sinks;
     size_t sink_count;
     const char *healthy; /* by /bin/sh -c: it holds targets only while this exits with 0; NULL: always */

@@ -11,6 +11,7 @@
 
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
+#include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/sinks/sink.h"
 #include "agent/sources/source_feed.h"
@@ -33,16 +34,17 @@ struct ten_agent_target {
     char *spec;
     uint64_t every_ms; /* 0: the agent's */
     bool paused;
-    bool removed;             /* freed when its poll is over */
-    uint32_t number;          /* in the agent's arrays and timers */
-    tenure_handle handle;     /* without a belief: the fleet member never knew the target */
-    uint64_t due_ms;          /* the next poll, without its jitter */
-    unsigned failures;        /* in a row */
-    struct ten_poll *poll;    /* under way, or NULL */
-    struct ten_poll *sending; /* those that are over, but their messages have not left yet; NULL: none */
-    bool busy;                /* the fleet member knows that there are polls */
-    uint64_t writing;         /* the token under which its checkpoint is being written; 0: it is not */
-    bool waits;               /* a poll was due meanwhile */
+    bool removed;              /* freed when its poll is over */
+    uint32_t number;           /* in the agent's arrays and timers */
+    tenure_handle handle;      /* without a belief: the fleet member never knew the target */
+    uint64_t due_ms;           /* the next poll, without its jitter */
+    unsigned failures;         /* in a row */
+    struct ten_poll *poll;     /* under way, or NULL */
+    struct ten_poll *sending;  /* those that are over, but their messages have not left yet; NULL: none */
+    bool busy;                 /* the fleet member knows that there are polls */
+    uint64_t writing;          /* the token under which its checkpoint is being written; 0: it is not */
+    bool waits;                /* a poll was due meanwhile */
+    struct ten_agent_job *job; /* of a crontab; NULL: it is a target */
 };
 
 struct ten_poll {
@@ -55,6 +57,7 @@ struct ten_poll {
     uint64_t start_wall_ms;
     uint64_t duration_ms;
     char error[160]; /* "": it went well so far */
+    int exit_code;   /* of a command; 128 + N: it was killed by signal N */
     ten_buf output;
     bool by_command;
     /* exec */
@@ -117,9 +120,12 @@ struct ten_agent {
     atomic_int refused;
     bool source_read; /* all targets of a source that is not the store have been read once */
     ten_measures measures;
-    ten_exporter *exporter; /* NULL: nobody asks */
-    uint64_t dropped;       /* messages that no sink took */
-    uint64_t sinks_look_ms; /* when they are to be asked for events */
+    ten_exporter *exporter;          /* NULL: nobody asks */
+    uint64_t dropped;                /* messages that no sink took */
+    uint64_t sinks_look_ms;          /* when they are to be asked for events */
+    ten_zones zones;                 /* of a crontab */
+    _Atomic(int64_t) store_ahead_ms; /* the store's clock, of this host's */
+    uint64_t clock_told_ms;          /* that it differs from the store's; not again before this */
 };
 
 /* agent.c */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/common/message.h"
+#include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -67,7 +68,7 @@ static bool begin(struct ten_agent *agent, struct ten_agent_target *target) {
 }
 
 static void end(struct ten_agent *agent, struct ten_agent_target *target) {
-    if (!target->busy || target->poll || target->sending || target->writing)
+    if (!target->busy || target->poll || target->sending || target->writing || ten_jobs_is_pending(target))
         return;
     target->busy = false;
     (void)tenure_member_end(agent->member, target->id);
@@ -91,7 +92,9 @@ void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
         end(agent, target);
         return;
     }
-    ten_work_start(&poll->work, &agent->work_rules, &lease, now_ms + agent->config->timeout_ms, now_ms);
+    uint64_t timeout_ms =
+        target->job ? ten_jobs_timeout_ms(target, now_ms) : ten_add_saturating(now_ms, agent->config->timeout_ms);
+    ten_work_start(&poll->work, &agent->work_rules, &lease, timeout_ms, now_ms);
     poll->target = target;
     poll->number = ++agent->poll_count;
     poll->start_ms = now_ms;
@@ -210,6 +213,10 @@ static void write_checkpoint(struct ten_agent *agent, const struct ten_poll *pol
 }
 
 static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
+    if (poll->target->job) {
+        ten_jobs_ended(agent, poll);
+        return;
+    }
     write_checkpoint(agent, poll);
     publish(agent, poll);
     report(agent, poll);
@@ -218,6 +225,10 @@ static void publish_and_report(struct ten_agent *agent, struct ten_poll *poll) {
 
 static void discard(struct ten_agent *agent, const struct ten_poll *poll) {
     ten_measure_add(&agent->measures.polls_discarded, 1);
+    if (poll->target->job) {
+        ten_jobs_discarded(agent, poll);
+        return;
+    }
     TEN_LOG(agent->log, TEN_LOG_INFO, "poll_discarded", TEN_TEXT("target", poll->target->id),
             TEN_NUMBER("token", poll->work.token),
             TEN_TEXT("error", poll->error[0] ? poll->error : "the lease was lost"));
@@ -337,12 +348,14 @@ void ten_poll_look(struct ten_agent *agent, struct ten_poll *poll) {
 }
 
 void ten_poll_checkpoint_done(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token, int error) {
-    if (error < 0)
+    if (error < 0 && !target->job)
         report_checkpoint(agent, target, token,
                           error == TENURE_E_LOST ? "the lease was lost; nothing was written" : tenure_strerror(error));
     if (target->writing != token)
         return;
     target->writing = 0;
+    if (target->job)
+        ten_jobs_written(agent, target, error);
     settle(agent, target);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
 #include "base/io.h"
@@ -18,6 +19,24 @@
 #define REAP_MAX 512
 
 /* ---- starting */
+
+static char **make_job_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
+    char token[24];
+    char number[24];
+    char instant[TEN_RFC3339_SIZE];
+    snprintf(token, sizeof token, "%llu", (unsigned long long)poll->work.token);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
+    ten_rfc3339((uint64_t)poll->target->job->job.instant_ms, instant);
+    const char *const ours[][2] = {
+        {"TENURE_JOB", poll->target->id},
+        {"TENURE_INSTANT", instant},
+        {"TENURE_TOKEN", token},
+        {"TENURE_INSTANCE", agent->instance},
+        {"TENURE_NAMESPACE", agent->namespace_name},
+        {TEN_POLL_MARK, number},
+    };
+    return ten_environment_make(ours, TEN_COUNT(ours), false);
+}
 
 static char **make_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
     char token[24];
@@ -92,7 +111,7 @@ static void fail_to_start(struct ten_poll *poll, int error) {
 
 bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command) {
     poll->by_command = true;
-    char **variables = make_environment(agent, poll);
+    char **variables = poll->target->job ? make_job_environment(agent, poll) : make_environment(agent, poll);
     bool started = variables && start_process(agent, poll, command, variables);
     if (!variables)
         ten_poll_fail(poll, "out of memory");
@@ -108,6 +127,8 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll) {
     char chunk[16384];
     ssize_t count;
     while ((count = ten_read_some(poll->out_fd, chunk, sizeof chunk)) > 0) {
+        if (poll->target->job) /* of a job only the last words are shown */
+            ten_buf_clear(&poll->output);
         if (poll->output.size + (size_t)count > TEN_OUTPUT_MAX) {
             ten_poll_end(agent, poll, "the output is over 1 MiB");
             continue;
@@ -137,6 +158,7 @@ static struct ten_poll *take_reaped(struct ten_agent *agent, pid_t pid, int stat
         ten_poll_fail(poll, "the lease was not renewed in time");
         ten_work_ended_for_lease(&poll->work);
     }
+    poll->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (WIFSIGNALED(status))
         ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
     else if (child->exec_error)

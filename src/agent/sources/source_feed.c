@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "core/crontab.h"
 
 #define BAD_TOLD_MAX 50u /* in one pass, each in a line of its own */
 #define ENTRY_SHOWN  120u
@@ -171,6 +172,36 @@ int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, t
     if (r == TENURE_OK)
         ten_target_file_line_free(storage);
     return TENURE_OK;
+}
+
+/* ---- a job */
+
+static bool read_job(ten_zones *zones, const char *line, ten_crontab_line *job, ten_error *problem) {
+    ten_cron_mistake mistake;
+    if (ten_crontab_parse(line, job, &mistake))
+        return ten_zones_get(zones, job->zone, problem) != NULL;
+    (void)ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
+    return false;
+}
+
+int ten_source_feed_job(ten_source_feed *feed, ten_zones *zones, const char *line, size_t size, ten_error *error) {
+    ten_crontab_line job;
+    ten_error problem;
+    bool good = strlen(line) == size ? read_job(zones, line, &job, &problem)
+                                     : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL") == TENURE_OK;
+    enum ten_listed listed = good ? ten_target_list_look(&feed->list, job.name, line, size) : TEN_LISTED_CHANGED;
+    if (good && listed == TEN_LISTED_SAME)
+        return TENURE_OK;
+    if (good && listed == TEN_LISTED_TWICE)
+        ten_fail(&problem, TENURE_E_INVALID, "another job has the same name");
+    if (!good || listed == TEN_LISTED_TWICE) {
+        ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
+        return TENURE_OK;
+    }
+    ten_target_line *storage;
+    tenure_target target;
+    int r = ten_target_file_job(job.name, job.command, line, &target, &storage);
+    return r < 0 ? ten_fail_memory(error, "the jobs") : put(feed, &target, storage, line, size, error);
 }
 
 /* ---- a pass */

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/sources/target_file.h"
 #include "agent/sources/target_list.h"
@@ -75,6 +76,8 @@ void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_event_
 void ten_source_feed_begin(ten_source_feed *feed);
 /* A line as in a file. An error: out of memory. */
 int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, ten_error *error);
+/* A line of a crontab: its name is the target, the line its spec. */
+int ten_source_feed_job(ten_source_feed *feed, ten_zones *zones, const char *line, size_t size, ten_error *error);
 /* The JSON object that a program keeps of a session, and its id; both prefix and id are shown if it cannot be used. */
 int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const char *id, const char *text, size_t size,
                             ten_error *error);

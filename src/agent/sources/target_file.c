@@ -104,6 +104,22 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
     return TENURE_OK;
 }
 
+/* ---- a job of a crontab */
+
+int ten_target_file_job(const char *name, const char *command, const char *line, tenure_target *ret_target,
+                        ten_target_line **ret_storage) {
+    ten_target_line *storage = ten_calloc(1, sizeof *storage);
+    if (!storage || !(storage->spec = strdup(line))) {
+        ten_free(storage);
+        return TENURE_E_NOMEM;
+    }
+    snprintf(storage->id, sizeof storage->id, "%s", name);
+    *ret_target = (tenure_target){
+        .size = sizeof *ret_target, .id = storage->id, .exec = storage->spec + (command - line), .spec = storage->spec};
+    *ret_storage = storage;
+    return TENURE_OK;
+}
+
 /* ---- a session */
 
 static int flag_member(const json_t *object, const char *key, bool *flag, ten_error *error) {

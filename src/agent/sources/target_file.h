@@ -17,6 +17,9 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
  * alone. */
 int ten_target_file_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
                                   ten_target_line **ret_storage, ten_error *error);
+/* A job, with its command and the line that it is from. TENURE_E_NOMEM, or TENURE_OK. */
+int ten_target_file_job(const char *name, const char *command, const char *line, tenure_target *ret_target,
+                        ten_target_line **ret_storage);
 void ten_target_file_line_free(ten_target_line *storage);
 
 #endif

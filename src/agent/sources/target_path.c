@@ -31,6 +31,8 @@ typedef struct target_path {
     ten_error error;
     bool watching; /* these are the thread's */
     bool read_once;
+    bool crontab; /* its lines are jobs */
+    ten_zones zones;
 } target_path;
 
 /* ---- the file */
@@ -98,6 +100,8 @@ static int take_line(target_path *source, char *line, size_t size, ten_error *er
     size_t blank = strspn(line, " \t");
     if (size == blank || line[blank] == '#')
         return TENURE_OK;
+    if (source->crontab)
+        return ten_source_feed_job(&source->feed, &source->zones, line, size, error);
     return ten_source_feed_line(&source->feed, line + blank, size - blank, error);
 }
 
@@ -176,6 +180,7 @@ static void *run(void *arg) {
 static void free_source(ten_side_thread *thread) {
     target_path *source = (target_path *)thread;
     ten_source_feed_free(&source->feed);
+    ten_zones_free(&source->zones);
     ten_side_thread_close(&source->thread);
     ten_close_fd(&source->watch_fd);
     ten_close_fd(&source->first_fd);
@@ -184,19 +189,20 @@ static void free_source(ten_side_thread *thread) {
 }
 
 static int check(const ten_agent_config *config, ten_error *error) {
-    if (config->targets[strlen("file:")] == '\0')
+    if (strcmp(config->targets, "file:") == 0)
         return ten_fail(error, TENURE_E_INVALID, "the target source 'file:' names no file: write file:PATH");
     return TENURE_OK; /* the file is looked at by the thread */
 }
 
 static int make(const ten_agent_config *config, target_path **ret_source, ten_error *error) {
-    const char *path = config->targets + strlen("file:");
+    const char *path = strchr(config->targets, ':') + 1;
     target_path *source = ten_calloc(1, sizeof *source);
     if (!source)
         return ten_fail_memory(error, "the targets");
     ten_side_thread_init(&source->thread);
     ten_source_feed_init(&source->feed, config->context.ttl_ms);
     source->feed.list.whole = true;
+    source->crontab = config->cron;
     source->path = ten_strdup(path);
     source->first_fd = ten_eventfd_open();
     source->watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

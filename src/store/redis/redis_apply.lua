@@ -181,7 +181,7 @@ local function add_checkpoints(replies)
     for i = 1, run.count do
         local token, value = match(texts[i] or '', '^(%d+) (.*)$')
         if value and type(replies[i]) == 'number' then
-            replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, 0 }
+            replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, now }
         end
         if value and replies[i][1] == OK then
             replies[i][9], replies[i][10] = value, tonumber(token)

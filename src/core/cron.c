@@ -1,0 +1,366 @@
+/*
+ * Schedules: reading them, and the search for instants. See cron.h.
+ */
+#include "core/cron.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/util.h"
+
+#define MINUTE_S    INT64_C(60)
+#define HOUR_S      INT64_C(3600)
+#define DAY_S       INT64_C(86400)
+#define YEARS_MAX   40
+#define SHIFT_MAX_S (26 * HOUR_S) /* no two offsets of a zone differ by more */
+
+/* ---- reading */
+
+struct reader {
+    const char *start;
+    const char *at;
+    ten_cron_mistake *mistake;
+};
+
+static bool fail(const struct reader *reader, const char *format, ...) TEN_PRINTF(2, 3);
+static bool fail(const struct reader *reader, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    reader->mistake->at = (size_t)(reader->at - reader->start);
+    vsnprintf(reader->mistake->reason, sizeof reader->mistake->reason, format, args);
+    va_end(args);
+    return false;
+}
+
+struct field {
+    const char *name;
+    unsigned least;
+    unsigned most;
+    const char *const *words; /* of least, least + 1...; NULL: none */
+};
+
+static const char *const month_words[] = {"jan", "feb", "mar", "apr", "may", "jun", "jul",
+                                          "aug", "sep", "oct", "nov", "dec", NULL};
+static const char *const weekday_words[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat", NULL};
+/* 7 is Sunday, too. */
+static const struct field fields[] = {{"the minute", 0, 59, NULL},
+                                      {"the hour", 0, 23, NULL},
+                                      {"the day of the month", 1, 31, NULL},
+                                      {"the month", 1, 12, month_words},
+                                      {"the weekday", 0, 7, weekday_words}};
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool is_end(char c) {
+    return c == '\0' || c == ' ' || c == '\t';
+}
+
+/* The first three letters, in whatever case. */
+static bool begins_with(const char *text, const char *word) {
+    for (size_t i = 0; i < 3; i++)
+        if ((text[i] | 0x20) != word[i])
+            return false;
+    return true;
+}
+
+static bool take_number(struct reader *reader, const struct field *field, unsigned *ret_number) {
+    unsigned number = 0;
+    if (!is_digit(*reader->at)) {
+        for (unsigned i = 0; field->words && field->words[i]; i++) {
+            if (!begins_with(reader->at, field->words[i]))
+                continue;
+            reader->at += 3;
+            *ret_number = field->least + i;
+            return true;
+        }
+        return is_end(*reader->at) ? fail(reader, "%s is incomplete", field->name)
+                                   : fail(reader, "%s has a '%c' where a number%s is expected", field->name,
+                                          *reader->at, field->words ? " or a name" : "");
+    }
+    const char *start = reader->at;
+    while (is_digit(*reader->at) && number < 1000)
+        number = number * 10 + (unsigned)(*reader->at++ - '0');
+    *ret_number = number;
+    if (number >= field->least && number <= field->most)
+        return true;
+    reader->at = start;
+    return fail(reader, "%s is %u to %u, not %u", field->name, field->least, field->most, number);
+}
+
+/* A number, a range or `*`, each perhaps with a step. */
+static bool take_part(struct reader *reader, const struct field *field, uint64_t *bits) {
+    unsigned first = field->least;
+    unsigned last = field->most;
+    unsigned step = 1;
+    bool ranged = true;
+    const char *start = reader->at;
+    if (*reader->at == '*') {
+        reader->at++;
+        last -= field->words == weekday_words; /* 7 is 0 */
+    } else {
+        if (!take_number(reader, field, &first))
+            return false;
+        last = first;
+        ranged = *reader->at == '-';
+        if (ranged) {
+            reader->at++;
+            if (!take_number(reader, field, &last))
+                return false;
+        }
+        if (last < first) {
+            reader->at = start;
+            return fail(reader, "%s has the range %u-%u, which ends before it begins", field->name, first, last);
+        }
+    }
+    if (*reader->at == '/') {
+        reader->at++;
+        if (!ranged)
+            return fail(reader, "%s has a step without a range: write */N or A-B/N", field->name);
+        if (!is_digit(*reader->at))
+            return fail(reader, "%s has a step that is no number", field->name);
+        step = 0;
+        while (is_digit(*reader->at) && step < 1000)
+            step = step * 10 + (unsigned)(*reader->at++ - '0');
+        if (step == 0)
+            return fail(reader, "%s has a step of 0", field->name);
+    }
+    for (unsigned i = first; i <= last; i += step)
+        *bits |= UINT64_C(1) << i;
+    return true;
+}
+
+static bool take_field(struct reader *reader, const struct field *field, uint64_t *ret_bits) {
+    *ret_bits = 0;
+    while (*reader->at == ' ' || *reader->at == '\t')
+        reader->at++;
+    if (*reader->at == '\0')
+        return fail(reader, "%s is missing: a schedule has five fields", field->name);
+    do {
+        if (!take_part(reader, field, ret_bits))
+            return false;
+    } while (*reader->at == ',' && reader->at++);
+    return is_end(*reader->at) || fail(reader, "%s has a '%c' that means nothing there", field->name, *reader->at);
+}
+
+static bool take_fields(struct reader *reader, ten_cron_schedule *schedule) {
+    uint64_t bits[TEN_COUNT(fields)];
+    bool stars[TEN_COUNT(fields)];
+    const char *start = reader->at;
+    for (size_t i = 0; i < TEN_COUNT(fields); i++) {
+        const char *at = reader->at + strspn(reader->at, " \t");
+        stars[i] = *at == '*';
+        if (!take_field(reader, &fields[i], &bits[i]))
+            return false;
+    }
+    *schedule = (ten_cron_schedule){.minutes = bits[0],
+                                    .hours = (uint32_t)bits[1],
+                                    .days = (uint32_t)bits[2],
+                                    .months = (uint32_t)bits[3],
+                                    .weekdays = (uint32_t)((bits[4] | bits[4] >> 7) & 0x7f),
+                                    .either_day = !stars[2] && !stars[4],
+                                    .fixed = !stars[0] && !stars[1]};
+    if (ten_cron_next(schedule, &ten_zone_utc, 0) != TEN_CRON_NEVER)
+        return true;
+    reader->at = start;
+    return fail(reader, "this schedule never comes: no such month has such a day");
+}
+
+static bool take_every(struct reader *reader, ten_cron_schedule *schedule) {
+    char text[32];
+    reader->at += strspn(reader->at, " \t");
+    size_t size = strcspn(reader->at, " \t");
+    *schedule = (ten_cron_schedule){0};
+    if (size == 0)
+        return fail(reader, "@every needs a duration, such as 90s or 15m");
+    if (size >= sizeof text)
+        return fail(reader, "this is no duration: write 500ms, 30s, 5m, 2h or 1d");
+    memcpy(text, reader->at, size);
+    text[size] = '\0';
+    ten_error error;
+    if (ten_duration_parse(text, &schedule->every_ms, &error) < 0)
+        return fail(reader, "%.100s", error.message);
+    if (schedule->every_ms < TEN_CRON_EVERY_MIN_MS || schedule->every_ms > TENURE_TTL_MAX_MS)
+        return fail(reader, "@every is 1s to 366d");
+    reader->at += size;
+    return true;
+}
+
+static bool take_word(struct reader *reader, ten_cron_schedule *schedule) {
+    static const struct {
+        const char *word;
+        const char *fields;
+    } words[] = {{"@hourly", "0 * * * *"},  {"@daily", "0 0 * * *"},   {"@midnight", "0 0 * * *"},
+                 {"@weekly", "0 0 * * 0"},  {"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"},
+                 {"@annually", "0 0 1 1 *"}};
+    size_t size = strcspn(reader->at, " \t");
+    if (size == 6 && strncmp(reader->at, "@every", 6) == 0) {
+        reader->at += 6;
+        return take_every(reader, schedule);
+    }
+    for (size_t i = 0; i < TEN_COUNT(words); i++) {
+        if (strlen(words[i].word) != size || strncmp(reader->at, words[i].word, size) != 0)
+            continue;
+        struct reader inner = {words[i].fields, words[i].fields, reader->mistake};
+        reader->at += size;
+        return take_fields(&inner, schedule);
+    }
+    return fail(reader,
+                "'%.*s' is no schedule: write five fields, @hourly, @daily, @weekly, @monthly, @yearly or @every D",
+                (int)ten_min_u64(size, 20), reader->at);
+}
+
+bool ten_cron_parse(const char *text, ten_cron_schedule *ret_schedule, size_t *ret_size, ten_cron_mistake *mistake) {
+    struct reader reader = {text, text, mistake};
+    reader.at += strspn(reader.at, " \t");
+    bool good = *reader.at == '@' ? take_word(&reader, ret_schedule) : take_fields(&reader, ret_schedule);
+    if (good)
+        *ret_size = (size_t)(reader.at - text);
+    return good;
+}
+
+/* ---- searching; local time is counted in seconds as if the clock showed UTC */
+
+static int64_t floor_to(int64_t value, int64_t unit) {
+    int64_t rest = value % unit;
+    return value - (rest < 0 ? rest + unit : rest);
+}
+
+static bool matches_day(const ten_cron_schedule *schedule, int64_t days, unsigned month, unsigned day) {
+    int64_t weekday = ((days % 7) + 11) % 7;
+    bool by_day = schedule->days >> day & 1;
+    bool by_weekday = schedule->weekdays >> weekday & 1;
+    return schedule->months >> month & 1 && (schedule->either_day ? by_day || by_weekday : by_day && by_weekday);
+}
+
+/* The first time of the day from that second on; -1: none. */
+static int64_t next_in_day(const ten_cron_schedule *schedule, int64_t from_s) {
+    for (int64_t hour = from_s / HOUR_S; hour < 24; hour++) {
+        if (!(schedule->hours >> hour & 1))
+            continue;
+        int64_t minute = hour == from_s / HOUR_S ? (from_s % HOUR_S + 59) / 60 : 0;
+        if (minute > 59)
+            continue;
+        uint64_t left = schedule->minutes >> minute;
+        if (left)
+            return hour * HOUR_S + (minute + __builtin_ctzll(left)) * MINUTE_S;
+    }
+    return -1;
+}
+
+/* The first local time that is not before `local_s`; TEN_CRON_NEVER: none. */
+static int64_t next_local(const ten_cron_schedule *schedule, int64_t local_s) {
+    int64_t start = floor_to(local_s, DAY_S) / DAY_S;
+    int64_t from_s = local_s - start * DAY_S;
+    int64_t last_year;
+    unsigned month;
+    unsigned day;
+    int64_t year;
+    ten_civil_from_days(start, &last_year, &month, &day);
+    last_year += YEARS_MAX;
+    for (int64_t days = start;; from_s = 0) {
+        ten_civil_from_days(days, &year, &month, &day);
+        if (year > last_year)
+            return TEN_CRON_NEVER;
+        if (!(schedule->months >> month & 1)) {
+            days += (int64_t)ten_days_of_month(year, month) - (int64_t)day + 1;
+            continue;
+        }
+        int64_t found = matches_day(schedule, days, month, day) ? next_in_day(schedule, from_s) : -1;
+        if (found >= 0)
+            return days * DAY_S + found;
+        days++;
+    }
+}
+
+/* The first instant after `after_s` that a local time means; TEN_CRON_NEVER: it means none. */
+static int64_t instant_of(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t local_s, int64_t after_s) {
+    int64_t first = TEN_CRON_NEVER;
+    int64_t best = TEN_CRON_NEVER;
+    int32_t offsets[3] = {ten_zone_offset(zone, local_s - SHIFT_MAX_S), ten_zone_offset(zone, local_s + SHIFT_MAX_S),
+                          0};
+    offsets[2] = ten_zone_offset(zone, local_s - offsets[0]);
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t at_s = local_s - offsets[i];
+        if (ten_zone_offset(zone, at_s) != offsets[i])
+            continue;
+        first = at_s < first ? at_s : first;
+        if (at_s > after_s && at_s < best)
+            best = at_s;
+    }
+    if (first == TEN_CRON_NEVER && schedule->fixed) {
+        /* The clock passes over it: the first second of the new offset. */
+        int64_t low = local_s - (offsets[0] > offsets[1] ? offsets[0] : offsets[1]);
+        int64_t high = local_s - (offsets[0] > offsets[1] ? offsets[1] : offsets[0]);
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (middle + ten_zone_offset(zone, middle) >= local_s)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        return low > after_s ? low : TEN_CRON_NEVER;
+    }
+    if (schedule->fixed)
+        return first != TEN_CRON_NEVER && first > after_s ? first : TEN_CRON_NEVER;
+    return best;
+}
+
+/* Around a change of the clock: local times do not come in the order of the instants that they mean. */
+static int64_t next_around_change(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_s) {
+    int64_t best = TEN_CRON_NEVER;
+    int64_t local_s = next_local(schedule, after_s + ten_zone_offset(zone, after_s) - SHIFT_MAX_S);
+    while (local_s != TEN_CRON_NEVER) {
+        if (best != TEN_CRON_NEVER && local_s > best + ten_zone_offset(zone, best) + SHIFT_MAX_S)
+            break;
+        int64_t at_s = instant_of(schedule, zone, local_s, after_s);
+        best = at_s < best ? at_s : best;
+        local_s = next_local(schedule, local_s + 1);
+    }
+    return best;
+}
+
+static int64_t next_second(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_s) {
+    int32_t offset_s = ten_zone_offset(zone, after_s);
+    int64_t local_s = next_local(schedule, after_s + offset_s + 1);
+    if (local_s == TEN_CRON_NEVER)
+        return TEN_CRON_NEVER;
+    int64_t at_s = local_s - offset_s;
+    if (!ten_zone_changes(zone, after_s - 2 * SHIFT_MAX_S, at_s + SHIFT_MAX_S))
+        return at_s;
+    return next_around_change(schedule, zone, after_s);
+}
+
+int64_t ten_cron_next(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_ms) {
+    if (schedule->every_ms) {
+        int64_t every_ms = (int64_t)schedule->every_ms;
+        return floor_to(after_ms, every_ms) + every_ms;
+    }
+    int64_t at_s = next_second(schedule, zone, floor_to(after_ms, 1000) / 1000);
+    return at_s == TEN_CRON_NEVER ? TEN_CRON_NEVER : at_s * 1000;
+}
+
+int64_t ten_cron_last(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_ms, int64_t at_ms) {
+    int64_t window_ms = MINUTE_S * 1000;
+    int64_t from_ms = at_ms;
+    if (schedule->every_ms) {
+        int64_t last_ms = floor_to(at_ms, (int64_t)schedule->every_ms);
+        return last_ms > after_ms ? last_ms : TEN_CRON_NEVER;
+    }
+    /* Back by twice as much each time, until there is one; what is found is then gone through forwards. */
+    int64_t found = TEN_CRON_NEVER;
+    while (from_ms > after_ms) {
+        from_ms = at_ms - window_ms > after_ms ? at_ms - window_ms : after_ms;
+        found = ten_cron_next(schedule, zone, from_ms);
+        if (found <= at_ms)
+            break;
+        window_ms *= 2;
+    }
+    if (found > at_ms)
+        return TEN_CRON_NEVER;
+    for (int64_t next; (next = ten_cron_next(schedule, zone, found)) <= at_ms;)
+        found = next;
+    return found;
+}
