@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/utf8.h"
 
@@ -43,8 +44,9 @@ char *ten_visible(const char *text) {
     return visible.data;
 }
 
+/* In one write: standard error has no buffer, and what other threads log must not come in between. */
 void ten_say(const char *text) {
-    fputs("tenure: ", stderr);
-    ten_print_visible(stderr, text);
-    fputc('\n', stderr);
+    char *visible = ten_visible(text);
+    fprintf(stderr, "tenure: %s\n", visible ? visible : "out of memory");
+    ten_free(visible);
 }

@@ -49,7 +49,8 @@ static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(voi
     uint64_t held = must_acquire(place, "held", "a", LONG_MS);
     uint64_t younger = use_once(place, "younger");
     (void)postgres_text(postgres,
-                        "WITH aged AS (UPDATE tenure.lease SET expires_at = now() - CASE target_id WHEN 'younger' THEN "
+                        "WITH aged AS (UPDATE tenure.lease SET acquired_at = now() - interval '31 days', expires_at = "
+                        "now() - CASE target_id WHEN 'younger' THEN "
                         "interval '29 days' ELSE interval '31 days' END WHERE holder_id IS NULL RETURNING 1) SELECT "
                         "count(*) FROM aged");
     for (int i = 0; i < 4; i++)
