@@ -91,7 +91,10 @@ static void measure(void *owner, const ten_call *call, uint64_t took_us, int err
         return;
     ten_measures_answered(measures, error);
     /* The oldest lease is renewed first: if there is a renewal at all, it stands right behind the heartbeat. */
-    bool renewal = call->ops[0].kind == TEN_OP_RENEW || (call->count > 1 && call->ops[1].kind == TEN_OP_RENEW);
+    const ten_op *ops = call->ops;
+    bool renewal =
+        ops[0].kind == TEN_OP_RENEW || (call->count > 1 && ops[1].kind == TEN_OP_RENEW) ||
+        (ops[0].flags & TEN_OP_SESSION && ops[0].kind == TEN_OP_ANNOUNCE && ten_fleet_owned_count(member->fleet) > 0);
     if (renewal)
         ten_measures_renewed(measures, took_us, ten_fleet_margin_ms(member->fleet, ten_member_now_ms(member)), error);
 }
