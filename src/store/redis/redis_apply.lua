@@ -149,12 +149,12 @@ end
 -- Whoever does not hold the lease at this moment, under this very token, changes nothing.
 local function write_checkpoint()
     local leases, replies = read_leases(), {}
-    local wait = recovering(0)
     local i = 0
     for token in string.gmatch(run.tokens, '(%d+) %d+') do
         i = i + 1
         local lease = leases[i]
         local named = run.holder == '' or run.holder == lease.value
+        local wait = unsettled(lease.ttl or 0)
         if wait > 0 then
             replies[i] = { LEASE_HELD, lease.token, 0, wait, false, RECOVERING, 0, 0 }
         elseif lease.value and lease.value == lease.last and named and tonumber(token) == lease.token and

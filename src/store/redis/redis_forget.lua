@@ -83,8 +83,9 @@ if #KEYS > OUR_KEYS then
     local values, targets = look(keys)
     local fences = call('HMGET', FENCE, unpack(keys))
     for i, key in ipairs(keys) do
+        local ttl = tonumber(match(fences[i] or '', ' (%d+)$')) or 0
         local word = values[i] and 'held' or targets[i] and 'registered' or not fences[i] and 'unknown' or
-            waits and 'recovering' or 'forgotten'
+            unsettled(ttl) > 0 and 'recovering' or 'forgotten'
         if word == 'forgotten' then
             forget(key, tonumber(match(fences[i], '^%d+')))
         end

@@ -197,6 +197,13 @@ local function recovering(ttl)
     return math.min(length, began + length - now)
 end
 
+-- How long somebody else may still believe in a lease of that TTL, because an epoch has begun; 0: no more. It shows no
+-- TTL to others, and ends also where nobody has shown one.
+local function unsettled(ttl)
+    local length = math.max(longest, ttl)
+    return began > 0 and now - began < length and began + length - now or 0
+end
+
 -- The feed keeps FEED_MAX changes, and what is younger than FEED_YOUNG up to FEED_MOST: at the start of a large fleet
 -- nobody can read as fast as all write. The time of an entry is that of its last line: a loss has that of the lease's
 -- end, but never stands last. The cursor leaps when an epoch begins; what came before stays until the present epoch has

@@ -118,6 +118,33 @@ static void an_older_dump_does_not_bring_a_former_holder_back(void **state) {
     assert_true(must_acquire(place, "t", "a", TTL_MS) > second);
 }
 
+static ten_result write_checkpoint(const struct place *place, const char *target, uint64_t token) {
+    return apply_one(place->store, (ten_op){.kind = TEN_OP_CHECKPOINT,
+                                            .namespace_name = place->ns,
+                                            .target = target,
+                                            .token = token,
+                                            .checkpoint = "1"});
+}
+
+static void checkpoints_are_taken_again_a_ttl_after_an_epoch_although_no_renewal_named_its_ttl(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t forgotten = must_acquire(place, "f", "a", TTL_MS);
+    redis_command(redis, "SAVE");
+    redis_place_restart(redis);
+    expect_outcome(renew(place, "f", "a", forgotten, 0), TEN_OK);
+    expect_outcome(write_checkpoint(place, "f", forgotten), TEN_HELD);
+    expect_outcome(write_checkpoint(place, "t", token), TEN_HELD);
+    for (unsigned i = 0; i < 6; i++) {
+        sleep_ms(AFTER_MS / 6);
+        expect_outcome(renew(place, "f", "a", forgotten, 0), TEN_OK);
+    }
+    expect_outcome(write_checkpoint(place, "f", forgotten), TEN_OK);
+    expect_outcome(write_checkpoint(place, "t", token), TEN_HELD); /* its own TTL is longer */
+}
+
 static void what_was_acquired_after_the_dump_is_put_back_and_counted(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -616,6 +643,7 @@ int main(void) {
         REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come),
         REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart),
         REDIS_CASE(after_flushall_holders_go_on_newcomers_wait_and_tokens_rise),
+        REDIS_CASE(checkpoints_are_taken_again_a_ttl_after_an_epoch_although_no_renewal_named_its_ttl),
         REDIS_CASE(after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise),
         REDIS_CASE(an_older_dump_does_not_bring_a_former_holder_back),
         REDIS_CASE(what_was_acquired_after_the_dump_is_put_back_and_counted),
