@@ -134,6 +134,25 @@ agents_go_on() {
     grep -F '"_checkpoint":"2"' "$CASE/messages" || fail 'the message does not have it'
 }
 
+# A number that no integer holds makes no difference to a text, but would change another value.
+agents_with_large_numbers() {
+    cat >"$CASE/count" <<'END'
+case $TENURE_TARGET in
+text) echo '{"id":12345678901234567890,"_checkpoint":"7"}' ;;
+number) echo '{"id":12345678901234567890,"_checkpoint":{"n":12345678901234567890}}' ;;
+twice) echo '{"id":1,"id":2,"_checkpoint":"7"}' ;;
+esac
+END
+    "$TENURE" target add text number twice
+    counting_agent a
+    until_true 30 is_kept
+    until_true 30 grep -q 'checkpoint_failed.*"target":"number".*too large' a.err
+    until_true 30 grep -q 'checkpoint_failed.*"target":"twice".*not one JSON object' a.err
+    stop a
+    exits 1 "$TENURE" checkpoint number
+}
+is_kept() { [ "$("$TENURE" checkpoint text 2>/dev/null)" = 7 ]; }
+
 agents_are_killed() {
     counter
     "$TENURE" target add s-1 s-2 s-3 s-4 s-5
@@ -171,5 +190,6 @@ it 'a stale token writes nothing' on_store refuses_stale
 it 'it goes when the target is forgotten' on_store goes_with_forget
 it 'what is too long, not text or wrongly used is refused' on_store refuses_wrong_usage
 it 'an agent goes on where another has stopped' on_store agents_go_on
+it 'a checkpoint that an agent cannot keep is reported' on_store agents_with_large_numbers
 it 'agents that are killed process every number of a stream once' on_store agents_are_killed
 finish

@@ -38,6 +38,10 @@ passes_on() {
     exits 0 "$TENURE" lock web -- sh -c 'echo "$TENURE_ROLE ${TENURE_TOKEN:+token} ${TENURE_SLOT-none} ${TENURE_INSTANCE%%-*}"' me
     out_is "web token none $(hostname | tr -c 'A-Za-z0-9._\n-' '_' | sed 's/-.*//')"
     same 'standard error' "$ERR" ''
+    # A lock inside of others says nothing about theirs.
+    exits 0 "$TENURE" lock outer --count 2 -- "$TENURE" lock --all p q -- "$TENURE" lock inner -- \
+        sh -c 'echo "$TENURE_ROLE ${TENURE_SLOT-none} ${TENURE_TOKENS-none}"'
+    out_is 'inner none none'
     exits 7 "$TENURE" lock web -- sh -c 'exit 7'
     same 'standard error' "$ERR" ''
     exits 143 "$TENURE" lock web -- sh -c 'kill -TERM $$'

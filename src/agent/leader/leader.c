@@ -188,11 +188,9 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
                                    {"TENURE_INSTANCE", tenure_instance_id(leader->context)},
                                    {TEN_POLL_MARK, mark},
                                    {"TENURE_REASON", reason},
-                                   {"TENURE_SLOT", leader->config->count ? slot : ""},
-                                   {"TENURE_TOKENS", ten_buf_string(&tokens)}};
-    /* Those that say nothing are the last ones. */
-    size_t count = TEN_COUNT(ours) - (leader->config->all_count ? 0 : leader->config->count ? 1 : 2);
-    char **variables = tokens.failed ? NULL : ten_environment_make(ours, count, true);
+                                   {"TENURE_SLOT", leader->config->count ? slot : NULL},
+                                   {"TENURE_TOKENS", leader->config->all_count ? ten_buf_string(&tokens) : NULL}};
+    char **variables = tokens.failed ? NULL : ten_environment_make(ours, TEN_COUNT(ours), true);
     ten_buf_free(&tokens);
     if (!variables || pipe2(leader->alive_fds, O_CLOEXEC) != 0) {
         ten_environment_free(variables);

@@ -170,24 +170,39 @@ static void free_poll(struct ten_agent *agent, struct ten_poll *poll) {
 
 /* ---- the checkpoint */
 
+/* The output as JSON. Numbers that do not fit into an integer are rounded: then *ret_rounded. */
+static json_t *read_output(const struct ten_poll *poll, bool *ret_rounded) {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *output = json_loadb(poll->output.data, poll->output.size, flags, NULL);
+    *ret_rounded = !output;
+    return output ? output : json_loadb(poll->output.data, poll->output.size, flags | JSON_DECODE_INT_AS_REAL, NULL);
+}
+
 /* What the output of a command has as `_checkpoint`: a text as it is, another value as JSON, null as "". NULL: it has
- * none. The caller frees it. */
-static char *checkpoint_of(const struct ten_poll *poll) {
+ * none, or it cannot be kept, for the reason *ret_why. The caller frees it. */
+static char *checkpoint_of(const struct ten_poll *poll, const char **ret_why) {
     static const char name[] = "\"_checkpoint\"";
+    *ret_why = NULL;
     if (poll->error[0] || !poll->output.data || !memmem(poll->output.data, poll->output.size, name, sizeof name - 1))
         return NULL;
-    json_t *output = json_loadb(poll->output.data, poll->output.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    bool rounded;
+    json_t *output = read_output(poll, &rounded);
     const json_t *value = json_object_get(output, "_checkpoint");
-    char *text = json_is_string(value) ? strndup(json_string_value(value), json_string_length(value))
-                 : json_is_null(value) ? strdup("")
-                 : value               ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY)
-                                       : NULL;
-    bool cut = json_is_string(value) && text && strlen(text) != json_string_length(value);
+    char *text = NULL;
+    if (!output)
+        *ret_why = "the output has a _checkpoint, but is not one JSON object with different members";
+    else if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
+        *ret_why = "_checkpoint has a NUL character";
+    else if (json_is_string(value))
+        text = strdup(json_string_value(value));
+    else if (json_is_null(value))
+        text = strdup("");
+    else if (value && rounded)
+        *ret_why = "the output has a number that is too large for a _checkpoint which is not a string";
+    else if (value)
+        text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     json_decref(output);
-    if (!cut)
-        return text;
-    free(text); // NOLINT: of jansson and strndup
-    return NULL;
+    return text;
 }
 
 static void report_checkpoint(const struct ten_agent *agent, const struct ten_agent_target *target, uint64_t token,
@@ -199,7 +214,10 @@ static void report_checkpoint(const struct ten_agent *agent, const struct ten_ag
 /* Under the token of the poll: if the lease is another's by now, the store refuses it. */
 static void write_checkpoint(struct ten_agent *agent, const struct ten_poll *poll) {
     struct ten_agent_target *target = poll->target;
-    char *value = poll->by_command ? checkpoint_of(poll) : NULL; /* a web page does not write into the store */
+    const char *why = NULL;
+    char *value = poll->by_command ? checkpoint_of(poll, &why) : NULL; /* a web page does not write into the store */
+    if (why)
+        report_checkpoint(agent, target, poll->work.token, why);
     if (!value)
         return;
     int r = TENURE_E_INVALID;

@@ -65,7 +65,8 @@ char **ten_environment_make(const char *const (*ours)[2], size_t count, bool kee
     size_t made = 0;
     bool complete = variables != NULL;
     for (size_t i = 0; complete && i < count; i++)
-        complete = (variables[made++] = make_variable(ours[i][0], ours[i][1])) != NULL;
+        if (ours[i][1])
+            complete = (variables[made++] = make_variable(ours[i][0], ours[i][1])) != NULL;
     for (size_t i = 0; complete && i < inherited; i++) {
         /* libpq's password is the store's, as TENURE_STORE is. */
         bool is_ours = strncmp(environ[i], "TENURE_", 7) == 0 || strncmp(environ[i], "PGPASSWORD=", 11) == 0;

@@ -89,7 +89,7 @@ enum ten_work_left ten_child_left(ten_children *children, const ten_child *child
 void ten_child_forget(ten_children *children, ten_child *child);
 void ten_children_free(ten_children *children);
 
-/* The environment of this process with some variables set; `keep_ours`: also with its TENURE_ variables, else without.
+/* The environment of this process with some variables set, or taken out if their value is NULL; `keep_ours`: also with its TENURE_ variables, else without.
  * NULL: no memory. */
 char **ten_environment_make(const char *const (*ours)[2], size_t count, bool keep_ours);
 void ten_environment_free(char **variables);
