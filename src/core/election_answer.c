@@ -292,6 +292,9 @@ void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_resul
     else
         take_silence(election, now_ms, error);
     election->op_count = 0;
+    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. */
+    if (error == TENURE_E_INVALID && !ten_election_leads(election) && !election->refused)
+        refuse_for_good(election, error);
 }
 
 /* ---- the feed */

@@ -165,6 +165,8 @@ role_like_a_heartbeat() {
     leader_store
     exits 2 "$TENURE" acquire node:x --namespace leader
     err_has "the key of node:x, 'leader:node:x', could be that of an instance's heartbeat"
+    exits 2 timeout 20 "$TENURE" elect node:x -- true
+    exits 2 timeout 20 "$TENURE" lock node:x --namespace leader -- true
     exits 2 "$TENURE" target add ok node:x --namespace leader
     exits 0 "$TENURE" acquire node --namespace leader
     exits 0 "$TENURE" acquire node:x --namespace other --store "$TENURE_STORE?fresh=1"

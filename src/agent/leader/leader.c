@@ -139,12 +139,13 @@ static void note(const ten_leader_config *config, struct heard *heard, const ten
         heard->term.error = heard->term.held ? 0 : event->error;
         break;
     case TENURE_EVENT_STORE_DOWN:
+    case TENURE_EVENT_STORE_UP:
+        if (!heard->term.refused) /* that is final, and says why */
+            heard->term.error = event->error;
+        break;
     case TENURE_EVENT_REFUSED:
         heard->term.error = event->error;
-        heard->term.refused = event->kind == TENURE_EVENT_REFUSED;
-        break;
-    case TENURE_EVENT_STORE_UP:
-        heard->term.error = 0;
+        heard->term.refused = true;
         break;
     default:
         break;

@@ -142,6 +142,21 @@ static void an_instance_that_was_declared_gone_asks_no_more(void **state) {
     must_be_silent(&election, START_MS + 10 * TTL_MS);
 }
 
+static void a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS + 1, TENURE_E_INVALID, NULL);
+    assert_true(heard(&election, TENURE_EVENT_REFUSED, NULL));
+    must_be_silent(&election, START_MS + 10 * TTL_MS);
+    ten_election leader = make_leader(5);
+    must_send(&leader, START_MS + 1000, TEN_OP_RENEW);
+    ten_election_answer(&leader, START_MS + 1001, TENURE_E_INVALID, NULL);
+    assert_false(heard(&leader, TENURE_EVENT_REFUSED, NULL));
+    must_send(&leader, START_MS + 1800, TEN_OP_RENEW);
+}
+
 static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
     (void)state;
     ten_election election = make_election("me");
@@ -559,6 +574,7 @@ static void whole_elections_have_never_two_leaders_and_always_higher_tokens(void
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_candidate_asks_at_once_and_leads_with_its_token),
+        cmocka_unit_test(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader),
         cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),
         cmocka_unit_test(a_release_that_is_heard_of_is_answered_by_a_campaign),
         cmocka_unit_test(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back),
