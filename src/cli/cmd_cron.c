@@ -61,7 +61,7 @@ static void print_job(const ten_crontab_line *job, const ten_zone *zone) {
 
 static bool check_line(const char *path, unsigned number, const char *line, ten_zones *zones, ten_map *names) {
     ten_crontab_line job;
-    ten_cron_mistake mistake;
+    ten_cron_mistake mistake = {0};
     ten_error error;
     if (!ten_crontab_parse(line, &job, &mistake)) {
         fprintf(stderr, "%s:%u:%zu: %s\n", path, number, mistake.at + 1, mistake.reason);
@@ -107,7 +107,7 @@ static int check_file(const char *path) {
 /* The name of a job that had none: the last part of its first word, and a number. */
 static void make_name(const char *line, unsigned number, char name[64]) {
     ten_cron_schedule schedule;
-    ten_cron_mistake mistake;
+    ten_cron_mistake mistake = {0};
     size_t size = 0;
     char word[40];
     const char *command = ten_cron_parse(line, &schedule, &size, &mistake) ? line + size : "job";
@@ -142,7 +142,7 @@ static int import_file(const char *path) {
          "# are not to be UTC.");
     while (getline(&line, &room, file) >= 0) {
         static char text[TEN_CRON_COMMAND_MAX + 512];
-        ten_cron_mistake mistake;
+        ten_cron_mistake mistake = {0};
         char name[64];
         number++;
         const char *job = job_of(line);

@@ -142,7 +142,8 @@ void ten_metadata_show_labels(const ten_metadata_shown *shown, ten_buf *text) {
     json_t *labels = shown->labels.size ? json_loads(ten_buf_string(&shown->labels), 0, NULL) : NULL;
     const char *name;
     json_t *value;
-    json_object_foreach(labels, name, value)
+    json_object_foreach(labels, name, value) {
         ten_buf_format(text, "%s%s=%s", text->size ? "," : "", name, json_string_value(value));
+    }
     json_decref(labels);
 }

@@ -98,7 +98,7 @@ static int parse(struct identity *identity, const gnutls_datum_t *cert, const gn
 /* The least of a few counts: on a busy machine one of them may have waited for the processor. */
 static uint64_t measure_handshake(const struct identity *identity) {
     static unsigned char text[64];
-    gnutls_datum_t data = {.data = text, .size = sizeof text};
+    const gnutls_datum_t data = {text, sizeof text};
     int algorithm = gnutls_privkey_get_pk_algorithm(identity->key, NULL);
     gnutls_sign_algorithm_t sign = gnutls_pk_to_sign(algorithm, GNUTLS_DIG_SHA256);
     uint64_t least_us = UINT64_MAX;

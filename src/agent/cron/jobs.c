@@ -31,7 +31,7 @@ void ten_jobs_free(struct ten_agent_target *target) {
 void ten_jobs_set(struct ten_agent *agent, struct ten_agent_target *target) {
     struct ten_agent_job *job = target->job;
     ten_crontab_line line;
-    ten_cron_mistake mistake;
+    ten_cron_mistake mistake = {0};
     ten_error error = {0};
     char *text = target->spec ? ten_strdup(target->spec) : NULL;
     bool good = text && ten_crontab_parse(text, &line, &mistake);

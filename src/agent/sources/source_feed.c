@@ -177,7 +177,7 @@ int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, t
 /* ---- a job */
 
 static bool read_job(ten_zones *zones, const char *line, ten_crontab_line *job, ten_error *problem) {
-    ten_cron_mistake mistake;
+    ten_cron_mistake mistake = {0};
     if (ten_crontab_parse(line, job, &mistake))
         return ten_zones_get(zones, job->zone, problem) != NULL;
     (void)ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
