@@ -100,7 +100,7 @@ static uint64_t measure_handshake(const struct identity *identity) {
     static unsigned char text[64];
     const gnutls_datum_t data = {text, sizeof text};
     int algorithm = gnutls_privkey_get_pk_algorithm(identity->key, NULL);
-    gnutls_sign_algorithm_t sign = gnutls_pk_to_sign(algorithm, GNUTLS_DIG_SHA256);
+    gnutls_sign_algorithm_t sign = gnutls_pk_to_sign((gnutls_pk_algorithm_t)algorithm, GNUTLS_DIG_SHA256);
     uint64_t least_us = UINT64_MAX;
     for (int i = 0; i < SIGNATURES; i++) {
         gnutls_datum_t signature = {0};
