@@ -309,8 +309,7 @@ static void write_metrics(ten_request *request, bool up) {
     ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
                       ten_lane_errors(server->leases) + ten_lane_errors(server->reading) +
                           ten_lane_errors(server->listing),
-                      up,
-                      ten_events_count(server->events), &request->reply);
+                      up, ten_events_count(server->events), &request->reply);
     bool all = !server->has_auth || strcmp(request->principal.namespaces, "*") == 0;
     ten_accounts_metrics(&server->accounts, all ? NULL : request->account, &request->reply);
 }

@@ -29,8 +29,8 @@
 /* A connection of ours, beside libmicrohttpd's. */
 typedef struct ten_connection {
     struct ten_connection *next;
-    struct ten_connection **link; /* what points to it */
-    struct ten_connection *next_guest; /* of those at the expense of their address */
+    struct ten_connection **link;       /* what points to it */
+    struct ten_connection *next_guest;  /* of those at the expense of their address */
     struct ten_connection **guest_link; /* NULL: it is at the expense of a principal, or of nobody */
     int fd;
     ten_account *address;     /* where it comes from */
