@@ -19,6 +19,7 @@
 
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
+#include "agent/common/renewals.h"
 #include "agent/leader/ready.h"
 #include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
@@ -53,7 +54,8 @@ struct leader {
     ten_exporter *exporter;            /* NULL: nobody asks */
     ten_exporter *leader_http;         /* the same for who leads */
     struct heard heard;                /* under the lock */
-    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own */
+    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own, as the next */
+    ten_renewals renewals;
 
     ten_health health;
 
@@ -95,8 +97,9 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
-    if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
+    if (event->kind == TENURE_EVENT_STOP || event->kind == TENURE_EVENT_RENEWED || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
+    bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
     uint32_t slot;
     bool has_slot = find_slot(leader->config, event->target, &slot);
     fields[count++] = TEN_TEXT("target", has_slot ? leader->config->role : event->target);
@@ -108,11 +111,14 @@ static void log_event(struct leader *leader, const tenure_event *event) {
         fields[count++] = TEN_TEXT("holder", event->instance);
     if (event->reason[0])
         fields[count++] = TEN_TEXT("reason", event->reason);
-    if (event->error < 0)
-        fields[count++] = TEN_TEXT("error", event->message);
+    if (event->error < 0 && !waits)
+        fields[count++] = TEN_TEXT("error", ten_event_problem(event));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
-    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
+    /* A standby waits; it has not failed. */
+    ten_log_event(leader->log, level, waits ? "lease_waiting" : tenure_event_name(event->kind), fields, count);
+    if (event->kind == TENURE_EVENT_RENEWED)
+        ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
 }
 
 static void note(const ten_leader_config *config, struct heard *heard, const tenure_event *event) {
