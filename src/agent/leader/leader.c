@@ -22,6 +22,8 @@
 #include "agent/common/renewals.h"
 #include "agent/common/store_wait.h"
 #include "agent/warden/child.h"
+#include "agent/leader/ready.h"
+#include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -62,6 +64,7 @@ struct leader {
     ten_term term;
     ten_child child;
     int alive_fds[2]; /* a pipe without content, for as long as the child runs */
+    ten_ready ready;  /* the command of a later term */
     uint64_t mark;
     int status;         /* how the last command ended */
     int exec_error;     /* errno, when it could not even be run; else 0 */
@@ -182,24 +185,41 @@ static struct heard look_at_heard(struct leader *leader) {
 
 /* ---- processes */
 
-static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
+/* What a hook or the command finds in its environment. */
+struct words {
     char token[24];
     char slot[12];
     char mark[24];
-    ten_buf tokens = {0};
-    ten_candidate_tokens(leader->election, &tokens);
-    snprintf(token, sizeof token, "%llu", (unsigned long long)TEN_TERM_TOKEN(leader->term.token));
-    snprintf(slot, sizeof slot, "%u", TEN_TERM_SLOT(leader->term.token));
-    snprintf(mark, sizeof mark, "%llu", (unsigned long long)++leader->mark);
-    const char *const ours[][2] = {{"TENURE_ROLE", leader->config->role},
-                                   {"TENURE_TOKEN", token},
+    ten_buf tokens;
+    const char *ours[7][2];
+};
+
+static void free_words(struct words *words) {
+    ten_buf_free(&words->tokens);
+}
+
+static bool make_words(struct leader *leader, uint64_t mark, const char *reason, struct words *ret_words) {
+    const ten_leader_config *config = leader->config;
+    *ret_words = (struct words){0};
+    ten_candidate_tokens(leader->election, &ret_words->tokens);
+    snprintf(ret_words->token, sizeof ret_words->token, "%llu", (unsigned long long)TEN_TERM_TOKEN(leader->term.token));
+    snprintf(ret_words->slot, sizeof ret_words->slot, "%u", TEN_TERM_SLOT(leader->term.token));
+    snprintf(ret_words->mark, sizeof ret_words->mark, "%llu", (unsigned long long)mark);
+    const char *const ours[][2] = {{"TENURE_ROLE", config->role},
+                                   {"TENURE_TOKEN", ret_words->token},
                                    {"TENURE_INSTANCE", tenure_instance_id(leader->context)},
-                                   {TEN_POLL_MARK, mark},
+                                   {TEN_POLL_MARK, ret_words->mark},
                                    {"TENURE_REASON", reason},
-                                   {"TENURE_SLOT", leader->config->count ? slot : NULL},
-                                   {"TENURE_TOKENS", leader->config->all_count ? ten_buf_string(&tokens) : NULL}};
-    char **variables = tokens.failed ? NULL : ten_environment_make(ours, TEN_COUNT(ours), true);
-    ten_buf_free(&tokens);
+                                   {"TENURE_SLOT", config->count ? ret_words->slot : NULL},
+                                   {"TENURE_TOKENS", config->all_count ? ten_buf_string(&ret_words->tokens) : NULL}};
+    memcpy(ret_words->ours, ours, sizeof ours);
+    return !ret_words->tokens.failed;
+}
+
+static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
+    TEN_CLEANUP(free_words) struct words words;
+    bool made = make_words(leader, ++leader->mark, reason, &words);
+    char **variables = made ? ten_environment_make(words.ours, TEN_COUNT(words.ours), true) : NULL;
     if (!variables || pipe2(leader->alive_fds, O_CLOEXEC) != 0) {
         ten_environment_free(variables);
         return false;
@@ -220,6 +240,21 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
         ten_close_fd(&leader->alive_fds[0]);
     errno = failed;
     return started;
+}
+
+/* While another leads. */
+static void make_ready(struct leader *leader) {
+    TEN_CLEANUP(free_words) struct words words;
+    if (!ten_ready_is_there(&leader->ready) && make_words(leader, ++leader->mark, "", &words))
+        ten_ready_make(&leader->ready, &leader->children, leader->config->command, leader->mark, words.ours,
+                       TEN_COUNT(words.ours));
+}
+
+static bool start_ready(struct leader *leader) {
+    TEN_CLEANUP(free_words) struct words words;
+    return make_words(leader, leader->ready.child.mark, "", &words) &&
+           ten_ready_go(&leader->ready, &leader->children, words.ours, TEN_COUNT(words.ours), &leader->child,
+                        &leader->alive_fds[0]);
 }
 
 static void start_hook(struct leader *leader, const char *hook, uint32_t belief, const char *reason) {
@@ -253,7 +288,7 @@ static const char *why_not_run(const char *command, int error) {
 
 static void start_command(struct leader *leader, const ten_term_heard *heard) {
     leader->ending = NULL;
-    if (start_child(leader, leader->config->command, 0, ""))
+    if (start_ready(leader) || start_child(leader, leader->config->command, 0, ""))
         return;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
             TEN_TEXT("command", leader->config->command[0]),
@@ -317,8 +352,10 @@ static void note_exit(struct leader *leader) {
 static void reap(struct leader *leader) {
     int status;
     for (pid_t pid; (pid = ten_children_reap(&leader->children, &status)) > 0;)
-        if (ten_child_reaped(&leader->children, &leader->child, pid, status)) /* else an orphan that was adopted */
+        if (ten_child_reaped(&leader->children, &leader->child, pid, status))
             note_exit(leader);
+        else /* or an orphan that was adopted */
+            (void)ten_ready_reaped(&leader->ready, &leader->children, pid, status);
 }
 
 static int exit_of(int status) {
@@ -398,6 +435,8 @@ static uint64_t go_on(struct leader *leader) {
         enum ten_term_step step = ten_term_next(&leader->term, &heard.term, left, now_ms);
         atomic_store(&leader->shared->state->keep_until_ms, leader->term.keep_until_ms);
         carry_out(leader, step, &heard);
+        if (step == TEN_TERM_NOTHING && ten_term_wants_ready(&leader->term, &heard.term))
+            make_ready(leader);
         if (step == TEN_TERM_NOTHING || step == TEN_TERM_KILL) /* which is repeated, but not at once */
             return ten_term_next_ms(&leader->term, &heard.term, now_ms);
     }
@@ -619,6 +658,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
                             .signal_fd = -1,
                             .heard_fd = -1,
                             .alive_fds = {-1, -1},
+                            .ready = TEN_READY_NONE,
                             .health = TEN_HEALTH_NONE};
     /* Before anything else: children of the worker that is set up have no memory of most libraries. */
     int r =
@@ -635,6 +675,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
         r = open_election(&leader, error);
     if (r == TENURE_OK)
         loop(&leader);
+    ten_ready_drop(&leader.ready, &leader.children);
     atomic_store(&shared->state->turns, 0);
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);
