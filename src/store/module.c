@@ -7,5 +7,5 @@
 extern const ten_store_ops TEN_MODULE_OPS;
 
 extern const ten_module ten_store_module;
-__attribute__((visibility("default"))) const ten_module ten_store_module = {
-    .version = TENURE_VERSION, .layout = TEN_MODULE_LAYOUT, .ops = &TEN_MODULE_OPS};
+__attribute__((visibility("default")))
+const ten_module ten_store_module = {.version = TENURE_VERSION, .layout = TEN_MODULE_LAYOUT, .ops = &TEN_MODULE_OPS};
