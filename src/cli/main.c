@@ -127,6 +127,8 @@ static const ten_command commands[] = {
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
      ten_cmd_status, POLL},
     {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL},
+    {"namespaces", "", "List the namespaces of a store, with their targets and instances", NULL, ten_cmd_namespaces,
+     POLL},
     {"plan", "[--add N] [--remove INSTANCE]...", "Show how the plan shares the targets, and what would move",
      "A dry run: nothing is changed. --add N asks what N more instances would take, --remove what becomes of\n"
      "an instance's targets.",

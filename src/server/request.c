@@ -261,10 +261,12 @@ static void answer_text(ten_request *request, const char *type, const char *text
     ten_buf_text(&request->reply, text);
 }
 
-/* A principal sees the namespaces that it may read. */
-static bool is_shown(const char *namespace_name, const void *userdata) {
-    const ten_request *request = userdata;
+bool ten_request_may_read(const ten_request *request, const char *namespace_name) {
     return !request->server->has_auth || ten_principal_may(&request->principal, TEN_ROLE_READ, namespace_name);
+}
+
+static bool is_shown(const char *namespace_name, const void *userdata) {
+    return ten_request_may_read(userdata, namespace_name);
 }
 
 static int read_gauges(ten_job *job, ten_store *store) {
@@ -335,6 +337,7 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_PAGE] = {ten_page_get},
         [TEN_ROUTE_READYZ] = {ten_server_ready},
         [TEN_ROUTE_METRICS] = {answer_metrics},
+        [TEN_ROUTE_NAMESPACES] = {ten_server_namespaces_get},
         [TEN_ROUTE_TARGETS] = {ten_server_targets_get, ten_server_targets_edit},
         [TEN_ROUTE_HISTORY] = {ten_server_history_get},
         [TEN_ROUTE_TARGET] = {NULL, NULL, ten_server_target_put, ten_server_target_delete},

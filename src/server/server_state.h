@@ -138,6 +138,8 @@ bool ten_request_uses(ten_request *request, size_t size);
 void ten_request_free_input(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
+/* A principal sees the namespaces that it may read. */
+bool ten_request_may_read(const ten_request *request, const char *namespace_name);
 
 /* headers.c: false, and it has been answered */
 bool ten_headers_check_framing(ten_request *request, const char *version);
@@ -202,6 +204,7 @@ void ten_server_target_delete(ten_request *request);
 void ten_server_instances_get(ten_request *request);
 void ten_server_instance_put(ten_request *request);
 void ten_server_instance_delete(ten_request *request);
+void ten_server_namespaces_get(ten_request *request);
 void ten_server_ready(ten_request *request);
 void ten_server_targets_edit(ten_request *request);
 void ten_server_targets_forget(ten_request *request);
