@@ -375,7 +375,7 @@ test('where tokens are wanted it asks for one, keeps it in the tab, and offers w
     await other.keyboard.press('Enter');
   };
   await enter('wrong');
-  await other.waitForSelector('#token-why:has-text("not known")');
+  await other.waitForSelector('#token-why:has-text("unknown token")');
   await enter('look');
   await other.waitForSelector('#grid .grid-row:has-text("session-02")');
   await other.waitForSelector('#fleet-rows tr[data-instance]');
