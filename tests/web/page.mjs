@@ -126,6 +126,7 @@ test('with the keyboard alone an instance is drained, and the drain undone', asy
   await page.reload();
   await isLive();
   await until('the fleet', async () => (await page.$$('#fleet-rows tr[data-instance]')).length === 3);
+  await until('the targets', async () => (await shown()).length === ids.length);
   await page.keyboard.press('Tab');
   check((await page.evaluate(() => document.activeElement.className)) === 'skip', 'the first stop is not the skip link');
   await page.keyboard.press('Enter');
