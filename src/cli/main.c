@@ -60,7 +60,7 @@ static const ten_command commands[] = {
      "back when CMD is done: with --wait, every replica runs it, one after the other.\n\n"
      "Exit codes: CMD's own (128+N when it died of signal N); 4, or the one given, and not a word, when another\n"
      "has it; 3 store out of reach; 5 the lease was lost and CMD was ended.",
-     ten_cmd_once, LEADER},
+     ten_cmd_once, LEADER, .quiet = true},
     {"cron", "FILE | ls | check FILE | import [FILE]", "Run a crontab across the fleet: each instant of each job once",
      "Start it on every host with the same file: the hosts share the jobs out, and when one dies the rest take its\n"
      "jobs over. A line is NAME [key=value...] SCHEDULE COMMAND; # begins a comment.\n\n"
