@@ -73,7 +73,7 @@ static int refused(ten_http_store *store) {
                         where, said);
     if (store->status == 429)
         return ten_fail(told, TENURE_E_UNREACHABLE, "%s limits this client: %s", where, said);
-    if (store->status == 503)
+    if (store->status >= 502 && store->status <= 504) /* of a proxy before it, too */
         return ten_fail(told, TENURE_E_UNREACHABLE, "%s cannot answer now: %s", where, said);
     return ten_fail(told, TENURE_E_STORE, "%s answered %ld: %s; is it a Tenure server?", where, store->status, said);
 }
