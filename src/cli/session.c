@@ -303,10 +303,12 @@ static bool store_is_there(const ten_session *session) {
     if (!session->command->reads || !session->store || strncmp(session->store, "sqlite:", 7) != 0 ||
         ten_url_parse(session->store, &url, &error) < 0)
         return true; /* whatever is wrong with it is told by the store */
-    if (url.path && access(url.path, F_OK) != 0 && errno == ENOENT) {
+    static const char *const known[] = {"timeout", NULL};
+    if (url.path && ten_url_check_options(&url, known, &error) == TENURE_OK && access(url.path, F_OK) != 0 &&
+        errno == ENOENT) {
         there = false;
-        ten_fail(&error, TENURE_E_UNREACHABLE, "there is no store at %.300s; it is made by what writes to it",
-                 url.path);
+        ten_fail(&error, TENURE_E_UNREACHABLE,
+                 "there is no store at %.300s: No such file or directory (what writes to it makes it)", url.path);
         ten_say(error.message);
     }
     ten_url_free(&url);
