@@ -19,6 +19,7 @@
 #define IN_FLIGHT     4u
 #define SWEEP_KEYS    "1000"
 #define SWEEP_GAP_MS  1000u /* between two steps of a namespace, whoever takes them */
+#define SWEEP_BEATS   8u    /* heartbeats between two steps of an instance, on average, if it has a session */
 #define PROOF_LEASES  16u   /* renewals in a call for which a proof is kept */
 #define SEEN_ROOM     1024u /* a power of two, well above CALL_KEYS */
 
@@ -104,14 +105,18 @@ static size_t run_length(const ten_op *ops, size_t limit, uint64_t *ret_signatur
     return length;
 }
 
-/* The length of the call that starts at `first`: one namespace, one kind (renewals by themselves are the usual case,
- * for which the script has a short way), and not too many keys. */
+/* Whether an operation may travel in the call that starts with `first`: of one kind (renewals by themselves are the usual
+ * case, for which the script has a short way), or the leases that are read with a heartbeat. */
+static bool goes_with(const ten_op *first, const ten_op *op) {
+    return (first->kind == op->kind || (first->kind == TEN_OP_ANNOUNCE && op->kind == TEN_OP_READ)) &&
+           same_text(first->namespace_name, op->namespace_name);
+}
+
+/* The length of the call that starts at `first`: not too many keys. */
 static size_t call_length(const struct batch *batch, size_t first) {
     size_t length = 1;
     size_t most = batch->ops[first].kind == TEN_OP_ACQUIRE ? CALL_ACQUIRES : CALL_KEYS;
-    while (first + length < batch->count && length < most &&
-           batch->ops[first].kind == batch->ops[first + length].kind &&
-           same_text(batch->ops[first].namespace_name, batch->ops[first + length].namespace_name))
+    while (first + length < batch->count && length < most && goes_with(&batch->ops[first], &batch->ops[first + length]))
         length++;
     return length;
 }
@@ -283,12 +288,12 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
 
 /* The leases of a fleet are kept in one way: the keys of the others would not mean what this one's do. */
 static int fail_mode(ten_redis_store *store, const ten_op *op, bool others_have_sessions) {
-    return ten_fail(&store->base.error, TENURE_E_INVALID,
-                    "%s: the instances of namespace %s use leases=%s, but this URL says leases=%s%s; use one setting for "
-                    "a namespace",
-                    ten_redis_settings_name(store->settings), op->namespace_name,
-                    others_have_sessions ? "session" : "key", store->sessions ? "session" : "key",
-                    store->sessions ? "" : " (the default)");
+    return ten_fail(
+        &store->base.error, TENURE_E_INVALID,
+        "%s: the instances of namespace %s use leases=%s, but this URL says leases=%s%s; use one setting for "
+        "a namespace",
+        ten_redis_settings_name(store->settings), op->namespace_name, others_have_sessions ? "session" : "key",
+        store->sessions ? "session" : "key", store->sessions ? "" : " (the default)");
 }
 
 static int take_error(ten_redis_store *store, const ten_op *op, redisReply *const *fields, ten_result *result) {
@@ -589,6 +594,12 @@ static int sweep(struct batch *batch) {
     return r;
 }
 
+/* Where leases hang on sessions there are no other programs to be found: it is enough to hear of the policy of eviction
+ * now and then. */
+static bool is_time_to_sweep(const struct batch *batch) {
+    return batch->announces && (!batch->store->sessions || ten_random_u64() % SWEEP_BEATS == 0);
+}
+
 /* ---- what nobody has used for long --------------------------------------------------------------------- */
 
 #define AGED_EVERY 125u /* acquires between two steps, on average; a step looks at twice as many targets */
@@ -626,7 +637,7 @@ static int run_batch(struct batch *batch) {
         r = wait_for_replicas(batch);
     if (r < 0)
         ten_redis_disconnect(batch->store);
-    else if ((batch->announces && sweep(batch) < 0) || (is_time_to_forget(batch) && forget_aged(batch) < 0))
+    else if ((is_time_to_sweep(batch) && sweep(batch) < 0) || (is_time_to_forget(batch) && forget_aged(batch) < 0))
         ten_redis_disconnect(batch->store);
     return r;
 }

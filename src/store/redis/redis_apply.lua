@@ -641,6 +641,9 @@ local function bury_sessions()
             call('HDEL', SESSIONS, found[2][i])
         end
     end
+    if #found[2] > 0 and call('EXISTS', SESSIONS) == 0 then
+        call('HDEL', EPOCH, 'session')
+    end
 end
 
 -- With its heartbeat an instance begins a session, or goes on with it. One that has not ended goes on, also after the

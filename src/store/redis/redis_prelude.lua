@@ -12,7 +12,8 @@
 --                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
 --                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe,
 --                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten),
---                          trimmed (when nothing in the feed was too old), session (the number of the last one that began)
+--                          trimmed (when nothing in the feed was too old), session (the number of the last one that began; absent
+--                          if no session is remembered)
 --   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; it is the token counter, kept until forgotten
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
@@ -140,7 +141,7 @@ end
 local server
 do
     local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor', 'first', 'database', 'provisional',
-        'forgotten')
+        'forgotten', 'session')
     local replication = call('INFO', 'replication')
     -- One that takes writes nevertheless (replica-read-only no) would lose them to its master.
     if not find(replication, 'role:master', 1, true) then
@@ -164,6 +165,11 @@ do
     else
         if not record[7] then
             call('HSET', EPOCH, 'database', DATABASE) -- an older version began this epoch
+        end
+        if record[10] and call('EXISTS', SESSIONS) == 0 then
+            -- The sessions were deleted, on which leases hang: their holders put them back.
+            call('HDEL', EPOCH, 'session')
+            begin_epoch(server)
         end
         if now < began then
             began = now -- the server's clock was set back
