@@ -122,7 +122,7 @@ struct ten_agent {
     atomic_bool stopped;
     atomic_int refused;
     ten_error refusal; /* the store's own words about that; "": none */
-    bool source_read; /* all targets of a source that is not the store have been read once */
+    bool source_read;  /* all targets of a source that is not the store have been read once */
     ten_measures measures;
     ten_exporter *exporter;          /* NULL: nobody asks */
     uint64_t dropped;                /* messages that no sink took */

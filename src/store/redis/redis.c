@@ -300,8 +300,8 @@ static int take_options(const ten_url *url, ten_redis_store *store, ten_error *e
 }
 
 static int redis_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
-    static const char *const options[] = {TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh",
-                                          "leases", NULL};
+    static const char *const options[] = {
+        TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh", "leases", NULL};
     ten_redis_store *store = self(base);
     ten_redis_watch_init(store);
     int r = ten_url_check_options(url, options, &base->error);

@@ -178,8 +178,8 @@ struct listing {
 };
 
 static void make_listing(ten_redis_store *store, void *userdata) {
-    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD, TEN_REDIS_MARKS, TEN_REDIS_IDS,
-                                              TEN_REDIS_TARGETS, TEN_REDIS_SESSIONS};
+    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD,    TEN_REDIS_MARKS,
+                                              TEN_REDIS_IDS,   TEN_REDIS_TARGETS, TEN_REDIS_SESSIONS};
     const struct listing *listing = userdata;
     ten_redis_script(store, TEN_REDIS_LIST, TEN_COUNT(keys));
     for (size_t i = 0; i < TEN_COUNT(keys); i++)
