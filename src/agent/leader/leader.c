@@ -132,6 +132,7 @@ static void note(const ten_leader_config *config, struct heard *heard, const ten
     case TENURE_EVENT_LOST:
         heard->term.over = true;
         heard->lost |= event->kind == TENURE_EVENT_LOST;
+        heard->term.forced |= ten_reason_parse(event->reason) == TEN_REASON_FORCED;
         heard->reason = event->reason;
         break;
     case TENURE_EVENT_RENEW_FAILED:
@@ -384,7 +385,7 @@ static void note_ending(struct leader *leader, const struct heard *heard) {
     const char *reason = why == TEN_WORK_LATE        ? "expiring"
                          : why == TEN_WORK_UNCERTAIN ? "uncertain"
                                                      : why_stopped(leader, heard);
-    report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN);
+    report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN || leader->term.lost);
 }
 
 static void carry_out(struct leader *leader, enum ten_term_step step, const struct heard *heard) {
