@@ -109,6 +109,7 @@ typedef struct ten_election {
     bool campaigns;        /* it was not withdrawn */
     bool working;          /* from TENURE_EVENT_ACQUIRED until ten_election_stopped() */
     bool unkept;           /* leads, but not yet reported: the lease does not yet cover at_least_ms */
+    bool answered;         /* a request of it was, at least once */
     bool refused;
     enum ten_reason leave_reason; /* why it steps down */
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */

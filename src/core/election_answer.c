@@ -323,8 +323,11 @@ void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_resul
     else
         take_silence(election, now_ms, error);
     election->op_count = 0;
-    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. */
-    if (error == TENURE_E_INVALID && !ten_election_leads(election) && !election->refused)
+    election->answered |= error == TENURE_OK;
+    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. Nor will it
+     * let in whom it never did; somebody whom it let in before may have been given a new password. */
+    bool is_final = error == TENURE_E_INVALID || (error == TENURE_E_DENIED && !election->answered);
+    if (is_final && !ten_election_leads(election) && !election->refused)
         refuse_for_good(election, error);
 }
 

@@ -38,6 +38,7 @@ struct heard {
     ten_term_heard term;
     bool lost;          /* somebody else may lead */
     const char *reason; /* of the end */
+    char problem[256];  /* what the error of the term is about */
 };
 
 struct leader {
@@ -123,6 +124,8 @@ static void log_event(struct leader *leader, const tenure_event *event) {
 
 static void note(const ten_leader_config *config, struct heard *heard, const tenure_event *event) {
     uint32_t slot = 0;
+    if (event->error < 0 && event->message && !heard->term.refused)
+        snprintf(heard->problem, sizeof heard->problem, "%s", event->message);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         (void)find_slot(config, event->target, &slot);
@@ -587,6 +590,11 @@ static int open_election(struct leader *leader, ten_error *error) {
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
+static const char *problem_of(const struct leader *leader) {
+    const struct heard *heard = &leader->heard;
+    return heard->problem[0] ? heard->problem : tenure_strerror(heard->term.error);
+}
+
 /* What came of it, after the loop. */
 static int conclude(const struct leader *leader, int *ret_exit, ten_error *error) {
     const ten_leader_config *config = leader->config;
@@ -594,8 +602,8 @@ static int conclude(const struct leader *leader, int *ret_exit, ten_error *error
     *ret_exit = 0;
     switch (ten_term_outcome(&leader->term, heard)) {
     case TEN_TERM_REFUSED:
-        return ten_fail(error, heard->error, "this instance cannot lead %s: %s", config->role,
-                        tenure_strerror(heard->error));
+        return ten_fail(error, heard->error, "this instance cannot %s %s: %s", config->once ? "get" : "lead",
+                        config->role, problem_of(leader));
     case TEN_TERM_COMMAND_END:
         *ret_exit = exit_of(leader->status);
         break;
@@ -606,8 +614,7 @@ static int conclude(const struct leader *leader, int *ret_exit, ten_error *error
         *ret_exit = 128 + leader->stop_signal;
         break;
     case TEN_TERM_UNKNOWN:
-        return ten_fail(error, heard->error, "it is not known who has %s: %s", config->role,
-                        tenure_strerror(heard->error));
+        return ten_fail(error, heard->error, "it is not known who has %s: %s", config->role, problem_of(leader));
     case TEN_TERM_NOT_ELECTED:
         *ret_exit = config->not_elected_exit;
         break;

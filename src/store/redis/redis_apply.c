@@ -273,7 +273,19 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
     return op->holder && !result->holder ? ten_fail_memory(&store->base.error, "an answer") : TENURE_OK;
 }
 
-static int take_error(ten_redis_store *store, redisReply *const *fields, ten_result *result) {
+/* Where the lease should be is something else. It is not an error of the batch, so only the message says where. */
+static void tell_foreign_key(ten_redis_store *store, const ten_op *op, const char *type) {
+    const ten_redis_space *space;
+    ten_error ignored;
+    if (ten_redis_space_get(&store->layout, op->namespace_name, &space, &ignored) < 0)
+        return;
+    (void)ten_fail(&store->base.error, TENURE_E_STORE,
+                   "the Redis key %s%s%s holds a %s that is not Tenure's: delete or rename it, or choose other keys with "
+                   "lease_key= in the store's URL",
+                   space->lease.before, op->target, space->lease.after, type);
+}
+
+static int take_error(ten_redis_store *store, const ten_op *op, redisReply *const *fields, ten_result *result) {
     const char *name = ten_redis_text(fields[1]);
     result->outcome = TEN_ERROR;
     if (strcmp(name, "gone") == 0)
@@ -282,9 +294,10 @@ static int take_error(ten_redis_store *store, redisReply *const *fields, ten_res
         result->error = TENURE_E_TOKEN;
     else if (strcmp(name, "ttl") == 0)
         result->error = TENURE_E_TTL;
-    else if (strcmp(name, "type") == 0)
+    else if (strcmp(name, "type") == 0) {
         result->error = TENURE_E_STORE;
-    else
+        tell_foreign_key(store, op, ten_redis_text(fields[2]));
+    } else
         return ten_redis_misunderstood(store);
     if (result->error == TENURE_E_TTL)
         result->ttl_ms = ten_redis_number(fields[2]);
@@ -293,7 +306,7 @@ static int take_error(ten_redis_store *store, redisReply *const *fields, ten_res
 
 enum { IS_BARRED = 1, IS_RECOVERING = 2, IS_REGISTERED = 4, IS_PAUSED = 8 };
 
-static int take_details(ten_redis_store *store, const redisReply *reply, ten_result *result) {
+static int take_details(ten_redis_store *store, const ten_op *op, const redisReply *reply, ten_result *result) {
     redisReply *const *fields = reply->element;
     uint64_t outcome = reply->elements > 0 ? ten_redis_number(fields[0]) : UINT64_MAX;
     if (outcome == TEN_UNKNOWN) {
@@ -301,7 +314,7 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
         return TENURE_OK;
     }
     if (outcome == TEN_ERROR && reply->elements == 3)
-        return take_error(store, fields, result);
+        return take_error(store, op, fields, result);
     if (outcome > TEN_UNKNOWN || (reply->elements != 8 && reply->elements != 10))
         return ten_redis_misunderstood(store);
     uint64_t flags = ten_redis_number(fields[5]);
@@ -331,7 +344,7 @@ static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *
     if (reply->type == REDIS_REPLY_INTEGER && op->kind == TEN_OP_ACQUIRE && reply->integer > 0 &&
         (uint64_t)reply->integer <= TENURE_TOKEN_MAX)
         return take_plain(store, op, ten_redis_number(reply), result);
-    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, reply, result) : ten_redis_misunderstood(store);
+    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, op, reply, result) : ten_redis_misunderstood(store);
 }
 
 static void forget_proofs(ten_redis_store *store) {
