@@ -279,10 +279,11 @@ static void tell_foreign_key(ten_redis_store *store, const ten_op *op, const cha
     ten_error ignored;
     if (ten_redis_space_get(&store->layout, op->namespace_name, &space, &ignored) < 0)
         return;
-    (void)ten_fail(&store->base.error, TENURE_E_STORE,
-                   "the Redis key %s%s%s holds a %s that is not Tenure's: delete or rename it, or choose other keys with "
-                   "lease_key= in the store's URL",
-                   space->lease.before, op->target, space->lease.after, type);
+    (void)ten_fail(
+        &store->base.error, TENURE_E_STORE,
+        "the Redis key %s%s%s holds a %s that is not Tenure's: delete or rename it, or choose other keys with "
+        "lease_key= in the store's URL",
+        space->lease.before, op->target, space->lease.after, type);
 }
 
 static int take_error(ten_redis_store *store, const ten_op *op, redisReply *const *fields, ten_result *result) {
