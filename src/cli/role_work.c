@@ -95,6 +95,8 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     config->count = work->count;
     ten_timing_defaults(&session->timing);
     config->store = session->store;
+    if (config->once) /* elect has an option of its own */
+        config->store_wait_ms = config->wait_ms;
     config->context = ten_session_options(session);
     /* Whoever waits for so long for the role waits no longer for a store that hangs. */
     uint64_t patience_ms = ten_max_u64(config->wait_ms, STORE_MIN_MS);

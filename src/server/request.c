@@ -167,7 +167,7 @@ static bool check_principal(ten_request *request) {
     const char *token = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
     const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
     if (!principal) {
-        ten_reply_error(request, 401, "unauthorized", token ? "this token is not known" : "a bearer token is required");
+        ten_reply_error(request, 401, "unauthorized", token ? "unknown token" : "missing bearer token");
         refuse_body(request);
         return false;
     }
@@ -181,8 +181,9 @@ static bool check_principal(ten_request *request) {
     const char *where = request->route.namespace_name;
     bool may = where[0] ? ten_principal_may(principal, role, where) : principal->role >= role;
     if (!may) {
-        ten_reply_error(request, 403, "forbidden", "%s may not do that%s%s", principal->name, where[0] ? " in " : "",
-                        where);
+        const char *what = role == TEN_ROLE_READ ? "read" : role == TEN_ROLE_HOLD ? "hold leases in" : "administer";
+        ten_reply_error(request, 403, "forbidden", "token '%s' may not %s %s%s", principal->name, what,
+                        where[0] ? "namespace " : "this server", where);
         refuse_body(request);
     }
     return may;

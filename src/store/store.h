@@ -182,9 +182,6 @@ void ten_store_close(ten_store *store);
 /* The default URL, `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db, in memory that the caller frees. */
 int ten_store_default_url(char **ret_url, ten_error *error);
 
-/* The backends of this build. */
-const ten_store_ops *const *ten_store_backends(size_t *ret_count);
-
 /* For backends: changes() with this cursor misses entries. Calls `each` (unless it is NULL) if an epoch has begun since
  * the caller's cursor; returns TENURE_E_RESYNC, or what `each` has returned. */
 int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t cursor, bool epoch, ten_change_fn each,
