@@ -33,15 +33,21 @@ unpack() {
     python3 -c 'import json, sys; [json.load(open(path)) for path in sys.argv[1:]]' "$layout/index.json" "$manifest" "$config"
 }
 
-# inside ARGUMENT...: the entry point of the image at ROOT, in namespaces of its own, as its user.
+# What a container engine does: /dev and /proc, the root of the image, and its user. It is process 1 of its namespace.
+cat >"$TAP_DIR/enter" <<'END'
+root=$1
+shift
+mount --bind /dev "$root/dev" && mount -t proc proc "$root/proc" &&
+    exec chroot --userspec=65534:65534 "$root" /usr/bin/env_of_image "$@"
+END
+# inside ARGUMENT...: the entry point of the image at ROOT.
 inside() {
-    unshare --mount --pid --fork --kill-child --mount-proc="$ROOT/proc" \
-        chroot --userspec=65534:65534 "$ROOT" /usr/bin/env_of_image "$@"
+    unshare --mount --pid --fork --kill-child sh "$TAP_DIR/enter" "$ROOT" "$@"
 }
 # The environment that the image's configuration sets.
 prepare() {
     unpack "$1"
-    printf '#!/bin/sh\nPATH=/usr/bin XDG_STATE_HOME=/var/lib exec /usr/bin/tenure "$@"\n' >"$ROOT/usr/bin/env_of_image"
+    printf '#!/bin/sh\nunset TENURE_STORE\nPATH=/usr/bin XDG_STATE_HOME=/var/lib exec /usr/bin/tenure "$@"\n' >"$ROOT/usr/bin/env_of_image"
     chmod 755 "$ROOT/usr/bin/env_of_image"
 }
 
@@ -54,12 +60,13 @@ runs() {
     out_has 'ran under 1'
     # An agent whose polls leave something behind that process 1 has to reap.
     exits 0 inside target add "t-$1"
-    background "agent-$1" unshare --mount --pid --fork --kill-child --mount-proc="$ROOT/proc" chroot \
-        --userspec=65534:65534 "$ROOT" /usr/bin/env_of_image agent --targets store --poll 'exec:echo polled; sleep 0.1 &' \
-        --every 500ms --publish - --settle 100ms
+    background "agent-$1" unshare --mount --pid --fork --kill-child sh "$TAP_DIR/enter" "$ROOT" agent --targets store \
+        --poll 'exec:echo polled; sleep 0.1 &' --every 500ms --publish - --settle 100ms
     agent=$PID
     until_true 30 grep -q '"data":"polled' "$CASE/agent-$1.out"
-    kill -s TERM "$agent" 2>/dev/null || :
+    # unshare passes no signal on: its child is process 1 of the container.
+    kill -s TERM "$(ps -o pid= --ppid "$agent")"
+    ended 0 "$agent"
 }
 
 with_everything() {

@@ -20,7 +20,9 @@
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
 #include "agent/common/renewals.h"
+#include "agent/common/store_wait.h"
 #include "agent/leader/ready.h"
+#include "agent/warden/child.h"
 #include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
 #include "base/clock.h"
@@ -534,11 +536,29 @@ static int open_exporter(struct leader *leader, const char *address, enum ten_ex
     return ten_exporter_open(&exporter, ret_exporter, error);
 }
 
+static bool was_stopped(void *userdata) {
+    struct leader *leader = userdata;
+    int number = ten_store_wait_signal(leader->signal_fd);
+    if (number)
+        leader->stop_signal = number;
+    return number != 0;
+}
+
 static int open_context(struct leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    int r = tenure_open(config->store, &config->context, &leader->context);
+    ten_log_config waiting = {.fd = STDERR_FILENO,
+                              .format = config->log_format,
+                              .level = config->log_level,
+                              .clock = &ten_system_clock,
+                              .namespace_name = config->context.namespace_name};
+    ten_store_wait wait = {.store = config->store,
+                           .wait_ms = config->store_wait_ms,
+                           .log = &waiting,
+                           .is_stopped = was_stopped,
+                           .userdata = leader};
+    int r = ten_store_wait_open(&wait, &config->context, &leader->context, error);
     if (r < 0)
-        return ten_fail(error, r, "%s", tenure_message(NULL));
+        return r;
     struct ten_shared_state *state = leader->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", tenure_instance_id(leader->context));
     atomic_store(&state->ready, true);
@@ -665,6 +685,10 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
     (void)tenure_close(leader.context);
     if (r == TENURE_OK)
         r = conclude(&leader, ret_exit, error);
+    if (r == TENURE_E_CANCELLED) { /* before there was a store */
+        *ret_exit = config->once ? 128 + leader.stop_signal : 0;
+        r = TENURE_OK;
+    }
     ten_log_close(leader.log, FLUSH_MS);
     ten_children_free(&leader.children);
     ten_health_close(&leader.health);

@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "agent/common/store_wait.h"
 #include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
@@ -652,11 +653,26 @@ static int open_sinks(struct ten_agent *agent, ten_error *error) {
     return r;
 }
 
+static bool was_stopped(void *userdata) {
+    const struct ten_agent *agent = userdata;
+    return ten_store_wait_signal(agent->signal_fd) != 0;
+}
+
 static int open_context(struct ten_agent *agent, ten_error *error) {
     const ten_agent_config *config = agent->config;
-    int r = tenure_open(config->store, &config->context, &agent->context);
+    ten_log_config waiting = {.fd = STDERR_FILENO,
+                              .format = config->log_format,
+                              .level = config->log_level,
+                              .clock = &ten_system_clock,
+                              .namespace_name = config->context.namespace_name};
+    ten_store_wait wait = {.store = config->store,
+                           .wait_ms = config->store_wait_ms,
+                           .log = &waiting,
+                           .is_stopped = was_stopped,
+                           .userdata = agent};
+    int r = ten_store_wait_open(&wait, &config->context, &agent->context, error);
     if (r < 0)
-        return ten_fail(error, r, "%s", tenure_message(NULL));
+        return r;
     agent->instance = tenure_instance_id(agent->context);
     agent->namespace_name = config->context.namespace_name;
     struct ten_shared_state *state = agent->shared->state;
@@ -812,6 +828,8 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         else
             TEN_LOG(agent.log, TEN_LOG_WARN, "agent_stopped", TEN_NUMBER("polls", agent.poll_count),
                     TEN_TEXT("error", "the store is out of reach: what was held ends by its TTL"));
+    } else if (r == TENURE_E_CANCELLED) {
+        r = TENURE_OK; /* before there was a store */
     }
     close_agent(&agent);
     return r;
