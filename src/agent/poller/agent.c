@@ -72,7 +72,8 @@ static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
 
 static void on_event(const tenure_event *event, void *userdata) {
     struct ten_agent *agent = userdata;
-    struct ten_agent_event *copy = ten_calloc(1, sizeof *copy);
+    const char *message = event->message ? event->message : "";
+    struct ten_agent_event *copy = ten_calloc(1, sizeof *copy + strlen(message) + 1);
     if (!copy) { /* what is known of the targets' leases is read from their beliefs */
         if (event->kind == TENURE_EVENT_STOPPED)
             atomic_store(&agent->stopped, true);
@@ -83,6 +84,7 @@ static void on_event(const tenure_event *event, void *userdata) {
         return;
     }
     copy->event = *event;
+    copy->event.message = strcpy(copy->message, message); /* this thread's own is of its last event */
     put_event(agent, copy);
 }
 
@@ -360,6 +362,7 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
         break;
     case TENURE_EVENT_REFUSED:
         agent->refused = event->error;
+        snprintf(agent->refusal.message, sizeof agent->refusal.message, "%s", event->message);
         break;
     case TENURE_EVENT_STOPPED:
         agent->stopped = true;
@@ -780,7 +783,9 @@ static int fail_refused(const struct ten_agent *agent, ten_error *error) {
                         "there are more targets than the %u that this instance is willing to hold; raise --max-targets "
                         "(each takes about 120 bytes of memory beside its id), or spread them over several namespaces",
                         agent->config->max_targets);
-    return ten_fail(error, refused, "this instance was declared gone");
+    if (refused == TENURE_E_GONE || agent->refusal.message[0] == '\0')
+        return ten_fail(error, refused, "this instance was declared gone");
+    return ten_fail(error, refused, "%s", agent->refusal.message);
 }
 
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
