@@ -57,6 +57,7 @@ struct leader {
     ten_exporter *leader_http;         /* the same for who leads */
     struct heard heard;                /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own, as the next */
+    uint64_t renewed;                  /* the token whose first renewal the log has: the same */
     ten_renewals renewals;
 
     ten_health health;
@@ -76,6 +77,8 @@ struct leader {
 /* ---- what the context's thread hears */
 
 static bool is_worth_saying(struct leader *leader, const tenure_event *event) {
+    if (event->kind == TENURE_EVENT_RENEWED)
+        return ten_renewals_is_first(&leader->renewed, event->token);
     if (event->kind != TENURE_EVENT_ACQUIRE_FAILED || event->error != TENURE_E_HELD)
         return true;
     /* That another leads is told when it is another than before. To lose is usual for once. */
@@ -99,8 +102,9 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
-    if (event->kind == TENURE_EVENT_STOP || event->kind == TENURE_EVENT_RENEWED || !is_worth_saying(leader, event))
+    if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
+    /* A standby waits; it has not failed. */
     bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
     uint32_t slot;
     bool has_slot = find_slot(leader->config, event->target, &slot);
@@ -117,8 +121,7 @@ static void log_event(struct leader *leader, const tenure_event *event) {
         fields[count++] = TEN_TEXT("error", ten_event_problem(event));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
-    /* A standby waits; it has not failed. */
-    ten_log_event(leader->log, level, waits ? "lease_waiting" : tenure_event_name(event->kind), fields, count);
+    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
     if (event->kind == TENURE_EVENT_RENEWED)
         ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
 }

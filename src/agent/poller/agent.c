@@ -298,13 +298,18 @@ void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *t
 
 /* ---- events */
 
-static enum ten_log_level level_of(const tenure_event *event) {
+/* Of a large request there is one event, without a target. */
+static enum ten_log_level level_of(struct ten_agent *agent, struct ten_agent_target *target,
+                                   const tenure_event *event) {
     if (event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED)
         return TEN_LOG_WARN;
-    return event->kind == TENURE_EVENT_RENEWED ? TEN_LOG_DEBUG : TEN_LOG_INFO;
+    if (event->kind != TENURE_EVENT_RENEWED)
+        return TEN_LOG_INFO;
+    bool is_first = target ? ten_renewals_is_first(&target->renewed, event->token) : agent->renewals.since_ms == 0;
+    return is_first ? TEN_LOG_INFO : TEN_LOG_DEBUG;
 }
 
-static void log_event(struct ten_agent *agent, const tenure_event *event) {
+static void log_event(struct ten_agent *agent, struct ten_agent_target *target, const tenure_event *event) {
     ten_field fields[8];
     size_t count = 0;
     if (event->target[0])
@@ -323,7 +328,7 @@ static void log_event(struct ten_agent *agent, const tenure_event *event) {
         fields[count++] = TEN_NUMBER("free_ms", event->free_ms);
     if (event->count)
         fields[count++] = TEN_NUMBER("count", event->count);
-    ten_log_event(agent->log, level_of(event), tenure_event_name(event->kind), fields, count);
+    ten_log_event(agent->log, level_of(agent, target, event), tenure_event_name(event->kind), fields, count);
     if (event->kind == TENURE_EVENT_RENEWED)
         ten_renewals_note(&agent->renewals, agent->log, event->count ? event->count : 1, ten_now_ms());
 }
@@ -338,7 +343,7 @@ static void look_at_withheld(struct ten_agent *agent) {
 
 static void take_event(struct ten_agent *agent, const tenure_event *event) {
     struct ten_agent_target *target = event->target[0] ? ten_map_get(&agent->by_id, event->target) : NULL;
-    log_event(agent, event);
+    log_event(agent, target, event);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         if (target && !target->removed) {

@@ -42,6 +42,7 @@ struct ten_agent_target {
     struct ten_poll *poll;     /* under way, or NULL */
     struct ten_poll *sending;  /* those that are over, but their messages have not left yet; NULL: none */
     bool busy;                 /* the fleet member knows that there are polls */
+    uint64_t renewed;          /* the token whose first renewal the log has */
     uint64_t writing;          /* the token under which its checkpoint is being written; 0: it is not */
     bool waits;                /* a poll was due meanwhile */
     struct ten_agent_job *job; /* of a crontab; NULL: it is a target */
