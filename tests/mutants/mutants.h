@@ -146,7 +146,13 @@
     X(CRON_ALL_IS_LATEST, "of several instants that were missed, only the latest runs, whatever the policy")           \
     X(CRON_STALE_STARTS, "a command starts although its instant could not be written down")                            \
     X(CRON_OVERLAP_PASSES, "instants that came before a late run are passed over with those that came during it")      \
-    X(CRON_EARLY, "an instant runs before its time")
+    X(CRON_EARLY, "an instant runs before its time")                                                                   \
+    X(CRON_DONE_AGAIN, "after a takeover the last instant runs again")                                                 \
+    X(CRON_FORGETS, "a takeover forgets what came more than a minute before it")                                       \
+    X(CRON_OLDEST, "with missed=latest the oldest of the missed instants runs")                                        \
+    X(CRON_SET_BACK, "an instant runs again because the clock was set back while it ran")                              \
+    X(CRON_HOUR_TWICE, "a fixed time runs twice when the clock is set back by an hour")                                \
+    X(CRON_HOUR_LEFT_OUT, "a fixed time that the clock passes over does not run")
 
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,
