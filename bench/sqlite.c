@@ -30,6 +30,7 @@
 #include "postgres.h"
 #include "redis.h"
 #include "server.h"
+#include "start.h"
 
 #define ROUNDS       41u /* short and many: a burst of other work then spoils a few and not the median */
 #define CROWD_ROUNDS 3u
@@ -335,6 +336,7 @@ static const struct {
     {"renewal-allocations", fleet_measure_allocations},
     {"idle", fleet_measure_idle},
     {"guard", guard_measure},
+    {"start", start_measure},
     {"endings", endings_measure},
     {"growth/sqlite", growth_measure_sqlite},
 #ifdef TEN_STORE_REDIS

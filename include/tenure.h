@@ -443,6 +443,11 @@ typedef struct tenure_instance {
 /* The live instances of the namespace. */
 typedef int (*tenure_instance_fn)(const tenure_instance *instance, void *userdata);
 TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata);
+/* The namespaces of the store in which there is a target, a token counter or an instance, in byte order: not only that
+ * of the context. `each` is called until it returns non-zero, which is then returned. It may read the whole keyspace of
+ * the store (Redis), so call it for people, not in a loop. TENURE_E_UNSUPPORTED: an older Tenure server. */
+typedef int (*tenure_name_fn)(const char *name, void *userdata);
+TENURE_API int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata);
 /* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_INSTANCE: there
  * is no such instance. */
 TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
@@ -628,7 +633,6 @@ TENURE_API int tenure_member_read(tenure_member *member, const char *target, ten
 
 /* Calls `each` for the targets that are held, or for the live instances, as they were at the time of the call, until it
  * returns non-zero, which is then returned. */
-typedef int (*tenure_name_fn)(const char *name, void *userdata);
 TENURE_API int tenure_member_list_held(tenure_member *member, tenure_name_fn each, void *userdata);
 TENURE_API int tenure_member_list_instances(tenure_member *member, tenure_name_fn each, void *userdata);
 /* 0 hands everything over and gets nothing more: draining. */

@@ -1,7 +1,7 @@
-# What the searches of the models have in common, in POSIX sh; epoch.sh and protocol.sh source it, say which rules there
+# What the searches of the models have in common, in POSIX sh; epoch.sh, protocol.sh and session.sh source it, say which rules there
 # are and call search_main. It knows nothing of what a model is about.
 #
-# The caller sets: model (the name of NAME.pml), fold (its file of equal states), small (the sizes with which a broken
+# The caller sets: model (the name of NAME.pml), fold (its file of equal states; may be empty), small (the sizes with which a broken
 # rule is searched, as flags), and defines broken_rules (a line each: the rule, the promise that it is for, a sentence),
 # flags_of RULE, and search_all yes|no|quick (deeply or not), which calls check with holds, reaches and breaks_each. It may
 # set optimization_of_holds: a compiler that optimizes less takes less time than it costs in a short search.
@@ -27,7 +27,7 @@ search() {
     optimization=$1
     memory=$2
     shift 2
-    cp "$here/$model.pml" "$here/$fold" .
+    cp "$here/$model.pml" ${fold:+"$here/$fold"} .
     spin -a "$@" "$model.pml"
     # Breadth first: no depth that could be too small, and the shortest story. The code that spin writes has warnings.
     "$CC" "$optimization" -w "$@" -DSAFETY -DBFS -DNOREDUCE -DNOCOMP "-DMEMLIM=$memory" -o pan pan.c
@@ -91,7 +91,7 @@ tell_story() {
     breaks "$promise" -DSTORY $(flags_of "$1") >/dev/null
     # shellcheck disable=SC2046,SC2086 # lists
     spin -t $small "$(only "$promise")" -DSTORY $(flags_of "$1") "$model.pml" |
-        sed -n 's/^  *\([0-9a-z*-].*\)/\1/; /^spin: .*Error/q; p'
+        sed -n 's/^  *\([0-9A-Za-z*-].*\)/\1/; /^spin: .*Error/q; p'
     echo "broken: $promise"
 }
 

@@ -32,11 +32,11 @@ function ask({ title, lines, choices = [], button, danger }) {
 export async function pause(namespace, row) {
   const yes = await ask(row.paused ? {
     title: `Resume ${row.id}?`, button: 'Resume',
-    lines: ['It counts for the plan again: the instance for which it is planned takes it at once.'],
+    lines: ['The plan includes it again; its planned holder takes it at once.'],
   } : {
     title: `Pause ${row.id}?`, button: 'Pause',
-    lines: [row.holder ? `Its holder, ${shortName(row.holder)}, finishes what is in flight and gives it back.` : 'Nobody holds it now.',
-      'While it is paused nobody of the fleet takes it, and its work does not happen.'],
+    lines: [row.holder ? `Its holder, ${shortName(row.holder)}, finishes its poll in flight and releases it.` : 'It is not held now.',
+      'While it is paused no instance takes it, and its work does not happen.'],
   });
   if (!yes) return null;
   await request('POST', pathOf(namespace), { edits: [{ action: row.paused ? 'resume' : 'pause', target: { id: row.id } }] });
@@ -60,7 +60,7 @@ export async function drain(namespace, id, instance, others) {
   });
   if (!yes) return null;
   const done = await apply(namespace, { op: 'ask', holder_id: id, ask: undo ? 3 : 2 });
-  return done.outcome === 'ok' ? `${shortName(id)} was asked to ${undo ? 'take its share again' : 'hand over its targets'}` : `${shortName(id)} is not there any more`;
+  return done.outcome === 'ok' ? `${shortName(id)} was asked to ${undo ? 'take its share again' : 'hand over its targets'}` : `${shortName(id)} is no longer alive`;
 }
 
 export async function force(namespace, row) {
@@ -69,12 +69,12 @@ export async function force(namespace, row) {
     title: `Take ${row.id} away from ${shortName(row.holder)}?`, button: 'Force release', danger: true,
     lines: [`${row.holder} holds it under token ${row.version}. This is for a holder that cannot be reached; a living one is better drained.`],
     choices: [
-      { value: 'force', title: 'When its lease ends', about: `It cannot renew any more; others enter when the lease ends${left ? `, in ${formatDuration(left)} at most` : ''}. Nobody else can believe in it meanwhile.` },
-      { value: 'force_now', title: 'Now', about: `Others enter at once. The guarantee that a holder stops before the next one starts (G3) is suspended for this target: ${shortName(row.holder)} may go on until its lease would have ended, and only a consumer that compares tokens refuses what it sends.` },
+      { value: 'force', title: 'When its lease expires', about: `The holder can no longer renew it. It is free when the lease expires${left ? `, in ${formatDuration(left)} at most` : ''}; until then no other instance can hold it.` },
+      { value: 'force_now', title: 'Now', about: `It is free at once. The guarantee that a holder stops before the next one starts (G3) is suspended for this target: ${shortName(row.holder)} may go on until its lease would have expired, and only a receiver that compares tokens refuses what it sends.` },
     ],
   });
   if (!choice) return null;
   const done = await apply(namespace, { op: choice, id: row.id, holder_id: row.holder });
-  if (done.outcome !== 'ok') return `${row.id} is not held by ${shortName(row.holder)} any more; nothing was done`;
-  return choice === 'force' ? `${row.id} cannot be renewed any more; others enter when its lease ends` : `${row.id} is free at once`;
+  if (done.outcome !== 'ok') return `${row.id} is no longer held by ${shortName(row.holder)}; nothing was changed`;
+  return choice === 'force' ? `${shortName(row.holder)} can no longer renew ${row.id}; it is free ${left ? `in ${formatDuration(left)}` : 'when its lease expires'}` : `${row.id} is free now`;
 }

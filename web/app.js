@@ -1,20 +1,22 @@
 // The page: reads a namespace, follows its changes, draws. One model at a time; another namespace is another model, and
 // what still comes for the old one is dropped.
-import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, throttle, toneOf } from './dom.js';
+import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, throttle, toneOf, zoneName } from './dom.js';
 import { hasToken, nextPage, pathOf, readEvents, request, serverNow, setToken } from './api.js';
 import { Model, states, toChange } from './model.js';
 import { Grid } from './grid.js';
 import { Details } from './details.js';
-import { drawCards, drawChanges, drawInstances, makeCards, sayChange } from './fleet.js';
+import { drawCards, drawInstances, makeCards } from './fleet.js';
+import { drawChanges, sayChange } from './changes.js';
 import * as actions from './actions.js';
 
-const usual = ['poll', 'scenes', 'leader'];
+const usual = 'poll'; // where a store has none
 const rowsMax = 400000; // a browser draws nothing that is higher
 const view = { text: '', state: '', holder: '', sort: 'id', descending: false };
 let model = new Model('poll');
 let session = null; // of the namespace: {stop}
 let lostSince = 0;
 let events = [];
+let namespaces = []; // those of the store that may be read
 
 // ---- what is wrong
 
@@ -47,8 +49,8 @@ function askToken(why) {
   const dialog = find('token-dialog');
   if (dialog.open) return;
   if (session) session.stop();
-  setText(find('token-why'), hasToken() ? `${why}. Another one is wanted.` : 'It is kept until this tab is closed, and sent to this server alone.');
-  setLink('connecting', 'Token wanted');
+  setText(find('token-why'), hasToken() ? `${why}. Enter another one.` : 'It is kept until this tab is closed, and sent to this server alone.');
+  setLink('connecting', 'Token required');
   setBanner('');
   dialog.showModal();
 }
@@ -186,8 +188,10 @@ async function follow(of) {
         return;
       }
       if (error.status === 403) {
+        of.denied = error.message;
         setLink('lost', 'Not allowed');
-        setBanner(error.message);
+        setBanner(`${error.message}. Choose another namespace, or another token.`);
+        redraw();
         return;
       }
       const nap = new AbortController();
@@ -209,6 +213,7 @@ async function tend() {
     if (performance.now() - (of.rowsAt || 0) > Math.max(15000, 20 * (of.rowsTook || 0))) {
       of.rowsAt = performance.now();
       await guarded(() => loadRows(of));
+      await loadNamespaces();
     }
   }
 }
@@ -217,10 +222,10 @@ async function tend() {
 
 const stateCell = (cell, row) => {
   const state = model.stateOf(row);
-  const contended = model.isContended(row);
-  if (cell.firstChild && cell.state === state && cell.contended === contended) return;
-  Object.assign(cell, { state, contended });
-  cell.replaceChildren(make('span', { class: `badge state-${state}` }, states[state]), ...(contended ? [make('span', { class: 'badge state-contended' }, 'Contended')] : []));
+  const flapping = model.isFlapping(row);
+  if (cell.firstChild && cell.state === state && cell.flapping === flapping) return;
+  Object.assign(cell, { state, flapping });
+  cell.replaceChildren(make('span', { class: `badge state-${state}` }, states[state]), ...(flapping ? [make('span', { class: 'badge state-flapping' }, 'Flapping')] : []));
 };
 const holderCell = (cell, row) => {
   if (cell.firstChild && cell.holder === row.holder) return;
@@ -263,17 +268,26 @@ const details = new Details({
   failed,
 });
 
-function openDetails(what, focus) {
+function showDetails(what, focus) {
   details.opener = details.isOpen() ? details.opener : document.activeElement;
   details.open(model, what, focus);
   details.draw();
-  keepAddress();
+}
+
+function hideDetails() {
+  details.close();
+  if (details.opener && details.opener.isConnected) details.opener.focus();
+}
+
+// What somebody opens or closes is a step in the browser's history.
+function openDetails(what, focus) {
+  showDetails(what, focus);
+  keepAddress(true);
 }
 
 function closeDetails() {
-  details.close();
-  if (details.opener && details.opener.isConnected) details.opener.focus();
-  keepAddress();
+  hideDetails();
+  keepAddress(true);
 }
 
 async function act(work) {
@@ -307,6 +321,7 @@ function drawHolders() {
 
 function noteOf(shown) {
   const all = model.rows.size;
+  if (model.denied) return 'Not allowed';
   if (!model.complete) return `Loading… ${formatNumber(all)}`;
   const cut = model.isCut ? ` (the first ${formatNumber(all)} are loaded)` : '';
   return shown === all ? `${formatNumber(all)}${cut}` : `${formatNumber(shown)} of ${formatNumber(all)}${cut}`;
@@ -320,9 +335,9 @@ function drawAll() {
   grid.setRows(rows, view.sort, view.descending);
   setText(find('targets-note'), noteOf(rows.length));
   const empty = find('grid-empty');
-  empty.hidden = rows.length > 0 || !model.complete;
-  setText(empty, model.rows.size ? 'Nothing matches.' : `Nothing is registered or leased in ${model.namespace}.`);
-  drawChanges(model, (change) => openDetails(change.target ? { kind: 'target', id: change.target } : { kind: 'instance', id: change.instance }, true));
+  empty.hidden = rows.length > 0 || !(model.complete || model.denied);
+  setText(empty, model.denied ? `This token may not read the namespace ${model.namespace}.` : model.rows.size ? 'Nothing matches.' : `No target is registered or leased in the namespace ${model.namespace}.`);
+  drawChanges(model, (what) => openDetails(what, true));
   details.draw();
 }
 
@@ -344,29 +359,55 @@ function readAddress() {
   return new URLSearchParams(location.hash.slice(1));
 }
 
-function keepAddress() {
+function keepAddress(isStep) {
   const address = new URLSearchParams({ ns: model.namespace });
   if (details.what) address.set(details.what.kind, details.what.id);
-  history.replaceState(null, '', `#${address}`);
+  if (location.hash === `#${address}`) return;
+  if (isStep) history.pushState(null, '', `#${address}`);
+  else history.replaceState(null, '', `#${address}`);
 }
 
-async function firstNamespace() {
-  const given = readAddress().get('ns');
-  if (given) return given;
-  const remembered = localStorage.getItem('tenure-namespace');
-  if (remembered) return remembered;
-  for (const name of usual) {
-    const { value } = await request('GET', `${pathOf(name)}?limit=1`).catch(() => ({ value: [] }));
-    if (value.length) return name;
+const wantedDetails = (address) => ['target', 'instance'].filter((kind) => address.get(kind)).map((kind) => ({ kind, id: address.get(kind) }))[0] || null;
+
+// The address has changed: a link that was pasted, Back or Forward.
+function followAddress() {
+  const address = readAddress();
+  const namespace = address.get('ns') || model.namespace;
+  if (namespace !== model.namespace) {
+    start(namespace);
+    return;
   }
-  return usual[0];
+  const what = wantedDetails(address);
+  const shown = details.what;
+  if (what && shown && what.kind === shown.kind && what.id === shown.id) return;
+  if (what) showDetails(what, false);
+  else if (shown) hideDetails();
 }
 
-function rememberNamespace(name) {
-  localStorage.setItem('tenure-namespace', name);
-  const known = [...new Set([name, ...JSON.parse(localStorage.getItem('tenure-namespaces') || '[]'), ...usual])].slice(0, 20);
-  localStorage.setItem('tenure-namespaces', JSON.stringify(known));
-  find('namespaces').replaceChildren(...known.map((each) => make('option', { value: each })));
+// ---- namespaces
+
+function drawNamespaces() {
+  const names = [...new Set([...namespaces, model.namespace])].sort();
+  const select = find('namespace');
+  if (select.names !== names.join()) {
+    select.names = names.join();
+    select.replaceChildren(...names.map((name) => make('option', { value: name }, name)));
+  }
+  select.value = model.namespace;
+}
+
+async function loadNamespaces() {
+  namespaces = (await request('GET', '/api/v1').catch(() => ({ value: namespaces }))).value;
+  drawNamespaces();
+}
+
+// The one in the address, the last one, or the first that the store has.
+async function firstNamespace() {
+  const given = readAddress().get('ns') || localStorage.getItem('tenure-namespace');
+  const loading = loadNamespaces();
+  if (given) return given;
+  await loading;
+  return namespaces.includes(usual) ? usual : namespaces[0] || usual;
 }
 
 function start(namespace) {
@@ -379,15 +420,16 @@ function start(namespace) {
   Object.assign(view, { text: '', state: '', holder: '' });
   find('search').value = '';
   find('state-filter').value = '';
-  find('namespace').value = namespace;
+  drawNamespaces();
   document.title = `${namespace} · Tenure`;
   find('sign-out').hidden = !hasToken();
-  rememberNamespace(namespace);
+  localStorage.setItem('tenure-namespace', namespace);
   setLink('connecting', 'Connecting');
   setBanner('');
   drawAll();
-  for (const kind of ['target', 'instance']) if (address.get('ns') === namespace && address.get(kind)) openDetails({ kind, id: address.get(kind) }, false);
-  keepAddress();
+  const what = address.get('ns') === namespace ? wantedDetails(address) : null;
+  if (what) showDetails(what, false);
+  keepAddress(address.has('ns') && address.get('ns') !== namespace);
   follow(model);
 }
 
@@ -407,24 +449,20 @@ function setTheme(theme) {
 }
 
 function listen() {
-  find('state-filter').append(make('option', { value: '' }, 'Any state'), ...Object.entries({ ...states, contended: 'Contended' }).map(([value, title]) => make('option', { value }, title)));
+  find('state-filter').append(make('option', { value: '' }, 'Any state'), ...Object.entries({ ...states, flapping: 'Flapping' }).map(([value, title]) => make('option', { value }, title)));
   makeCards((state) => choose({ state: view.state === state ? '' : state }));
   find('search').addEventListener('input', (event) => choose({ text: event.target.value.trim() }));
   find('state-filter').addEventListener('change', (event) => choose({ state: event.target.value }));
   find('holder-filter').addEventListener('change', (event) => choose({ holder: event.target.value }));
   find('theme').addEventListener('change', (event) => setTheme(event.target.value));
-  const change = (event) => {
-    event.preventDefault();
-    const name = find('namespace').value.trim();
-    if (find('namespace').checkValidity() && name && name !== model.namespace) start(name);
-  };
-  find('namespace-form').addEventListener('submit', change);
-  find('namespace').addEventListener('change', change);
+  find('namespace').addEventListener('change', (event) => start(event.target.value));
+  find('namespace').addEventListener('focus', loadNamespaces);
   find('token-form').addEventListener('submit', (event) => {
     event.preventDefault();
     setToken(find('token').value.trim());
     find('token').value = '';
     find('token-dialog').close();
+    loadNamespaces();
     start(model.namespace);
   });
   find('token-dialog').addEventListener('cancel', (event) => event.preventDefault());
@@ -432,10 +470,8 @@ function listen() {
     setToken('');
     start(model.namespace);
   });
-  addEventListener('hashchange', () => {
-    const name = readAddress().get('ns');
-    if (name && name !== model.namespace) start(name);
-  });
+  addEventListener('popstate', followAddress);
+  addEventListener('hashchange', followAddress);
   addEventListener('keydown', (event) => {
     if (event.key !== '/' || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName) || document.querySelector('dialog[open]')) return;
     event.preventDefault();
@@ -445,6 +481,7 @@ function listen() {
 
 setTheme(localStorage.getItem('tenure-theme') || 'auto');
 listen();
+setText(find('zone'), zoneName());
 start(await firstNamespace());
 tend();
 setInterval(tick, 1000);

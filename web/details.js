@@ -1,5 +1,5 @@
 // What is known of one target or one instance: facts, what an admin may do, who held it when. Called by app.js.
-import { find, formatDuration, formatNumber, formatTime, make, shortName } from './dom.js';
+import { find, formatDuration, formatNumber, formatStamp, make, shortName, throttle } from './dom.js';
 import { pathOf, request, serverNow } from './api.js';
 import { states, toChange } from './model.js';
 import { drawTimeline, gapsOf, holdsOf, holdsTable } from './timeline.js';
@@ -14,6 +14,7 @@ export class Details {
     this.on = on;
     this.element = find('details');
     this.range = 'latest';
+    this.checkpointSoon = throttle(() => (this.what && this.what.kind === 'target' ? this.loadCheckpoint() : null), 1000);
     // Wherever the focus is: the button that had it may be gone after what it did.
     addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && this.isOpen() && !document.querySelector('dialog[open]')) on.close();
@@ -26,7 +27,7 @@ export class Details {
 
   // what: {kind: 'target' | 'instance', id}
   async open(model, what, focus) {
-    Object.assign(this, { model, what, changes: [], known: 0 });
+    Object.assign(this, { model, what, changes: [], known: 0, checkpoint: null });
     this.build();
     this.element.hidden = false;
     document.body.classList.add('with-details');
@@ -49,14 +50,25 @@ export class Details {
       if (this.what !== what) return;
       this.changes = value.map(toChange).filter((change) => (what.kind === 'target' ? change.target === what.id : change.target));
       this.draw();
+      if (what.kind === 'target') await this.loadCheckpoint();
     } catch (error) {
       this.on.failed(error);
     }
   }
 
+  // What the holder has kept beside the lease. Most targets have none.
+  async loadCheckpoint() {
+    const { what, model } = this;
+    const { value } = await request('GET', pathOf(model.namespace, what.id, 'checkpoint')).catch(() => ({ value: null }));
+    if (this.what !== what) return;
+    this.checkpoint = value && typeof value.value === 'string' && value.value !== '' ? value : null;
+    this.draw();
+  }
+
   takeChange(change) {
     if (!this.what || (this.what.kind === 'target' && change.target !== this.what.id) || !change.target) return;
     this.changes.push(change);
+    this.checkpointSoon();
   }
 
   build() {
@@ -73,6 +85,7 @@ export class Details {
     this.element.replaceChildren(
       make('div', { class: 'panel-head' },
         make('h2', { id: 'details-title', class: 'name' }, make('span', { class: 'quiet' }, what.kind === 'target' ? 'Target ' : 'Instance '), what.id),
+        make('button', { type: 'button', class: 'small', onclick: (event) => copy(what.id, event.target) }, 'Copy'),
         make('button', { type: 'button', class: 'close', 'aria-label': 'Close details', onclick: () => this.on.close() }, '✕')),
       this.facts, this.buttons,
       make('div', { class: 'panel-head' }, make('h3', {}, 'Who held it when'), make('label', { class: 'visually-hidden', for: 'range' }, 'Stretch of time'), range),
@@ -84,6 +97,10 @@ export class Details {
     if (!this.what) return;
     if (this.what.kind === 'target') this.drawTarget();
     else this.drawInstance();
+  }
+
+  instanceLink(id, isShort) {
+    return make('button', { type: 'button', class: 'link-button', title: id, onclick: () => this.on.openInstance(id) }, isShort ? shortName(id) : id);
   }
 
   setFacts(pairs) {
@@ -103,18 +120,23 @@ export class Details {
 
   drawTarget() {
     const row = this.model.rows.get(this.what.id);
-    const link = row && row.holder ? make('button', { type: 'button', class: 'link-button', title: row.holder, onclick: () => this.on.openInstance(row.holder) }, row.holder) : 'nobody';
+    const link = row && row.holder ? this.instanceLink(row.holder) : 'none';
+    const holder = row && row.holder && this.model.instances.get(row.holder);
+    const standbys = row ? this.model.standbysOf(row) : [];
     const planned = this.model.moving.get(this.what.id);
     this.setFacts(!row ? [['State', 'not known here']] : [
       ['State', `${states[this.model.stateOf(row)]}: ${this.model.whyOf(row)}`],
       ['Holder', link],
+      ['Address', holder && holder.address],
+      ['Standbys', standbys.length ? make('span', { class: 'list' }, ...standbys.map(({ id }) => this.instanceLink(id, true))) : null],
       ['Planned for', planned],
       ['Token', String(row.version)],
-      ['Held since', row.holder && row.acquiredMs ? `${formatTime(row.acquiredMs)}` : null],
+      ['Held since', row.holder && row.acquiredMs ? formatStamp(row.acquiredMs) : null],
       ['TTL', row.holder && row.ttlMs ? formatDuration(row.ttlMs) : null],
       ['URL', row.url], ['Command', row.exec],
       ['Every', row.everyMs ? formatDuration(row.everyMs) : null],
       ['Spec', row.spec === undefined ? null : JSON.stringify(row.spec)],
+      ...checkpointFacts(this.checkpoint),
     ]);
     const admin = this.model.role === 'admin' && row;
     this.setButtons([
@@ -134,12 +156,12 @@ export class Details {
     const lanes = new Map();
     for (const hold of holds) lanes.set(hold.target, [...(lanes.get(hold.target) || []), hold]);
     const held = model.holders ? model.holders.get(what.id) || 0 : 0;
-    this.setFacts(!instance ? [['State', held ? 'gone, or never announced; its leases have not ended yet' : 'gone, or never announced'], ['Holds', formatNumber(held)]] : [
-      ['State', instance.draining ? 'draining: it hands over, and takes nothing' : 'takes its share'],
-      ['Holds', `${formatNumber(held)} of ${formatNumber(instance.planned === undefined ? held : instance.planned)} planned`],
-      ['Weight', String(instance.weight)], ['Since', formatTime(instance.sinceMs)], ['TTL', formatDuration(instance.ttlMs)], ['Address', instance.address],
+    this.setFacts(!instance ? [['State', held ? 'gone, or never announced; its leases have not expired yet' : 'gone, or never announced'], ['Holds', formatNumber(held)]] : [
+      ['State', instance.role ? (held ? `leads ${instance.role}` : `stands by for ${instance.role}`) : instance.draining ? 'draining: it hands over, and takes nothing' : 'takes its share'],
+      ['Holds', instance.role ? formatNumber(held) : `${formatNumber(held)} of ${formatNumber(instance.planned === undefined ? held : instance.planned)} planned`],
+      ['Weight', instance.role ? null : String(instance.weight)], ['Since', formatStamp(instance.sinceMs)], ['TTL', formatDuration(instance.ttlMs)], ['Address', instance.address],
       ['Labels', instance.labels && Object.entries(instance.labels).map(([name, value]) => `${name}=${value}`).join(', ')],
-      ['Candidate for', instance.role], ['Metadata', instance.metadata],
+      ['Metadata', instance.metadata],
     ]);
     this.setButtons(model.role === 'admin' && instance ? [[instance.draining ? 'Undo drain' : 'Drain', () => this.on.drain(what.id), instance.draining ? '' : 'danger']] : []);
     const latest = [...lanes].sort((a, b) => lastOf(b[1]) - lastOf(a[1])).slice(0, lanesMax).sort((a, b) => (a[0] < b[0] ? -1 : 1));
@@ -159,10 +181,33 @@ export class Details {
     const from = this.startOf(holds, now);
     const width = Math.max(260, this.picture.clientWidth || 360);
     const label = `${withTarget ? 'What' : 'Targets'} ${withTarget ? shortName(this.what.id) : this.what.id} ${withTarget ? 'held' : 'was held by'}, as a timeline; the table below says the same.`;
-    this.picture.replaceChildren(lanes.length ? drawTimeline(lanes, from, now, width, label) : make('p', { class: 'quiet' }, 'No change of hands is kept.'));
+    this.picture.replaceChildren(lanes.length ? drawTimeline(lanes, from, now, width, label) : make('p', { class: 'quiet' }, 'No change of holder is kept.'));
     if (!this.table.matches(':focus-within') || this.known !== holds.length) this.table.replaceChildren(holdsTable(holds, withTarget, `Holds of ${this.what.id}, newest first`));
     this.known = holds.length;
   }
+}
+
+async function copy(text, button) {
+  const done = await navigator.clipboard.writeText(text).then(() => 'Copied', () => 'Not allowed');
+  button.textContent = done;
+  setTimeout(() => (button.textContent = 'Copy'), 1500);
+}
+
+// A job of `tenure cron` keeps its runs in its checkpoint, as key=value words; anything else is shown as it is.
+function checkpointFacts(checkpoint) {
+  if (!checkpoint) return [];
+  const text = checkpoint.value;
+  if (!text.startsWith('cron=1 ')) return [['Checkpoint', text], ['Written under', `token ${checkpoint.version}`]];
+  const run = Object.fromEntries(text.split(' ').map((word) => word.split(/=(.*)/s).slice(0, 2)));
+  const at = (ms) => (Number(ms) > 0 ? formatStamp(Number(ms)) : null);
+  const ended = `exit code ${run.exit} after ${formatDuration(Number(run.ms))}`;
+  return [
+    ['Last run', at(run.started)],
+    ['Result', !at(run.started) ? null : run.open === '1' ? 'running, or its host died during the run' : ended],
+    ['Run by', run.by ? shortName(run.by) : null],
+    ['Next run', at(run.next)],
+    ['Runs', `${formatNumber(Number(run.runs))}, ${formatNumber(Number(run.skipped))} skipped`],
+  ];
 }
 
 const lastOf = (holds) => holds[holds.length - 1].to || Infinity;

@@ -53,18 +53,55 @@ export function formatTime(ms) {
   return today ? clock.format(date) : `${day.format(date)} ${clock.format(date)}`;
 }
 
+// Times are those of the browser's zone; the page says once which that is: Europe/Berlin, UTC+01:00
+export function zoneName() {
+  const minutes = -new Date().getTimezoneOffset();
+  const pad = (number) => String(Math.floor(number)).padStart(2, '0');
+  const offset = minutes ? `UTC${minutes < 0 ? '-' : '+'}${pad(Math.abs(minutes) / 60)}:${pad(Math.abs(minutes) % 60)}` : 'UTC';
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return !name || name === offset || name === 'Etc/Unknown' ? offset : `${name}, ${offset}`;
+}
+
+// With date and zone: 17 Nov 2026, 16:03:04 CET
+const stamp = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' });
+export const formatStamp = (ms) => stamp.format(new Date(ms));
+
 // An id is name-startNanoseconds-8hex: the middle says little to people.
 export function shortName(instance) {
   const parts = /^(.+)-\d{16,20}-([0-9a-f]{8})$/.exec(instance);
   return parts ? `${parts[1]} ${parts[2].slice(0, 4)}` : instance;
 }
 
-// The same instance has the same colour everywhere; two share one only when there are more of them than colours.
+// The same instance has the same colour everywhere, and after a reload: what it was is remembered. A host that starts again
+// prefers the colour that its name had; two that were seen lately share one only when there are more than colours.
 const toneCount = 8;
-const tones = new Map();
+const tonesMax = 200;
+const tonesKey = 'tenure-tones';
+const tones = new Map(readTones());
+
+function readTones() {
+  try {
+    return JSON.parse(localStorage.getItem(tonesKey) || '[]').filter(([id, tone]) => typeof id === 'string' && Number.isInteger(tone) && tone >= 0 && tone < toneCount);
+  } catch {
+    return [];
+  }
+}
+
+function preferredTone(instance) {
+  let hash = 2166136261;
+  for (const letter of shortName(instance).replace(/ [0-9a-f]{4}$/, '')) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619);
+  return ((hash ^ (hash >>> 15)) >>> 0) % toneCount;
+}
+
 export function toneOf(instance) {
-  if (!tones.has(instance)) tones.set(instance, tones.size % toneCount);
-  return tones.get(instance);
+  const known = tones.get(instance);
+  if (known !== undefined) return known;
+  const taken = new Set([...tones.values()].slice(1 - toneCount));
+  let tone = preferredTone(instance);
+  for (let tries = 0; taken.has(tone) && tries < toneCount; tries++) tone = (tone + 1) % toneCount;
+  tones.set(instance, tone);
+  localStorage.setItem(tonesKey, JSON.stringify([...tones].slice(-tonesMax)));
+  return tone;
 }
 
 // Calls `work` once, soon, however often it is asked for; never more often than each `gapMs`, or ten times what it takes.

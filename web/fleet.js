@@ -1,14 +1,14 @@
-// The fleet at a glance: counts, instances, the latest changes. Draws what the model knows; called by app.js.
-import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, toneOf } from './dom.js';
+// The fleet at a glance: counts and instances. Draws what the model knows; called by app.js.
+import { find, formatAge, formatDuration, formatNumber, formatStamp, make, setText, shortName, toneOf } from './dom.js';
 import { serverNow } from './api.js';
 
 const cards = [
   ['', 'Targets', 'all', 'all targets'],
-  ['held', 'Held', 'held', 'where they are planned'],
-  ['unowned', 'Unowned', 'unowned', 'registered, and nobody holds them'],
-  ['moving', 'Moving', 'moving', 'held by one that is not to keep them'],
-  ['contended', 'Contended', 'contended', 'three changes of hands in five minutes'],
-  ['paused', 'Paused', 'paused', 'nobody is to take them'],
+  ['held', 'Held', 'held', 'by their planned holders'],
+  ['unowned', 'Unowned', 'unowned', 'registered, but not held'],
+  ['moving', 'Moving', 'moving', 'being handed over'],
+  ['flapping', 'Flapping', 'flapping', 'changed holder 3 times in 5 minutes, unplanned'],
+  ['paused', 'Paused', 'paused', 'not to be held by any instance'],
 ];
 
 export function makeCards(choose) {
@@ -36,7 +36,7 @@ function newRow(instance, on) {
   const name = make('button', { type: 'button', class: 'link-button name', title: instance.id, onclick: () => on.open(instance.id) }, shortName(instance.id));
   const drain = make('button', { type: 'button', class: 'small', onclick: () => on.drain(instance.id) });
   const row = make('tr', { 'data-instance': instance.id },
-    make('th', { scope: 'row' }, make('span', { class: `tone-dot tone-${toneOf(instance.id)}`, 'aria-hidden': 'true' }), name, make('span', { class: 'badge', hidden: true })),
+    make('th', { scope: 'row' }, make('span', { class: `tone-dot tone-${toneOf(instance.id)}`, 'aria-hidden': 'true' }), name, make('span', { class: 'badge', hidden: true }), make('span', { class: 'address', hidden: true })),
     make('td', { class: 'number' }),
     make('td', { class: 'share' }, make('span', { class: 'share-bar', 'aria-hidden': 'true' }, bar, plan), make('span', { class: 'share-text' })),
     make('td', { class: 'number beat' }), make('td', { class: 'number up' }), make('td', { class: 'actions' }, drain));
@@ -44,17 +44,32 @@ function newRow(instance, on) {
   return row;
 }
 
-function fillRow(row, instance, most, role) {
+// A candidate has no share of a plan: it leads, or stands by.
+const shareOf = (instance, planned) => (instance.role ? `${instance.held ? 'leads' : 'stands by for'} ${instance.role}` : `${formatNumber(instance.held)} / ${formatNumber(planned)}`);
+
+function fillBeat(cell, instance, state) {
+  const age = formatAge(instance.beatMs);
+  setText(cell, `${age} of ${formatDuration(instance.ttlMs)}${state === 'fresh' ? '' : `, ${state}`}`);
+  cell.dataset.beat = state;
+  cell.title = `The last heartbeat is ${age} old. After ${formatDuration(instance.ttlMs)} without one the instance counts as gone.`;
+}
+
+function fillRow(row, instance, most, model) {
   const [head, weight, share, beat, up] = row.children;
+  const { role } = model;
   const planned = instance.planned === undefined ? instance.held : instance.planned;
-  setText(weight, formatNumber(instance.weight));
-  setText(share.lastChild, `${formatNumber(instance.held)} / ${formatNumber(planned)}`);
+  setText(weight, instance.role ? '–' : formatNumber(instance.weight));
+  setText(share.lastChild, shareOf(instance, planned));
+  share.firstChild.hidden = Boolean(instance.role);
   row.bar.style.width = `${(100 * instance.held) / most}%`;
   row.plan.style.left = `${(100 * planned) / most}%`;
-  setText(beat, `${formatDuration(instance.beatMs)} ago`);
-  beat.classList.toggle('bad', instance.beatMs > instance.ttlMs * 0.7);
+  fillBeat(beat, instance, model.beatOf(instance));
   setText(up, formatAge(serverNow() - instance.sinceMs));
-  const badge = head.lastChild;
+  up.title = `since ${formatStamp(instance.sinceMs)}`;
+  const address = head.lastChild;
+  address.hidden = !instance.address;
+  setText(address, instance.address || '');
+  const badge = address.previousSibling;
   badge.hidden = !instance.draining;
   setText(badge, instance.held === 0 ? 'drained' : 'draining');
   row.drain.hidden = role !== 'admin';
@@ -69,38 +84,14 @@ export function drawInstances(model, on) {
   const known = new Map([...body.children].filter((row) => row.dataset.instance).map((row) => [row.dataset.instance, row]));
   const rows = instances.map((instance) => {
     const row = known.get(instance.id) || newRow(instance, on);
-    fillRow(row, instance, most, model.role);
+    fillRow(row, instance, most, model);
     return row;
   });
-  if (rows.length === 0) rows.push(body.querySelector('.none') || make('tr', { class: 'none' }, make('td', { colspan: '6' }, 'No instance has announced itself here. Holders that speak only REST, and candidates for a role, need not.')));
+  if (rows.length === 0) rows.push(body.querySelector('.none') || make('tr', { class: 'none' }, make('td', { colspan: '6' })));
+  if (instances.length === 0) setText(rows[0].firstChild, model.denied ? 'Not allowed.' : 'No instance has announced itself here. Holders that use only the lease requests of REST do not.');
   // Moved only when they differ, so that the focus stays where it is.
   if (rows.length !== body.children.length || rows.some((row, i) => row !== body.children[i])) body.replaceChildren(...rows);
-  setText(find('fleet-note'), instances.length ? `${formatNumber(model.instances.size)} alive` : '');
-}
-
-// ---- changes
-
-const words = {
-  lease_acquired: 'acquired by', lease_released: 'released by', lease_lost: 'lost by', lease_asked: 'asked for, of',
-  instance_joined: 'joined', instance_left: 'left', instance_changed: 'changed', target_added: 'added', target_changed: 'changed',
-  target_removed: 'removed', target_unowned: 'is unowned', store_recovering: 'the store recovers from a loss of data',
-};
-
-export function sayChange(change) {
-  const word = words[change.event] || change.event.replaceAll('_', ' ');
-  const subject = change.target || (change.instance ? shortName(change.instance) : '');
-  const object = change.target && change.instance ? ` ${shortName(change.instance)}` : '';
-  const more = [change.token && change.event === 'lease_acquired' ? `token ${change.token}` : '', change.reason, change.actor ? `by ${change.actor}` : ''].filter(Boolean).join(', ');
-  return { subject, text: ` ${word}${object}${more ? ` (${more})` : ''}` };
-}
-
-export function drawChanges(model, open) {
-  const list = model.changes.slice(-60).reverse();
-  find('changes').replaceChildren(...list.map((change) => {
-    const { subject, text } = sayChange(change);
-    const bad = change.event === 'lease_lost' || change.event === 'target_unowned' || change.reason === 'forced';
-    return make('li', { class: bad ? 'bad-line' : '' },
-      make('time', { datetime: new Date(change.atMs).toISOString() }, formatTime(change.atMs)),
-      make('span', {}, subject ? make('button', { type: 'button', class: 'link-button', onclick: () => open(change) }, subject) : null, text));
-  }));
+  const left = model.departures();
+  const latest = left.length ? `${shortName(left[0][0])} left ${formatAge(serverNow() - left[0][1])} ago${left.length > 1 ? `, ${formatNumber(left.length - 1)} more within 10 minutes` : ''}` : '';
+  setText(find('fleet-note'), [instances.length ? `${formatNumber(model.instances.size)} alive` : '', latest].filter(Boolean).join(' · '));
 }

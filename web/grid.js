@@ -44,6 +44,7 @@ export class Grid {
     const height = this.rowHeight();
     const { scrollTop, clientHeight } = this.element;
     this.body.style.height = `${this.rows.length * height}px`;
+    this.element.style.setProperty('--rows-height', `${this.rows.length * height + this.head.offsetHeight + 2}px`); // no emptier than need be
     const count = Math.min(this.rows.length, Math.ceil(clientHeight / height) + 2 * spare);
     const first = Math.max(0, Math.min(Math.floor(scrollTop / height) - spare, this.rows.length - count));
     while (this.pool.length < count) this.pool.push(this.newRow());

@@ -9,8 +9,10 @@ export const states = {
   paused: 'Paused',
   free: 'Free',
 };
-const contendedMs = 5 * 60 * 1000;
-const contendedTimes = 3;
+const flappingMs = 5 * 60 * 1000;
+const flappingTimes = 3;
+const departedMs = 10 * 60 * 1000;
+const plannedEnds = new Set(['drain', 'shutdown', 'resigned', 'done', 'removed']); // what follows is no flapping
 const changesMax = 10000;
 
 export class Model {
@@ -20,7 +22,10 @@ export class Model {
     this.instances = new Map();
     this.moving = new Map(); // target → whom it is planned for, of those that another holds
     this.changes = []; // oldest first
-    this.takings = new Map(); // target → when it was acquired, lately
+    this.takings = new Map(); // target → when its holder changed, lately
+    this.lastEnds = new Map(); // target → {instance, reason} of the end of its last lease
+    this.departed = new Map(); // instance → when it left, or lost its leases
+    this.denied = ''; // why the namespace may not be read
     this.complete = false;
     this.role = 'read';
   }
@@ -118,16 +123,33 @@ export class Model {
   keepChange(change) {
     this.changes.push(change);
     if (this.changes.length > changesMax * 1.2) this.changes.splice(0, this.changes.length - changesMax);
-    if (change.event !== 'lease_acquired') return;
+    if (change.event === 'instance_left' || (change.event === 'lease_lost' && change.reason === 'expired')) this.departed.set(change.instance, change.atMs);
+    if (change.event === 'instance_joined') this.departed.delete(change.instance);
+    if (change.event === 'lease_lost' || change.event === 'lease_released') this.lastEnds.set(change.target, { instance: change.instance, reason: change.reason });
+    if (change.event === 'lease_acquired') this.keepTaking(change);
+  }
+
+  // A change of holder that somebody planned (a drain, a deploy, a job that is done) is not counted.
+  keepTaking(change) {
+    const end = this.lastEnds.get(change.target);
+    this.lastEnds.delete(change.target);
+    if (end && (end.instance === change.instance || plannedEnds.has(end.reason))) return;
     const times = this.takings.get(change.target) || [];
     times.push(change.atMs);
-    if (times.length > contendedTimes) times.shift();
+    if (times.length > flappingTimes) times.shift();
     this.takings.set(change.target, times);
+  }
+
+  // The instances that left lately, latest first: [id, when].
+  departures() {
+    return [...this.departed].filter(([id, at]) => !this.instances.has(id) && at > serverNow() - departedMs).sort((a, b) => b[1] - a[1]);
   }
 
   takeHistory(list) {
     this.changes = [];
     this.takings.clear();
+    this.lastEnds.clear();
+    this.departed.clear();
     for (const item of list) this.keepChange(toChange(item));
   }
 
@@ -172,30 +194,41 @@ export class Model {
 
   // Why it is in that state, in words.
   whyOf(row) {
-    if (row.paused) return row.holder ? 'paused: being given back' : 'paused: nobody takes it';
-    if (row.barred) return 'forced: others enter when the lease ends';
-    if (!row.holder) return !row.registered ? 'not registered, and nobody holds it' : this.instances.size ? 'about to be taken' : 'no instance is there';
+    if (row.paused) return row.holder ? 'paused: being released' : 'paused: no instance takes it';
+    if (row.barred) return 'forced: free when the lease expires';
+    if (!row.holder) return !row.registered ? 'not registered, and not held' : this.instances.size ? 'about to be taken' : 'no instance is alive';
     const holder = this.instances.get(row.holder);
-    if (!holder && row.registered && this.instances.size > 0) return 'its holder is gone, or is no instance of this fleet: waits for the end of the lease';
+    if (!holder && row.registered && this.instances.size > 0) return 'its holder is gone or outside of this fleet; free when the lease expires';
     if (holder && holder.draining) return 'its holder is draining';
     if (this.moving.has(row.id)) return 'planned for another: being handed over';
-    return holder ? 'held as planned' : 'held';
+    if (!holder) return 'by a holder outside of the fleet';
+    return holder.role ? 'by the leader' : 'as planned';
   }
 
-  isContended(row) {
+  isFlapping(row) {
     const times = this.takings.get(row.id);
-    return times !== undefined && times.length >= contendedTimes && times[0] > serverNow() - contendedMs;
+    return times !== undefined && times.length >= flappingTimes && times[0] > serverNow() - flappingMs;
+  }
+
+  // Candidates for a role, or for a numbered slot of it, that do not hold it.
+  standbysOf(row) {
+    return [...this.instances.values()].filter(({ id, role }) => role && id !== row.holder && (role === row.id || row.id.startsWith(`${role}/`)));
+  }
+
+  // 'fresh', 'late' or 'overdue': an instance sends a heartbeat each third of its TTL or so.
+  beatOf(instance) {
+    return instance.beatMs > instance.ttlMs * 0.8 ? 'overdue' : instance.beatMs > instance.ttlMs * 0.5 ? 'late' : 'fresh';
   }
 
   // One pass over everything: counts by state, and shares of instances.
   count() {
-    const counts = { all: 0, held: 0, unowned: 0, moving: 0, paused: 0, free: 0, contended: 0 };
+    const counts = { all: 0, held: 0, unowned: 0, moving: 0, paused: 0, free: 0, flapping: 0 };
     for (const instance of this.instances.values()) instance.held = 0;
     const holders = new Map();
     for (const row of this.rows.values()) {
       counts.all++;
       counts[this.stateOf(row)]++;
-      if (this.takings.size > 0 && this.isContended(row)) counts.contended++;
+      if (this.takings.size > 0 && this.isFlapping(row)) counts.flapping++;
       if (!row.holder) continue;
       holders.set(row.holder, (holders.get(row.holder) || 0) + 1);
       const instance = this.instances.get(row.holder);
@@ -211,7 +244,7 @@ export class Model {
     const found = [];
     for (const row of this.rows.values()) {
       if (holder && row.holder !== holder) continue;
-      if (state === 'contended' ? !this.isContended(row) : state && this.stateOf(row) !== state) continue;
+      if (state === 'flapping' ? !this.isFlapping(row) : state && this.stateOf(row) !== state) continue;
       if (wanted && !row.id.toLowerCase().includes(wanted) && !(row.holder && row.holder.toLowerCase().includes(wanted))) continue;
       found.push(row);
     }

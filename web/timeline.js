@@ -1,6 +1,6 @@
 // Who held what, when: from changes of hands to stretches, and stretches to a picture and to a table that says the same.
 // Pure but for the elements that it makes. Used by details.js.
-import { formatDuration, formatTime, make, makeSvg, shortName, toneOf } from './dom.js';
+import { formatDuration, formatStamp, formatTime, make, makeSvg, shortName, toneOf } from './dom.js';
 import { serverNow } from './api.js';
 
 // Stretches of ownership, oldest first: {target, instance, token, from, to, end}. `from` null: before what is kept; `to`
@@ -25,7 +25,7 @@ export function holdsOf(changes) {
       holds.push(hold);
       open.set(change.target, hold);
     } else if (change.event === 'lease_released' || change.event === 'lease_lost') {
-      const word = `${change.event === 'lease_lost' ? 'lost' : 'released'}${change.reason ? `: ${change.reason}` : ''}${change.actor ? ` by ${change.actor}` : ''}`;
+      const word = `${change.event === 'lease_lost' ? 'lost' : 'released'}${change.reason ? ` (${change.reason})` : ''}${change.actor ? `, by ${shortName(change.actor)}` : ''}`;
       if (open.has(change.target)) close(change, word);
       else holds.push({ target: change.target, instance: change.instance, token: change.token, from: change.heldMs ? change.atMs - change.heldMs : null, to: change.atMs, end: word });
     }
@@ -100,13 +100,14 @@ export function gapsOf(holds, isFree) {
 
 // The same in words.
 export function holdsTable(holds, withTarget, caption) {
-  const head = ['From', 'For', withTarget ? 'Target' : 'Holder', 'Token', 'Ended'];
-  const rows = holds.slice(-100).reverse().map((hold) => make('tr', {},
-    make('td', {}, hold.from === null ? 'earlier' : formatTime(hold.from)),
+  const head = ['From', 'For', withTarget ? 'Target' : 'Holder', 'Token'];
+  const rows = holds.slice(-100).reverse().flatMap((hold) => [make('tr', {},
+    make('td', { title: hold.from === null ? '' : formatStamp(hold.from) }, hold.from === null ? 'earlier' : formatTime(hold.from)),
     make('td', { class: 'number' }, hold.from === null ? '–' : formatDuration((hold.to === null ? serverNow() : hold.to) - hold.from)),
     make('td', { title: withTarget ? hold.target : hold.instance, class: 'name' }, withTarget ? hold.target : shortName(hold.instance)),
-    make('td', { class: 'number' }, String(hold.token)),
-    make('td', { class: isBad(hold) ? 'bad' : '' }, hold.to === null ? 'holds it' : hold.end)));
+    make('td', { class: 'number' }, String(hold.token))),
+  // Why it ended has a line of its own: it is what people look for, and it is long.
+  make('tr', { class: 'ending' }, make('td', { colspan: '4', class: isBad(hold) ? 'bad' : '' }, hold.to === null ? 'holds it now' : `ended ${formatTime(hold.to)}: ${hold.end}`))]);
   return make('table', { class: 'holds' },
     make('caption', { class: 'visually-hidden' }, caption),
     make('thead', {}, make('tr', {}, ...head.map((title, i) => make('th', { scope: 'col', class: i === 1 || i === 3 ? 'number' : '' }, title)))),

@@ -5,8 +5,8 @@ help_model() {
     cat <<'END'
 usage: ./dev model [--quick | --deep | --story NAME]
 
-Searches all states of the models of the protocol and of the epoch rule. No promise may be broken; then one rule after
-the other is left out, and the search must find which promise that breaks.
+Searches all states of the models of the protocol, of session leases and of the epoch rule. No promise may be broken;
+then one rule after the other is left out, and the search must find which promise that breaks.
 
 Options:
   --quick        leave out the broken rules
@@ -30,7 +30,7 @@ models_with() {
         shift
     done
     found=''
-    for model in protocol epoch; do
+    for model in protocol session epoch; do
         if grep -q "^$rule " "model/$model.sh"; then found="$found $model"; fi
     done
     [ -n "$found" ] || die "there is no rule '$rule'; model/README.md lists the rules"
@@ -41,7 +41,7 @@ cmd_model() {
     parse_options model "$@"
     eval "set -- $OPTIONS"
     require model
-    models='protocol epoch'
+    models='protocol session epoch'
     case "$*" in
     *--story*) models=$(models_with "$@") ;;
     esac

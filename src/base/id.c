@@ -152,3 +152,28 @@ int ten_id_make_instance(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_e
     snprintf(id, TENURE_HOLDER_MAX + 1, "%.64s-%llu-%08x", name, nanoseconds, (unsigned)ten_random_u64());
     return TENURE_OK;
 }
+
+/* The parts of an instance id; false: it is no such id. */
+static bool split_instance(const char *id, size_t *ret_name, const char **ret_hex) {
+    const char *hex = strrchr(id, '-');
+    if (!hex || strlen(hex + 1) != 8 || strspn(hex + 1, "0123456789abcdef") != 8)
+        return false;
+    const char *start = hex;
+    while (start > id && start[-1] >= '0' && start[-1] <= '9')
+        start--;
+    size_t digits = (size_t)(hex - start);
+    if (digits < 16 || digits > 20 || start - id < 2 || start[-1] != '-')
+        return false;
+    *ret_name = (size_t)(start - 1 - id);
+    *ret_hex = hex + 1;
+    return true;
+}
+
+void ten_id_shorten(const char *id, char text[TENURE_HOLDER_MAX + 1]) {
+    size_t name;
+    const char *hex;
+    if (split_instance(id, &name, &hex))
+        snprintf(text, TENURE_HOLDER_MAX + 1, "%.*s %.4s", (int)name, id, hex);
+    else
+        snprintf(text, TENURE_HOLDER_MAX + 1, "%s", id);
+}

@@ -19,6 +19,9 @@ int ten_id_check_instance_name(const char *name, ten_error *error);
 /* A token as text: 1 to 2^53 - 1, digits only. */
 int ten_id_parse_token(const char *text, uint64_t *ret_token, ten_error *error);
 
+/* As people see an instance: `host-b 8758` for `host-b-1794800866584062094-8758ba42`; another id as it is. */
+void ten_id_shorten(const char *id, char text[TENURE_HOLDER_MAX + 1]);
+
 /* A new instance id: `name-startNanoseconds-8hex`; name is the host's when NULL. Never the same twice. */
 int ten_id_make_instance(const char *name, char id[TENURE_HOLDER_MAX + 1], ten_error *error);
 

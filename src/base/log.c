@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/log_human.h"
 #include "base/utf8.h"
 #include "base/writer.h"
 
@@ -57,6 +58,11 @@ static void add_field(ten_buf *line, enum ten_log_format format, const ten_field
 static void make_line(const ten_log *log, enum ten_log_level level, const char *event, const ten_field *fields,
                       size_t count, ten_buf *line) {
     enum ten_log_format format = log->config.format;
+    if (format == TEN_LOG_HUMAN) {
+        ten_log_human(line, ten_wall_ms(log->config.clock), log->instance, level, event, fields, count);
+        ten_buf_char(line, '\n');
+        return;
+    }
     char now[TEN_RFC3339_SIZE];
     ten_rfc3339(ten_wall_ms(log->config.clock), now);
     if (format == TEN_LOG_JSON)

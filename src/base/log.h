@@ -1,5 +1,5 @@
 /*
- * The log: a line an event, as logfmt text or as JSON, with the same keys. Writing never waits for the reader: lines go
+ * The log: a line an event, as logfmt text or as JSON with the same keys, or in words for people. Writing never waits for the reader: lines go
  * into a bounded ring, and a thread of their own carries them out. When the ring is full they are dropped and counted
  * (event `log_dropped`); when the descriptor is closed at the other end they are dropped for good. So a full pipe or a
  * dead terminal never stops lease work. The library itself does not log; the program's commands do.
@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 enum ten_log_level { TEN_LOG_ERROR, TEN_LOG_WARN, TEN_LOG_INFO, TEN_LOG_DEBUG };
-enum ten_log_format { TEN_LOG_TEXT, TEN_LOG_JSON };
+enum ten_log_format { TEN_LOG_TEXT, TEN_LOG_JSON, TEN_LOG_HUMAN };
 
 typedef struct ten_field {
     const char *key;

@@ -6,7 +6,6 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "runtime/context.h"
 
 static void print_token(const ten_session *session, const tenure_lease *lease) {
     if (!session->json) {
@@ -61,13 +60,6 @@ int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
         tenure_lease_free(lease); /* which does not release: the lease is the caller's now */
     } else {
         exit_code = ten_session_error(&session, r);
-        uint64_t recovering_ms = ten_context_recovering_ms(session.context);
-        if (r == TENURE_E_HELD && recovering_ms > 0)
-            TEN_LOG(session.log, TEN_LOG_WARN, "store_recovering", TEN_TEXT("target", target),
-                    TEN_NUMBER("remaining_ms", recovering_ms));
-        else if (r != TENURE_E_INVALID && r != TENURE_E_CANCELLED)
-            TEN_LOG(session.log, TEN_LOG_WARN, "lease_acquire_failed", TEN_TEXT("target", target),
-                    TEN_TEXT("error", tenure_strerror(r)));
     }
     return ten_session_close(&session, exit_code);
 }

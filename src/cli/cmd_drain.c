@@ -24,7 +24,7 @@ int ten_cmd_drain(const ten_command *command, int argc, char **argv) {
         undo ? tenure_instance_undrain(session.context, instance) : tenure_instance_drain(session.context, instance);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK)
-        fprintf(stderr, "tenure: %s was asked to %s\n", instance,
-                undo ? "take its share again" : "hand over its targets; 'tenure nodes' shows how far it is");
+        ten_session_note(&session, "%s was asked to %s", instance,
+                         undo ? "take its share again" : "hand over its targets; 'tenure nodes' shows how far it is");
     return ten_session_close(&session, exit_code);
 }

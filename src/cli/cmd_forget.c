@@ -25,7 +25,7 @@ static int forget_unregistered(const ten_session *session) {
     int r = tenure_target_forget_unregistered(session->context, &count);
     if (r < 0)
         return ten_session_error(session, r);
-    fprintf(stderr, "tenure: %zu forgotten\n", count);
+    ten_session_note(session, "%zu forgotten", count);
     return TEN_EXIT_DONE;
 }
 

@@ -1,8 +1,6 @@
 /*
  * tenure release: releases a lease by target and token, or takes it away from whoever holds it.
  */
-#include <stdio.h>
-
 #include "cli/commands.h"
 
 static int check_usage(const ten_session *session, uint64_t token, bool force, bool now) {
@@ -17,25 +15,20 @@ static int check_usage(const ten_session *session, uint64_t token, bool force, b
     return ten_session_check_targets(session, 0);
 }
 
-static void say_what_happened(const char *target, uint64_t token, bool now, bool released) {
+static void say_what_happened(const ten_session *session, uint64_t token, bool now, bool released) {
+    const char *target = session->arguments[0];
     if (!released && token)
-        fprintf(stderr, "tenure: %s is not held under token %llu; nothing to release\n", target,
-                (unsigned long long)token);
+        ten_session_note(session, "%s is not held under token %llu; nothing to release", target,
+                         (unsigned long long)token);
     else if (!released)
-        fprintf(stderr, "tenure: %s is not held; nothing to release\n", target);
+        ten_session_note(session, "%s is not held; nothing to release", target);
     else if (!token && now)
-        fprintf(stderr,
-                "tenure: %s is free at once; its former holder may believe in its lease until that would have ended, "
-                "and only a "
-                "consumer that compares tokens can refuse what it still sends\n",
-                target);
+        ten_session_note(session,
+                         "%s is free at once; its former holder may believe in its lease until that would have ended, "
+                         "and only a consumer that compares tokens can refuse what it still sends",
+                         target);
     else if (!token)
-        fprintf(stderr, "tenure: %s cannot be renewed any more; others enter when its lease ends\n", target);
-}
-
-static void log_release(const ten_session *session, const char *target, uint64_t token, bool force) {
-    if (force) /* whatever its token was */
-        TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_TEXT("reason", "forced"));
+        ten_session_note(session, "%s cannot be renewed any more; others enter when its lease ends", target);
     else
         TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
                 TEN_TEXT("reason", "done"));
@@ -65,10 +58,7 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
     int r = force ? tenure_force_release(session.context, target, NULL, now ? TENURE_NOW : 0, &released)
                   : tenure_token_release(session.context, target, token, &released);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
-    if (r == TENURE_OK) {
-        if (released)
-            log_release(&session, target, token, force);
-        say_what_happened(target, token, now, released);
-    }
+    if (r == TENURE_OK)
+        say_what_happened(&session, token, now, released);
     return ten_session_close(&session, exit_code);
 }

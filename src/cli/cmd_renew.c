@@ -25,8 +25,5 @@ int ten_cmd_renew(const ten_command *command, int argc, char **argv) {
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK)
         TEN_LOG(session.log, TEN_LOG_INFO, "lease_renewed", TEN_TEXT("target", target), TEN_NUMBER("token", token));
-    else if (r != TENURE_E_INVALID)
-        TEN_LOG(session.log, TEN_LOG_WARN, "lease_renew_failed", TEN_TEXT("target", target), TEN_NUMBER("token", token),
-                TEN_TEXT("error", tenure_strerror(r)));
     return ten_session_close(&session, exit_code);
 }

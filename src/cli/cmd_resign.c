@@ -42,7 +42,7 @@ static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
     else if (r < 0)
         return ten_session_error(session, r);
     else
-        fprintf(stderr, "tenure: %s %s %s\n", from, wait_ms ? "no longer leads" : "was asked to hand over", role);
+        ten_session_note(session, "%s %s %s", from, wait_ms ? "no longer leads" : "was asked to hand over", role);
     return ten_exit_code(r);
 }
 
@@ -56,15 +56,13 @@ static int force(const ten_session *session, const char *from, bool now) {
         fprintf(stderr, "tenure: %s does not lead %s; 'tenure elect --observe %s' shows who does\n", from, role, role);
         return TEN_EXIT_FAILED;
     }
-    TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", role), TEN_TEXT("holder", from),
-            TEN_TEXT("reason", "forced"));
     if (now)
-        fprintf(stderr,
-                "tenure: %s is free at once; %s may believe in its lease until that would have ended, and only a "
-                "consumer that compares tokens can refuse what it still sends\n",
-                role, from);
+        ten_session_note(session,
+                         "%s is free at once; %s may believe in its lease until that would have ended, and only a "
+                         "consumer that compares tokens can refuse what it still sends",
+                         role, from);
     else
-        fprintf(stderr, "tenure: %s cannot renew %s any more; others enter when its lease ends\n", from, role);
+        ten_session_note(session, "%s cannot renew %s any more; others enter when its lease ends", from, role);
     return TEN_EXIT_DONE;
 }
 

@@ -49,7 +49,7 @@ static int add(ten_session *session, const struct given *given) {
     ten_free(targets);
     if (r < 0)
         return ten_session_error(session, r);
-    fprintf(stderr, "tenure: %zu added, %zu changed\n", added, count - added);
+    ten_session_note(session, "%zu added, %zu changed", added, count - added);
     return TEN_EXIT_DONE;
 }
 

@@ -6,18 +6,16 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "store/store.h"
+#include "store/backends.h"
 
 int ten_cmd_version(const ten_command *command, int argc, char **argv) {
     ten_session session;
     int exit_code;
     if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    size_t count;
-    const ten_store_ops *const *backends = ten_store_backends(&count);
     ten_buf stores = {0};
-    for (size_t i = 0; i < count; i++)
-        ten_buf_format(&stores, "%s%s", i ? " " : "", backends[i]->name);
+    for (size_t i = 0; ten_backend_name(i); i++)
+        ten_buf_format(&stores, "%s%s", i ? " " : "", ten_backend_name(i));
     if (session.json) {
         ten_buf line = {0};
         ten_json_open(&line);

@@ -15,6 +15,7 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv);
 int ten_cmd_serve(const ten_command *command, int argc, char **argv);
 int ten_cmd_guard(const ten_command *command, int argc, char **argv);
 int ten_cmd_status(const ten_command *command, int argc, char **argv);
+int ten_cmd_namespaces(const ten_command *command, int argc, char **argv);
 int ten_cmd_nodes(const ten_command *command, int argc, char **argv);
 int ten_cmd_plan(const ten_command *command, int argc, char **argv);
 int ten_cmd_drain(const ten_command *command, int argc, char **argv);

@@ -60,7 +60,7 @@ static const ten_command commands[] = {
      "back when CMD is done: with --wait, every replica runs it, one after the other.\n\n"
      "Exit codes: CMD's own (128+N when it died of signal N); 4, or the one given, and not a word, when another\n"
      "has it; 3 store out of reach; 5 the lease was lost and CMD was ended.",
-     ten_cmd_once, LEADER},
+     ten_cmd_once, LEADER, .quiet = true},
     {"cron", "FILE | ls | check FILE | import [FILE]", "Run a crontab across the fleet: each instant of each job once",
      "Start it on every host with the same file: the hosts share the jobs out, and when one dies the rest take its\n"
      "jobs over. A line is NAME [key=value...] SCHEDULE COMMAND; # begins a comment.\n\n"
@@ -127,6 +127,8 @@ static const ten_command commands[] = {
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
      ten_cmd_status, POLL},
     {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL},
+    {"namespaces", "", "List the namespaces of a store, with their targets and instances", NULL, ten_cmd_namespaces,
+     POLL},
     {"plan", "[--add N] [--remove INSTANCE]...", "Show how the plan shares the targets, and what would move",
      "A dry run: nothing is changed. --add N asks what N more instances would take, --remove what becomes of\n"
      "an instance's targets.",

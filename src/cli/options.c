@@ -123,6 +123,10 @@ static int unknown(const ten_option *const *arrays, const char *typed, ten_error
 /* One `--name`, `--name value` or `--name=value`; moves *at over a value of its own. */
 static int parse_one(const ten_option *const *arrays, int argc, char **argv, int *at, ten_error *error) {
     const char *typed = argv[*at];
+    if (strcmp(typed, "-q") == 0)
+        typed = "--quiet";
+    else if (strcmp(typed, "-v") == 0)
+        typed = "--verbose";
     size_t size = strcspn(typed + 2, "=");
     const ten_option *option = strncmp(typed, "--", 2) == 0 ? find(arrays, typed + 2, size) : NULL;
     if (!option)

@@ -16,10 +16,10 @@
 
 #define LOG_FLUSH_MS 1000u
 
-static const char *const log_formats[] = {"text", "json", NULL};
+static const char *const log_formats[] = {"text", "json", "human", NULL}; /* as enum ten_log_format */
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
-#define COMMON_COUNT 10
+#define COMMON_COUNT 12
 static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
     const ten_option common[COMMON_COUNT] = {
         {"store", TEN_OPTION_TEXT, &s->store, "URL", "where the leases live; default sqlite: in $XDG_STATE_HOME/tenure",
@@ -34,10 +34,12 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
          "stop believing this much early; default TTL / 8, at least 20ms", NULL, NULL},
         {"name", TEN_OPTION_TEXT, &s->name, "NAME", "first part of the instance id; default the host's name",
          "TENURE_NAME", NULL},
-        {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F", "text or json; default text", "TENURE_LOG_FORMAT",
-         log_formats},
+        {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F",
+         "human, text or json; default human on a terminal, else text", "TENURE_LOG_FORMAT", log_formats},
         {"log-level", TEN_OPTION_CHOICE, &s->log_level, "L", "error, warn, info or debug; default info",
          "TENURE_LOG_LEVEL", log_levels},
+        {"quiet", TEN_OPTION_FLAG, &s->quiet, NULL, "log and say errors only; also -q", NULL, NULL},
+        {"verbose", TEN_OPTION_FLAG, &s->verbose, NULL, "log more; also -v", NULL, NULL},
         {"json", TEN_OPTION_FLAG, &s->json, NULL, "print JSON, one object a line", NULL, NULL},
         {NULL, TEN_OPTION_FLAG, NULL, NULL, NULL, NULL, NULL},
     };
@@ -90,6 +92,17 @@ int ten_session_usage(const ten_session *session, const char *format, ...) {
     fprintf(stderr, "usage: tenure %s %s\n       tenure %s --help tells more\n", session->command->name,
             session->command->usage, session->command->name);
     return TEN_EXIT_USAGE;
+}
+
+void ten_session_note(const ten_session *session, const char *format, ...) {
+    char text[800];
+    va_list args;
+    if (session->quiet)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ten_say(text);
 }
 
 int ten_exit_code(int error) {
@@ -164,7 +177,8 @@ void ten_session_hold_hangup(void) {
 
 bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
                        int *ret_exit) {
-    *session = (ten_session){.command = command, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
+    *session =
+        (ten_session){.command = command, .log_format = -1, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
     ten_option common[COMMON_COUNT];
     common_options(session, common);
     const ten_option *arrays[] = {own ? own : no_options, common, NULL};
@@ -172,6 +186,16 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
     bool help = false;
     if (ten_options_parse(arrays, argc, argv, &session->count, &session->before, &help, &error) < 0) {
         *ret_exit = ten_session_usage(session, "%s", error.message);
+        return false;
+    }
+    if (session->log_format < 0)
+        session->log_format = isatty(STDERR_FILENO) ? TEN_LOG_HUMAN : TEN_LOG_TEXT;
+    if (session->quiet)
+        session->log_level = TEN_LOG_ERROR;
+    else if (session->verbose)
+        session->log_level = command->quiet && session->log_level < TEN_LOG_INFO ? TEN_LOG_INFO : TEN_LOG_DEBUG;
+    if (session->quiet && session->verbose) {
+        *ret_exit = ten_session_usage(session, "--quiet and --verbose exclude each other");
         return false;
     }
     if (help) {

@@ -36,6 +36,8 @@ typedef struct ten_session {
     ten_timing timing; /* 0: not given */
     int log_format;
     int log_level;
+    bool quiet;
+    bool verbose;
     bool json;
     const char *address; /* these two of commands with ten_session_identity_options() */
     ten_option_list labels;
@@ -73,6 +75,9 @@ int ten_session_close(ten_session *session, int exit_code);
 int ten_session_error(const ten_session *session, int error);
 /* Says that the command was not used as it should be; returns TEN_EXIT_USAGE. */
 int ten_session_usage(const ten_session *session, const char *format, ...) TEN_PRINTF(2, 3);
+
+/* Says what a command has done, unless --quiet. */
+void ten_session_note(const ten_session *session, const char *format, ...) TEN_PRINTF(2, 3);
 
 /* The signal that has asked the command to end, or 0. It also cancelled the context's waiting. */
 int ten_session_signal(void);

@@ -174,6 +174,16 @@ bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urg
     return may;
 }
 
+#define REFUSAL_EVERY_MS 100u
+#define REFUSAL_BURST_MS 1000u /* of that are told at once */
+#define REFUSAL_MAX_MS   5000u /* clients wait no longer, and come again on another connection */
+
+uint64_t ten_account_refusal_ms(ten_account *account, uint64_t now_ms) {
+    uint64_t last_ms = ten_max_u64(account->told_ms, ten_sub_saturating(now_ms, REFUSAL_BURST_MS));
+    account->told_ms = ten_min_u64(last_ms + REFUSAL_EVERY_MS, now_ms + REFUSAL_MAX_MS);
+    return ten_sub_saturating(account->told_ms, now_ms);
+}
+
 /* ---- order */
 
 uint64_t ten_account_turn(ten_account *account, unsigned queue, uint64_t queue_now, uint64_t weight) {
@@ -181,6 +191,21 @@ uint64_t ten_account_turn(ten_account *account, unsigned queue, uint64_t queue_n
     uint64_t turn = ten_max_u64(account->turns[queue], queue_now);
     account->turns[queue] = turn + weight;
     return turn;
+}
+
+void ten_account_join(ten_account *account, unsigned queue, uint64_t queue_now) {
+    TEN_INVARIANT(queue < TEN_ACCOUNT_QUEUES);
+    account->turns[queue] = ten_max_u64(account->turns[queue], queue_now);
+}
+
+uint64_t ten_account_place(const ten_account *account, unsigned queue) {
+    TEN_INVARIANT(queue < TEN_ACCOUNT_QUEUES);
+    return account->turns[queue];
+}
+
+void ten_account_charge(ten_account *account, unsigned queue, uint64_t weight) {
+    TEN_INVARIANT(queue < TEN_ACCOUNT_QUEUES);
+    account->turns[queue] += weight;
 }
 
 bool ten_stranger_goes_first(const ten_stranger *one, const ten_stranger *other) {

@@ -39,7 +39,7 @@ const char *ten_resource_name(enum ten_resource resource);
 /* What is urgent: a lease is lost if it does not get through. */
 enum ten_urgency { TEN_USUAL, TEN_URGENT };
 
-#define TEN_ACCOUNT_QUEUES 4u
+#define TEN_ACCOUNT_QUEUES 6u
 
 /* What one principal has; or, where none is known, one address. Zeroed before its first use. */
 typedef struct ten_account {
@@ -52,6 +52,7 @@ typedef struct ten_account {
     uint64_t urgent_us; /* of that, on what may be urgent */
     uint64_t level_ms;  /* when that was reckoned */
     uint64_t turns[TEN_ACCOUNT_QUEUES];
+    uint64_t told_ms; /* when the last of its refusals is told */
 } ten_account;
 
 typedef struct ten_budget_rule {
@@ -100,10 +101,21 @@ void ten_budget_spend(ten_budget *budget, ten_account *account, enum ten_urgency
  * keeps himself from renewing. */
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms);
 
+/* How long a refusal is withheld. A refusal costs nearly as much as an answer, and who does not wait as long as it says
+ * comes again at once: so those of one account are told one after the other, at a bounded rate. */
+uint64_t ten_account_refusal_ms(ten_account *account, uint64_t now_ms);
+
 /* The place of a job in a queue: what has a lower number goes first. An account's jobs follow each other at the distance
  * of their weights, so accounts take turns however much one of them sends. queue_now: the number of the job that the
  * queue let go last. */
 uint64_t ten_account_turn(ten_account *account, unsigned queue, uint64_t queue_now, uint64_t weight);
+
+/* The same for jobs whose weight is known only when they are done, such as a listing: the account with the lowest place
+ * goes next, and its place moves on by what its job has taken. So accounts get equal time, not equally many jobs. An account
+ * that joins, or comes again, starts where the queue is: time that it did not use is gone. */
+void ten_account_join(ten_account *account, unsigned queue, uint64_t queue_now);
+uint64_t ten_account_place(const ten_account *account, unsigned queue);
+void ten_account_charge(ten_account *account, unsigned queue, uint64_t weight);
 
 /* Which of two strangers' connections is closed first, when there are too many. */
 typedef struct ten_stranger {

@@ -215,6 +215,11 @@ uint64_t ten_term_next_ms(const ten_term *term, const ten_term_heard *heard, uin
     return waits_until_ms > now_ms ? waits_until_ms : UINT64_MAX; /* then only something that is heard ends it */
 }
 
+bool ten_term_wants_ready(const ten_term *term, const ten_term_heard *heard) {
+    bool will_last = heard->held || term->ran; /* others go first after a run */
+    return term->state == TEN_TERM_WAITING && will_last && !heard->refused && !term->stops;
+}
+
 /* ---- its end */
 
 enum ten_term_outcome ten_term_outcome(const ten_term *term, const ten_term_heard *heard) {

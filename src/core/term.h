@@ -123,6 +123,9 @@ enum ten_term_step ten_term_next(ten_term *term, const ten_term_heard *heard, en
 /* When to call it again if nothing happens before; UINT64_MAX: never. */
 uint64_t ten_term_next_ms(const ten_term *term, const ten_term_heard *heard, uint64_t now_ms);
 
+/* Whether it waits for a term and will wait for a while, because another leads or it has just led itself: then the
+ * process of its command can be made, though not the command started. */
+bool ten_term_wants_ready(const ten_term *term, const ten_term_heard *heard);
 /* Whether a hook or the command runs. */
 bool ten_term_works(const ten_term *term);
 enum ten_term_outcome ten_term_outcome(const ten_term *term, const ten_term_heard *heard);

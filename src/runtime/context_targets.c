@@ -164,6 +164,35 @@ int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void 
     return r;
 }
 
+static int keep_name(const char *name, void *userdata) {
+    ten_copies *copies = userdata;
+    bool kept = ten_copies_keep(copies, &name) && ten_copies_add(copies, &name, sizeof name);
+    return kept ? 0 : TENURE_E_NOMEM;
+}
+
+int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata) {
+    ten_copies copies = {0};
+    ten_store *store;
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !each)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    if (r == TENURE_OK)
+        r = ten_context_enter(context, &store);
+    if (r < 0)
+        return r;
+    r = store->ops->list_namespaces ? store->ops->list_namespaces(store, keep_name, &copies, context->timing.timeout_ms)
+                                    : ten_fail(&store->error, TENURE_E_UNSUPPORTED,
+                                               "a store on %s cannot list its namespaces", store->ops->name);
+    r = ten_context_leave(context, r);
+    ten_object_use use;
+    ten_object_use_begin(&use, context);
+    for (size_t i = 0; r == 0 && i < copies.count; i++)
+        r = each(*(const char *const *)ten_copies_at(&copies, i, sizeof(const char *)), userdata);
+    ten_object_use_end(&use);
+    ten_copies_free(&copies);
+    return r;
+}
+
 static int check_instance(const tenure_context *context, const char *instance) {
     ten_error error;
     int r = ten_object_check(context, TEN_OBJECT_CONTEXT);

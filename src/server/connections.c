@@ -16,6 +16,7 @@
 
 #define GREETINGS_US  50000u
 #define GREETINGS_MIN 8u
+#define LOOK_MS       1000u
 #define STRANGER_MS   10000u /* for which a client without a token may keep a connection that does nothing */
 
 static ten_connection *connection_of(struct MHD_Connection *connection) {
@@ -35,7 +36,29 @@ ten_account *ten_connection_account(struct MHD_Connection *connection) {
     return ours->place.account ? ours->place.account : ours->address;
 }
 
+int ten_connection_fd(const ten_request *request) {
+    const ten_connection *ours = connection_of(request->connection);
+    return ours ? ours->fd : -1;
+}
+
 /* ---- at whose expense */
+
+static void drop_guest(ten_connection *ours) {
+    if (!ours->guest_link)
+        return;
+    *ours->guest_link = ours->next_guest;
+    if (ours->next_guest)
+        ours->next_guest->guest_link = ours->guest_link;
+    ours->guest_link = NULL;
+}
+
+static void add_guest(struct ten_server *server, ten_connection *ours) {
+    ours->next_guest = server->first_guest;
+    ours->guest_link = &server->first_guest;
+    if (ours->next_guest)
+        ours->next_guest->guest_link = &ours->next_guest;
+    server->first_guest = ours;
+}
 
 static void stop_greeting(struct ten_server *server, ten_connection *ours) {
     server->greeting -= ours->greets;
@@ -49,6 +72,8 @@ static void shut(struct ten_server *server, ten_connection *ours) {
     (void)recv(ours->fd, NULL, INT_MAX, MSG_TRUNC | MSG_DONTWAIT);
     (void)shutdown(ours->fd, SHUT_RDWR);
     ours->deadline_ms = 0;
+    ours->paused_ms = 0;
+    drop_guest(ours);
     ten_budget_return(&server->accounts.budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
 }
 
@@ -57,7 +82,7 @@ static void shut(struct ten_server *server, ten_connection *ours) {
 static bool close_stranger(struct ten_server *server, bool greets) {
     ten_connection *first = NULL;
     ten_stranger about_first = {0};
-    for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
+    for (ten_connection *ours = server->first_guest; ours; ours = ours->next_guest) {
         if (!ours->place.account || (greets ? !ours->greets : !ours->place.account->stranger))
             continue;
         ten_stranger about = {ours->place.account->used[TEN_RESOURCE_CONNECTIONS], ours->since_ms};
@@ -76,13 +101,17 @@ static bool close_stranger(struct ten_server *server, bool greets) {
 static void charge_address(struct ten_server *server, ten_connection *ours) {
     ten_budget *budget = &server->accounts.budget;
     ten_account *address = ours->address;
-    if (!address || ten_budget_resize(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1, TEN_USUAL))
+    if (!address)
         return;
-    ten_accounts_log_limit(&server->accounts, address, TEN_RESOURCE_CONNECTIONS, server->log);
-    if (address->stranger && close_stranger(server, false))
+    if (!ten_budget_resize(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1, TEN_USUAL)) {
+        ten_accounts_log_limit(&server->accounts, address, TEN_RESOURCE_CONNECTIONS, server->log);
+        if (!address->stranger || !close_stranger(server, false)) {
+            shut(server, ours);
+            return;
+        }
         ten_budget_note(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1);
-    else
-        shut(server, ours);
+    }
+    add_guest(server, ours);
 }
 
 /* Handshakes are made by this thread, between two requests of anybody: no more of them may be due at once than take
@@ -118,6 +147,7 @@ bool ten_connection_charge(const ten_request *request) {
         return true;
     ten_budget_return(budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
     if (ten_budget_resize(budget, &ours->place, account, TEN_RESOURCE_CONNECTIONS, 1, request->urgency)) {
+        drop_guest(ours);
         ours->deadline_ms = ten_now_ms() + patience_ms(request->server, ours); /* a principal has more time */
         return true;
     }
@@ -161,6 +191,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
     if (!ours)
         return;
     stop_greeting(server, ours);
+    drop_guest(ours);
     *ours->link = ours->next;
     if (ours->next)
         ours->next->link = ours->link;
@@ -199,16 +230,49 @@ void ten_connection_end(const ten_request *request) {
         ours->deadline_ms = 1; /* long past */
 }
 
+bool ten_connection_pause(const ten_request *request, uint64_t pause_ms) {
+    ten_connection *ours = connection_of(request->connection);
+    if (!ours)
+        return false;
+    ours->paused = request;
+    ours->paused_ms = ten_now_ms() + pause_ms;
+    ours->deadline_ms = ours->paused_ms + patience_ms(request->server, ours);
+    MHD_suspend_connection(request->connection);
+    return true;
+}
+
+static void resume_paused(ten_connection *ours) {
+    const ten_request *request = ours->paused;
+    ours->paused = NULL;
+    MHD_resume_connection(request->connection);
+}
+
+void ten_connections_resume(struct ten_server *server) {
+    for (ten_connection *ours = server->first_connection; ours; ours = ours->next)
+        if (ours->paused)
+            resume_paused(ours);
+}
+
+/* A stream that ended is found within LOOK_MS: a look at each costs a system call. */
+static void look_at_stream(ten_connection *ours, uint64_t now_ms) {
+    if (!ours->reader || now_ms < ours->looked_ms + LOOK_MS)
+        return;
+    ours->looked_ms = now_ms;
+    if (!has_hung_up(ours))
+        return;
+    ten_events_cut(ours->reader);
+    ours->reader = NULL;
+}
+
 void ten_connections_sweep(struct ten_server *server) {
     uint64_t now = ten_now_ms();
     if (now < server->swept_ms + TEN_SWEEP_MS)
         return;
     server->swept_ms = now;
     for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
-        if (ours->reader && has_hung_up(ours)) {
-            ten_events_cut(ours->reader);
-            ours->reader = NULL;
-        }
+        look_at_stream(ours, now);
+        if (ours->paused && (now >= ours->paused_ms || server->draining))
+            resume_paused(ours);
         if (ours->deadline_ms == 0 || now < ours->deadline_ms)
             continue;
         shut(server, ours);

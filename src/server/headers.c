@@ -120,7 +120,7 @@ bool ten_headers_check_host(ten_request *request) {
         return false;
     }
     if (origin && request->method != TEN_GET && is_foreign(origin, host)) {
-        ten_reply_error(request, 403, "forbidden", "a page of another site may not do that");
+        ten_reply_error(request, 403, "forbidden", "requests from pages of other sites are refused");
         return false;
     }
     return true;

@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "core/fleet.h"
 #include "runtime/context_history.h"
 #include "server/server_state.h"
 
@@ -109,6 +110,9 @@ void ten_server_history_get(ten_request *request) {
     else if (parse_after(request, ten_request_argument(request, "after")) && parse_wanted(request)) {
         request->job.work = read_changes;
         request->job.finish = finish_changes;
-        ten_request_wait_for_listing(request);
+        if (list->recent || list->limit > TEN_FLEET_FEED)
+            ten_request_wait_for_listing(request);
+        else
+            ten_request_wait_for_reading(request);
     }
 }

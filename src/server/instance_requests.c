@@ -202,7 +202,10 @@ void ten_server_instances_get(ten_request *request) {
     request->list.shares = request->list.plan || !shares || strcmp(shares, "false") != 0;
     request->job.work = list_nodes;
     request->job.finish = finish_nodes;
-    ten_request_wait_for_listing(request);
+    if (request->list.shares)
+        ten_request_wait_for_listing(request);
+    else
+        ten_request_wait_for_reading(request);
 }
 
 static void finish_node(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -326,7 +329,7 @@ static void finish_owner(ten_job *job, int error, const char *message, const ten
 void ten_server_owner_get(ten_request *request) {
     request->job.work = find_owner;
     request->job.finish = finish_owner;
-    ten_request_wait_for_listing(request);
+    ten_request_wait_for_reading(request);
 }
 
 /* ---- whether the store answers */

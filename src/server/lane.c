@@ -4,6 +4,7 @@
 #include "server/lane.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,11 +15,12 @@
 #define USUAL_OPS_MAX   1000u
 #define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
 #define UNTOLD_MAX      64u /* jobs that wait for the loop to tell of them */
+#define GONE_AFTER_MS   500u
 
-/* Jobs in the order of their turns. */
+/* Jobs with operations in the order of their turns, others in the order in which they came. */
 struct queue {
     ten_job *first;
-    uint64_t now; /* the turn of the last one that went */
+    uint64_t now; /* the turn of the last one that went, or the place of its account */
 };
 
 struct ten_lane {
@@ -98,19 +100,28 @@ static ten_job **take_some(struct queue *queue, size_t most, ten_job **end, size
     return end;
 }
 
+/* Takes the oldest job of the account that has had the least; none of them has operations. */
+static ten_job *take_plain(struct queue *queue) {
+    ten_job **best = &queue->first;
+    for (ten_job **at = best; *at; at = &(*at)->next)
+        if (ten_account_place((*at)->account, (*at)->queue) < ten_account_place((*best)->account, (*best)->queue))
+            best = at;
+    ten_job *job = *best;
+    if (!job)
+        return NULL;
+    *best = job->next;
+    queue->now = ten_account_place(job->account, job->queue);
+    job->next = NULL;
+    return job;
+}
+
 /* The jobs of the next call: those with operations that come first, up to a bound, or one without. */
 static ten_job *take_batch(ten_lane *lane, size_t *ret_count) {
     ten_job *first = NULL;
     ten_job **end = take_some(&lane->queues[TEN_URGENT], URGENT_OPS_MAX, &first, ret_count);
     struct queue *usual = &lane->queues[TEN_USUAL];
     (void)take_some(usual, USUAL_OPS_MAX, end, ret_count);
-    if (!first && usual->first) {
-        first = usual->first;
-        usual->first = first->next;
-        usual->now = first->turn;
-        first->next = NULL;
-    }
-    return first;
+    return first ? first : take_plain(usual);
 }
 
 static bool is_empty(const ten_lane *lane) {
@@ -188,10 +199,20 @@ static void run_apart(ten_lane *lane, ten_job *first) {
     }
 }
 
+/* Its account pays for what the others have waited. */
+static int run_plain(ten_lane *lane, ten_job *job) {
+    uint64_t began_us = ten_boot_us();
+    int error = job->work(job, lane->store);
+    pthread_mutex_lock(&lane->lock);
+    ten_account_charge(job->account, job->queue, ten_boot_us() - began_us);
+    pthread_mutex_unlock(&lane->lock);
+    return error;
+}
+
 static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     int error;
     if (first->op_count == 0) {
-        error = first->work(first, lane->store);
+        error = run_plain(lane, first);
     } else if (!make_room(lane, count)) {
         error = ten_fail_memory(&lane->store->error, "a batch");
     } else {
@@ -221,6 +242,14 @@ static bool is_late(const ten_lane *lane, const ten_job *job) {
     return ten_now_ms() - job->put_ms > 2 * lane->timeout_ms;
 }
 
+/* A client that did not get an answer in time comes again on another connection. If the lane is behind, what it asked for
+ * first would be read for nobody, and delay all the others. A client that only ends its half of the connection is served
+ * unless it has waited for long. */
+static bool is_abandoned(const ten_job *job) {
+    struct pollfd polled = {.fd = job->client_fd, .events = POLLRDHUP};
+    return job->client_fd >= 0 && ten_now_ms() - job->put_ms > GONE_AFTER_MS && poll(&polled, 1, 0) == 1;
+}
+
 static void *run(void *arg) {
     ten_lane *lane = arg;
     for (;;) {
@@ -235,6 +264,8 @@ static void *run(void *arg) {
             return NULL;
         if (closing)
             refuse_batch(lane, first, TENURE_E_UNREACHABLE, "the server is stopping");
+        else if (is_abandoned(first))
+            refuse_batch(lane, first, TENURE_E_TIMEOUT, "the client has hung up");
         else if (is_late(lane, first))
             refuse_batch(lane, first, TENURE_E_TIMEOUT, "the store did not answer in time");
         else
@@ -248,9 +279,14 @@ void ten_lane_put(ten_lane *lane, ten_job *job, enum ten_urgency urgency, ten_ac
     job->put_ms = ten_now_ms();
     pthread_mutex_lock(&lane->lock);
     struct queue *into = &lane->queues[urgency];
-    job->turn = ten_account_turn(account, queue + (unsigned)urgency, into->now, ten_job_weight(job));
+    job->account = account;
+    job->queue = queue + (unsigned)urgency;
+    if (job->op_count > 0)
+        job->turn = ten_account_turn(account, job->queue, into->now, ten_job_weight(job));
+    else
+        ten_account_join(account, job->queue, into->now);
     ten_job **at = &into->first;
-    while (*at && (*at)->turn <= job->turn)
+    while (*at && (job->op_count == 0 || (*at)->turn <= job->turn))
         at = &(*at)->next;
     job->next = *at;
     *at = job;

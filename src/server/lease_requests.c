@@ -419,7 +419,8 @@ static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
         return wrong(request, "op", "must be acquire, renew, release, hand, checkpoint or read");
     if (request->server->has_auth &&
         !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {
-        ten_reply_error(request, 403, "forbidden", "%s may not do that: %s", request->principal.name, word);
+        ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name,
+                        word, request->route.namespace_name);
         return false;
     }
     return true;

@@ -82,6 +82,11 @@ static size_t answer_size(const ten_request *request) {
     return size;
 }
 
+/* The first of the two numbers of a lane for ten_account_turn(). */
+static unsigned queue_of(const struct ten_server *server, const ten_lane *lane) {
+    return lane == server->leases ? 0 : lane == server->reading ? 2 : 4;
+}
+
 bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency) {
     struct ten_server *server = request->server;
     ten_accounts *accounts = &server->accounts;
@@ -101,13 +106,23 @@ bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urg
     }
     request->state = TEN_REQUEST_WAITING;
     request->queued = true; /* from here on it is the lane's */
-    ten_lane_put(lane, &request->job, urgency, request->account, lane == server->leases ? 0 : 2);
+    ten_lane_put(lane, &request->job, urgency, request->account, queue_of(server, lane));
     return true;
 }
 
-bool ten_request_wait_for_listing(ten_request *request) {
+static bool wait_for_work(ten_request *request, ten_lane *lane) {
     request->job.op_count = 0;
-    return ten_request_wait(request, request->server->listing, TEN_USUAL);
+    if (request->method == TEN_GET)
+        request->job.client_fd = ten_connection_fd(request);
+    return ten_request_wait(request, lane, TEN_USUAL);
+}
+
+bool ten_request_wait_for_listing(ten_request *request) {
+    return wait_for_work(request, request->server->listing);
+}
+
+bool ten_request_wait_for_reading(ten_request *request) {
+    return wait_for_work(request, request->server->reading);
 }
 
 /* ---- who sent it */
@@ -131,11 +146,16 @@ static enum ten_role role_for(const ten_request *request) {
     }
 }
 
+/* As its header says; 0: it does not. */
+static size_t body_size(const ten_request *request) {
+    const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return length ? strtoull(length, NULL, 10) : 0;
+}
+
 /* A body of somebody who may not send one is not waited for, if it is large. */
 static void refuse_body(ten_request *request) {
-    const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     bool chunked = ten_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
-    request->unread = chunked || (length && strtoull(length, NULL, 10) > TEN_BATCH_BODY_MAX);
+    request->unread = chunked || body_size(request) > TEN_BATCH_BODY_MAX;
 }
 
 static bool check_principal(ten_request *request) {
@@ -147,7 +167,7 @@ static bool check_principal(ten_request *request) {
     const char *token = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
     const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
     if (!principal) {
-        ten_reply_error(request, 401, "unauthorized", token ? "this token is not known" : "a bearer token is required");
+        ten_reply_error(request, 401, "unauthorized", token ? "unknown token" : "missing bearer token");
         refuse_body(request);
         return false;
     }
@@ -161,8 +181,9 @@ static bool check_principal(ten_request *request) {
     const char *where = request->route.namespace_name;
     bool may = where[0] ? ten_principal_may(principal, role, where) : principal->role >= role;
     if (!may) {
-        ten_reply_error(request, 403, "forbidden", "%s may not do that%s%s", principal->name, where[0] ? " in " : "",
-                        where);
+        const char *what = role == TEN_ROLE_READ ? "read" : role == TEN_ROLE_HOLD ? "hold leases in" : "administer";
+        ten_reply_error(request, 403, "forbidden", "token '%s' may not %s %s%s", principal->name, what,
+                        where[0] ? "namespace " : "this server", where);
         refuse_body(request);
     }
     return may;
@@ -178,8 +199,7 @@ bool ten_request_owns(ten_request *request, const char *holder) {
 /* Whether its account may have what the request needs before it is understood. */
 static bool check_budget(ten_request *request) {
     struct ten_server *server = request->server;
-    const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    size_t size = length ? strtoull(length, NULL, 10) : 0;
+    size_t size = body_size(request);
     if (!ten_connection_charge(request)) {
         ten_request_refuse(request, TEN_RESOURCE_CONNECTIONS);
         request->unread = true;
@@ -187,7 +207,7 @@ static bool check_budget(ten_request *request) {
     }
     if (!ten_budget_may_spend(&server->accounts.budget, request->account, request->urgency, ten_now_ms())) {
         ten_request_refuse(request, TEN_RESOURCE_TIME);
-        request->unread = request->account->stranger;
+        request->unread = request->account->stranger && size > LARGE_BODY;
         return false;
     }
     return ten_request_uses(request, size);
@@ -261,10 +281,12 @@ static void answer_text(ten_request *request, const char *type, const char *text
     ten_buf_text(&request->reply, text);
 }
 
-/* A principal sees the namespaces that it may read. */
-static bool is_shown(const char *namespace_name, const void *userdata) {
-    const ten_request *request = userdata;
+bool ten_request_may_read(const ten_request *request, const char *namespace_name) {
     return !request->server->has_auth || ten_principal_may(&request->principal, TEN_ROLE_READ, namespace_name);
+}
+
+static bool is_shown(const char *namespace_name, const void *userdata) {
+    return ten_request_may_read(userdata, namespace_name);
 }
 
 static int read_gauges(ten_job *job, ten_store *store) {
@@ -288,8 +310,9 @@ static void write_metrics(ten_request *request, bool up) {
     ten_buf_clear(&request->reply);
     answer_text(request, METRICS_TYPE, "");
     ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
-                      ten_lane_errors(server->leases) + ten_lane_errors(server->listing), up,
-                      ten_events_count(server->events), &request->reply);
+                      ten_lane_errors(server->leases) + ten_lane_errors(server->reading) +
+                          ten_lane_errors(server->listing),
+                      up, ten_events_count(server->events), &request->reply);
     bool all = !server->has_auth || strcmp(request->principal.namespaces, "*") == 0;
     ten_accounts_metrics(&server->accounts, all ? NULL : request->account, &request->reply);
 }
@@ -335,6 +358,7 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_PAGE] = {ten_page_get},
         [TEN_ROUTE_READYZ] = {ten_server_ready},
         [TEN_ROUTE_METRICS] = {answer_metrics},
+        [TEN_ROUTE_NAMESPACES] = {ten_server_namespaces_get},
         [TEN_ROUTE_TARGETS] = {ten_server_targets_get, ten_server_targets_edit},
         [TEN_ROUTE_HISTORY] = {ten_server_history_get},
         [TEN_ROUTE_TARGET] = {NULL, NULL, ten_server_target_put, ten_server_target_delete},
@@ -403,6 +427,7 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
         ten_free(request);
         return NULL;
     }
+    request->job.client_fd = -1;
     request->began_us = ten_boot_us();
     ten_connection_greeted(server, connection);
     server->requests++;
@@ -432,6 +457,22 @@ static bool may_understand(ten_request *request) {
     return false;
 }
 
+/* Whether the answer is a refusal that is told later: its account has its share, or keeps trying without a token. */
+static bool is_told_later(const ten_request *request) {
+    if (request->state != TEN_REQUEST_ANSWERED || request->paused || request->unread || request->server->draining)
+        return false;
+    return request->status == 429 || (request->status == 401 && request->account->stranger);
+}
+
+/* Called before the body is read, too: what is not read keeps the client waiting, and costs nothing. */
+static bool tell_later(ten_request *request) {
+    if (!is_told_later(request))
+        return false;
+    request->paused = true;
+    uint64_t pause_ms = ten_account_refusal_ms(request->account, ten_now_ms());
+    return pause_ms > 0 && ten_connection_pause(request, pause_ms);
+}
+
 static enum MHD_Result take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
                             const char *version, const char *data, size_t *size, void **taken) {
     ten_request *request = *taken;
@@ -439,7 +480,16 @@ static enum MHD_Result take(void *server, struct MHD_Connection *connection, con
         *taken = request = new_request(server, connection, path, method, version);
         if (!request)
             return MHD_NO;
-        return request->unread ? ten_reply_send(request) : MHD_YES;
+        if (request->unread)
+            return ten_reply_send(request);
+        request->early = tell_later(request);
+        return MHD_YES;
+    }
+    if (request->early) { /* a small body is read, so that the connection can go on; a large one is not waited for */
+        request->early = false;
+        request->unread = *size == 0 && body_size(request) > LARGE_BODY;
+        if (*size == 0)
+            return request->unread ? ten_reply_send(request) : MHD_YES;
     }
     if (*size > 0) {
         take_body(request, data, *size);
@@ -459,7 +509,7 @@ static enum MHD_Result take(void *server, struct MHD_Connection *connection, con
             return MHD_YES;
         }
     }
-    return ten_reply_send(request);
+    return tell_later(request) ? MHD_YES : ten_reply_send(request);
 }
 
 enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,

@@ -149,8 +149,10 @@ static enum ten_route_kind find(ten_route *route, char *path) {
         snprintf(route->id, sizeof route->id, "%s", segments[1]);
         return TEN_ROUTE_PAGE;
     }
-    if (count < 3 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
+    if (count < 2 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
         return TEN_ROUTE_NOT_FOUND;
+    if (count == 2)
+        return TEN_ROUTE_NAMESPACES;
     if (ten_id_check_namespace(segments[2], &route->error) < 0)
         return TEN_ROUTE_BAD_PATH;
     snprintf(route->namespace_name, sizeof route->namespace_name, "%s", segments[2]);

@@ -27,6 +27,7 @@ enum ten_method {
     X(READYZ, "readyz", TEN_GET)                                                                                       \
     X(METRICS, "metrics", TEN_GET)                                                                                     \
     X(OPENAPI, "openapi", TEN_GET)                                                                                     \
+    X(NAMESPACES, "namespaces", TEN_GET)                                                                               \
     X(TARGETS, "targets", TEN_GET | TEN_POST)                                                                          \
     X(TARGET, "target", TEN_PUT | TEN_DELETE)                                                                          \
     X(FORGET, "forget", TEN_POST | TEN_PUT | TEN_DELETE) /* also a target of that name */                              \

@@ -277,10 +277,11 @@ static void run_once(struct loop *loop, int http_fd) {
         ten_events_wake(loop->server.events, resume, cut_off);
     if (polled[3].revents)
         take_signals(loop);
+    ten_connections_sweep(&loop->server);
     (void)MHD_run(loop->server.daemon);
     ten_lane_tell(loop->server.leases);
+    ten_lane_tell(loop->server.reading);
     ten_lane_tell(loop->server.listing);
-    ten_connections_sweep(&loop->server);
 }
 
 static int http_fd_of(const struct loop *loop) {
@@ -360,6 +361,8 @@ static int open_all(struct loop *loop, ten_error *error) {
     if (r == TENURE_OK)
         r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->leases, error);
     if (r == TENURE_OK)
+        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->reading, error);
+    if (r == TENURE_OK)
         r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
     if (r == TENURE_OK && !(server->gauges = ten_gauges_new()))
         r = ten_fail_memory(error, "the gauges");
@@ -379,9 +382,11 @@ static void close_all(struct loop *loop) {
     struct ten_server *server = &loop->server;
     /* Requests that still wait are answered by the lanes' end, then let go. */
     ten_lane_close(server->leases);
+    ten_lane_close(server->reading);
     ten_lane_close(server->listing);
     if (server->daemon) {
         resume_finished(loop);
+        ten_connections_resume(server);
         ten_events_wake(server->events, resume, cut_off);
         (void)MHD_run(server->daemon);
         MHD_stop_daemon(server->daemon);

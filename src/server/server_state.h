@@ -29,7 +29,9 @@
 /* A connection of ours, beside libmicrohttpd's. */
 typedef struct ten_connection {
     struct ten_connection *next;
-    struct ten_connection **link; /* what points to it */
+    struct ten_connection **link;       /* what points to it */
+    struct ten_connection *next_guest;  /* of those at the expense of their address */
+    struct ten_connection **guest_link; /* NULL: it is at the expense of a principal, or of nobody */
     int fd;
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
@@ -37,6 +39,9 @@ typedef struct ten_connection {
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
+    uint64_t looked_ms;                  /* when it was looked whether the client of the stream is there */
+    const struct ten_request *paused;    /* its refusal waits; NULL: none */
+    uint64_t paused_ms;                  /* until then */
     bool certified;                      /* its client has shown a certificate of --client-ca */
     bool greets;                         /* by TLS, and has sent no request yet */
 } ten_connection;
@@ -46,6 +51,7 @@ struct ten_server {
     struct MHD_Daemon *daemon;
     ten_finished finished;
     ten_lane *leases;  /* one operation or a batch of them */
+    ten_lane *reading; /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
     ten_lane *listing; /* whatever may take long */
     ten_events *events;
     ten_metrics metrics;
@@ -57,6 +63,7 @@ struct ten_server {
     char address[256];                    /* as it listens */
     bool draining;
     ten_connection *first_connection;
+    ten_connection *first_guest;
     size_t greeting; /* connections whose handshake is still to come, or under way */
     uint64_t swept_ms;
     size_t requests;          /* under way */
@@ -89,6 +96,8 @@ typedef struct ten_request {
     ten_buf body;
     size_t body_max;
     bool too_large;
+    bool paused; /* its refusal has waited, or waits */
+    bool early;  /* before its body was read */
     bool unread; /* answered before its body has come, which is not waited for */
     /* For the store. */
     ten_op first_ops[2];
@@ -128,8 +137,9 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **re
 const char *ten_request_argument(ten_request *request, const char *name);
 /* Hands its job to a lane, whose it is from then on. False: its account has its share, and it has been answered so. */
 bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency);
-/* The same for work on the store alone, which may take long. */
+/* The same for work on the store alone, which may take long; and for a bounded reading. */
 bool ten_request_wait_for_listing(ten_request *request);
+bool ten_request_wait_for_reading(ten_request *request);
 /* Answers that its account has its share of a resource. */
 void ten_request_refuse(ten_request *request, enum ten_resource resource);
 /* It uses so much memory from now on; false: it has been answered. */
@@ -138,6 +148,8 @@ bool ten_request_uses(ten_request *request, size_t size);
 void ten_request_free_input(ten_request *request);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
+/* A principal sees the namespaces that it may read. */
+bool ten_request_may_read(const ten_request *request, const char *namespace_name);
 
 /* headers.c: false, and it has been answered */
 bool ten_headers_check_framing(ten_request *request, const char *version);
@@ -154,6 +166,9 @@ void ten_connection_notice(void *server, struct MHD_Connection *connection, void
 void ten_connection_expect(const ten_request *request, bool bounded);
 /* It carries an event stream, which takes as long as its client wants. */
 void ten_connection_streams(const ten_request *request);
+/* It does nothing for so long, and costs nothing meanwhile. False: it cannot. */
+bool ten_connection_pause(const ten_request *request, uint64_t pause_ms);
+void ten_connections_resume(struct ten_server *server);
 /* It is ended by the next sweep. */
 void ten_connection_end(const ten_request *request);
 void ten_connections_sweep(struct ten_server *server);
@@ -161,6 +176,8 @@ void ten_connections_sweep(struct ten_server *server);
 bool ten_connection_charge(const ten_request *request);
 /* At whose expense it is now; NULL: out of memory. */
 ten_account *ten_connection_account(struct MHD_Connection *connection);
+/* Its socket; -1: unknown. */
+int ten_connection_fd(const ten_request *request);
 /* A request has come on it. */
 void ten_connection_greeted(struct ten_server *server, struct MHD_Connection *connection);
 /* Ends the streams of principals that may no longer read them. */
@@ -202,6 +219,7 @@ void ten_server_target_delete(ten_request *request);
 void ten_server_instances_get(ten_request *request);
 void ten_server_instance_put(ten_request *request);
 void ten_server_instance_delete(ten_request *request);
+void ten_server_namespaces_get(ten_request *request);
 void ten_server_ready(ten_request *request);
 void ten_server_targets_edit(ten_request *request);
 void ten_server_targets_forget(ten_request *request);

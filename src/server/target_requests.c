@@ -223,7 +223,7 @@ static void get_certain(ten_request *request, const struct arguments *given) {
     request->job.work = read_targets;
     request->job.finish = finish_read;
     if (arguments.good)
-        ten_request_wait_for_listing(request);
+        ten_request_wait_for_reading(request);
 }
 
 /* ---- a page */

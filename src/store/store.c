@@ -1,6 +1,6 @@
 /*
- * From a URL to a backend, and what no backend has to repeat. Called by the runtime; it knows the backends' names and
- * nothing else of them.
+ * Opening a store by its URL, and what no backend has to repeat. Called by the runtime. backends.c knows which backends
+ * there are; this file knows none of them.
  */
 #include "store/store.h"
 
@@ -12,37 +12,10 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/encode.h"
-#include "base/suggest.h"
 #include "core/instance_row.h"
-#include "store/backend_table.h"
+#include "store/backends.h"
 
 #define OPEN_TIMEOUT_MS 5000u
-
-/* The table is made by src/store/meson.build, from its list of stores. */
-#define X(name, ...) extern const ten_store_ops ten_##name##_ops;
-TEN_BACKENDS(X)
-#undef X
-
-static const ten_store_ops *const backends[] = {
-#define X(name, ...) &ten_##name##_ops,
-    TEN_BACKENDS(X)
-#undef X
-};
-
-#define MOST_SCHEMES 8u
-static const char *const schemes[][MOST_SCHEMES] = {
-#define X(name, ...) {__VA_ARGS__},
-    TEN_BACKENDS(X)
-#undef X
-};
-
-/* Schemes that some build has, so that leaving a store out is not mistaken for a typing error. */
-static const char *const all_schemes[] = {TEN_ALL_SCHEMES};
-
-const ten_store_ops *const *ten_store_backends(size_t *ret_count) {
-    *ret_count = TEN_COUNT(backends);
-    return backends;
-}
 
 static int default_path(ten_buf *path, ten_error *error) {
     const char *state = getenv("XDG_STATE_HOME");
@@ -98,30 +71,6 @@ int ten_store_default_url(char **ret_url, ten_error *error) {
     return r;
 }
 
-static const ten_store_ops *find_backend(const char *scheme) {
-    for (size_t i = 0; i < TEN_COUNT(backends); i++)
-        for (size_t k = 0; k < MOST_SCHEMES && schemes[i][k]; k++)
-            if (strcmp(schemes[i][k], scheme) == 0)
-                return backends[i];
-    return NULL;
-}
-
-static int unknown_scheme(const char *scheme, ten_error *error) {
-    for (size_t i = 0; i < TEN_COUNT(all_schemes); i++)
-        if (strcmp(all_schemes[i], scheme) == 0)
-            return ten_fail(error, TENURE_E_UNSUPPORTED, "the store '%s:' was left out of this build", scheme);
-    const char *meant = ten_suggest(scheme, all_schemes, TEN_COUNT(all_schemes));
-    char known[256] = "";
-    for (size_t i = 0; i < TEN_COUNT(all_schemes); i++) {
-        size_t size = strlen(known);
-        snprintf(known + size, sizeof known - size, "%s%s:", i ? " " : "", all_schemes[i]);
-    }
-    return ten_fail(
-        error, TENURE_E_INVALID,
-        "there is no store '%.40s:'%s%s%s. A store URL begins with one of %s, as in sqlite:/var/lib/jobs.db", scheme,
-        meant ? ", did you mean '" : "", meant ? meant : "", meant ? ":'?" : "", known);
-}
-
 /* The URL's own time-out, which every backend understands; 0: not given. */
 static int read_timeout(const ten_url *url, uint64_t *ret_timeout_ms, ten_error *error) {
     const char *timeout = ten_url_option(url, "timeout");
@@ -137,13 +86,13 @@ static int read_timeout(const ten_url *url, uint64_t *ret_timeout_ms, ten_error 
 }
 
 static int open_backend(const ten_url *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    const ten_store_ops *ops = find_backend(url->scheme);
+    const ten_store_ops *ops = NULL;
     uint64_t url_timeout_ms;
     int r = read_timeout(url, &url_timeout_ms, error);
+    if (r == 0)
+        r = ten_backend_find(url->scheme, &ops, error);
     if (r < 0)
         return r;
-    if (!ops)
-        return unknown_scheme(url->scheme, error);
     ten_store *store = ten_calloc(1, ops->size);
     if (!store)
         return ten_fail_memory(error, "the %s store", ops->name);
@@ -319,22 +268,4 @@ int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, 
     snprintf(after, TENURE_TARGET_MAX + 1, "%s", more ? found->last : "");
     ten_free(found);
     return r;
-}
-
-int ten_store_missed(ten_store *store, const char *namespace_name, uint64_t cursor, bool epoch, ten_change_fn each,
-                     void *userdata) {
-    ten_change change = {.kind = TENURE_EVENT_RECOVERING,
-                         .cursor = cursor,
-                         .at_ms = ten_wall_ms(store->clock),
-                         .namespace_name = namespace_name ? namespace_name : "",
-                         .target = "",
-                         .instance = "",
-                         .actor = ""};
-    int stopped = epoch && each ? each(&change, userdata) : 0;
-    if (stopped)
-        return stopped;
-    return ten_fail(&store->error, TENURE_E_RESYNC,
-                    epoch ? "changes were missed: the store may have lost data since the last one that was read"
-                          : "changes were missed: the feed keeps about the last %u",
-                    TEN_FEED_MAX);
 }

@@ -138,6 +138,9 @@ typedef struct ten_store_ops {
                         ten_row_fn each, void *userdata, uint64_t timeout_ms);
     int (*list_instances)(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
+    /* The namespaces in which there is a target, a counter or an instance, in byte order. It may have to look at all that
+     * the store has, in steps that keep nobody waiting; it is for people, not for every second. NULL: the store cannot. */
+    int (*list_namespaces)(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
     /* Up to `limit` changes of the namespace after *cursor, oldest first; moves *cursor past what was read. A cursor is
      * good for the namespace for which it was had. TEN_CURSOR_NOW sets it to this moment and reads nothing;
      * TEN_CURSOR_OLDEST reads from the oldest entry that is there, also from before an epoch, and misses nothing.
@@ -178,9 +181,6 @@ void ten_store_close(ten_store *store);
 
 /* The default URL, `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db, in memory that the caller frees. */
 int ten_store_default_url(char **ret_url, ten_error *error);
-
-/* The backends of this build. */
-const ten_store_ops *const *ten_store_backends(size_t *ret_count);
 
 /* For backends: changes() with this cursor misses entries. Calls `each` (unless it is NULL) if an epoch has begun since
  * the caller's cursor; returns TENURE_E_RESYNC, or what `each` has returned. */

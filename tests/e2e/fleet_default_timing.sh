@@ -7,7 +7,7 @@
 
 default_agent() {
     background "$1" "$TENURE" agent --name "$1" --targets store --every 500ms --log-format json \
-        --poll "exec:exec $POLLER $CASE/polls poll 50" --publish "file:$CASE/$1.messages"
+        --poll "exec:exec $POLLER $CASE/polls poll 50" --publish "file:$CASE/$1.messages" --log-level debug
     echo "$PID" >"$CASE/$1.pid"
 }
 

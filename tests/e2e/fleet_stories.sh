@@ -11,7 +11,7 @@ SLACK=$((1500 + STORE_LATE)) # for a busy machine
 
 one_polls_all() {
     targets 6
-    agent a
+    agent a --log-level debug
     until_true 10 all_polled
     until_true 5 holds a 6
     pause_ms 1000

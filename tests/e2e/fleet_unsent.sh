@@ -101,7 +101,7 @@ withheld() {
     targets "$1" >/dev/null
     mkfifo "$CASE/go"
     exec 8<>"$CASE/go"
-    bare_agent a --targets store --timeout 100s --publish "file:$CASE/messages" --pid-namespace off \
+    bare_agent a --targets store --timeout 100s --publish "file:$CASE/messages" --pid-namespace off --log-level debug \
         --poll "exec:read -r line <$CASE/go; echo 1; echo >>$CASE/over"
     until_true 20 acquired "$1"
     pause_ms 300

@@ -24,6 +24,23 @@ installs() {
     find "$prefix" -type f
 }
 
+# What it prints is enough for the program, the compiler, the dynamic linker and Python.
+says_what_to_set() {
+    exits 0 env BUILD_ROOT="$TAP_DIR" "$TENURE_SOURCE/dev" install --prefix "$prefix"
+    printf '%s\n' "$OUT" | sed -n 's/^  //p' >"$CASE/settings"
+    cat "$CASE/settings"
+    cat >"$CASE/use.sh" <<END
+set -eu
+. "$CASE/settings"
+tenure version
+\${CC:-cc} -o "$CASE/program" "$TENURE_SOURCE/examples/guarded_write.c" \$(pkg-config --cflags --libs tenure)
+"$CASE/program" "$TENURE_STORE" report "$CASE/report"
+/usr/bin/python3 -c 'import tenure; print(tenure.__file__)'
+END
+    exits 0 sh "$CASE/use.sh"
+    out_has 'written under token 1' "$prefix/lib/python3/dist-packages/tenure/__init__.py"
+}
+
 program_runs() {
     exits 0 "$prefix/bin/tenure" acquire job-1
     out_is 1
@@ -40,6 +57,9 @@ example_builds() {
     out_is 'written under token 1'
     exits 0 ldd "$CASE/program"
     out_has "$(library_directory)/libtenure.so."
+    # The module of another store is found beside it.
+    exits 1 "$CASE/program" redis://127.0.0.1:1 report "$CASE/report"
+    err_has 'TENURE_E_UNREACHABLE'
 }
 
 # Each can be copied into a project that has warnings, by either compiler.
@@ -101,6 +121,7 @@ manual_is_installed() {
 }
 
 it './dev install puts the program, the libraries, the header and the pkg-config file there' installs
+it './dev install prints what to set, and that is enough' says_what_to_set
 it './dev install puts the manual, the completions and the units there' manual_is_installed
 it 'the installed program runs' program_runs
 it 'an example is built with pkg-config against the installed library, and runs' example_builds

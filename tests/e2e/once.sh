@@ -140,7 +140,7 @@ not_started() {
         not_run_words=$2
         shift 2
         exits "$not_run_code" "$TENURE" once "$ROLE" --at-least 1h "$@"
-        err_has command_failed "$not_run_words" lease_released
+        err_has command_failed "$not_run_words"
         role_is_free || fail 'the role is kept'
     }
     not_run 127 'command=no-such-command-anywhere error="there is no such command in PATH"' -- no-such-command-anywhere

@@ -101,7 +101,7 @@ log_levels() {
     exits 0 "$TENURE" acquire job-1 --log-level warn
     same 'standard error' "$ERR" ''
     exits 4 "$TENURE" acquire job-1 --log-level warn
-    err_has 'level=warn event=lease_acquire_failed'
+    same 'lines about it' "$(printf '%s\n' "$ERR" | grep -c held)" 1
     exits 4 "$TENURE" acquire job-1 --log-level error
     same 'standard error' "$ERR" "$(printf '%s\n' "$ERR" | grep '^tenure: ')"
 }

@@ -68,8 +68,37 @@ library_is_missing() {
     err_has 'ImportError: libtenure cannot be loaded' 'TENURE_LIBRARY'
 }
 
+# ---- the example: one fleet of a member in C and one in Python
+
+share_of() { "$TENURE" ls --json | grep -c "\"instance\":\"$1-" || :; }
+shares_are() { [ "$(share_of carla)" -eq "$1" ] && [ "$(share_of pia)" -eq "$2" ]; }
+
+members_share() {
+    example=$TENURE_SOURCE/examples/worker.py
+    background pia "$python" "$example" "$TENURE_STORE" pia 2 a b c d e f
+    pia=$PID
+    until_true 20 shares_are 0 6
+    until_true 20 grep -q 'pia: worked on f under token 1' "$CASE/pia.out"
+    # The first rebalance takes half of it away while it works; it goes on with the other half.
+    background carla "${TENURE_EXAMPLES:?}/worker" "$TENURE_STORE" carla 2000 a b c d e f
+    carla=$PID
+    until_true 20 shares_are 3 3
+    until_true 20 grep -q 'carla: worked on . under token 2' "$CASE/carla.out"
+    # The second gives it back.
+    kill -s KILL "$carla"
+    until_true 20 shares_are 0 6
+    until_true 20 grep -q 'pia: worked on . under token 3' "$CASE/pia.out"
+    kill -s TERM "$pia"
+    ended 0 "$pia"
+    same 'the last line' "$(tail -n 1 "$CASE/pia.out")" 'pia: stopped'
+    same 'targets that are held' "$(share_of pia)" 0
+    exits 1 "$python" "$example" nonsense pia 2 a
+    err_has "'nonsense' is not valid"
+}
+
 it 'leases, elections, fleets, guards and asyncio work from Python on SQLite' tests_pass
 it 'and on Redis' on_redis
+it 'a fleet member in Python and one in C share targets, through two rebalances' members_share
 it 'the structures of the binding are those of the header' structures_agree
 it 'mypy finds nothing' types_are_right
 it 'a library that cannot be found is an error that says what to do' library_is_missing

@@ -74,7 +74,7 @@ leads() { [ -s "$CASE/$1.began" ]; }
 instance_in() { cut -d ' ' -f 1 "$CASE/$1.began"; }
 began_ms() { cut -d ' ' -f 3 "$CASE/$1.began"; }
 waits() { if leads "$1"; then fail "$1 leads while another has the key"; fi; }
-refused() { grep 'event=lease_acquire_failed' "$CASE/$1.err" | grep -qF "$SEED"; }
+refused() { grep 'event=lease_waiting' "$CASE/$1.err" | grep -qF "$SEED"; }
 pttl() { redis PTTL "$KEY"; }
 
 # ---- cases

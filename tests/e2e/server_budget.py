@@ -287,6 +287,7 @@ def denials():
     with Server("--auth-file", auth_file()) as server:
         for _ in range(50):
             assert server.ask("GET", "/api/v1/b", None, bearer("reader"))[0] == 403
+        for _ in range(8):
             assert server.ask("GET", "/api/v1/b", None, bearer("wrong"))[0] == 401
         until(10, "both are logged", lambda: len(logged(server, "request_denied")) >= 2)
         lines = logged(server, "request_denied")
@@ -304,6 +305,29 @@ def denials():
             pass
         link.close()
         assert sent < 64 * MIB, "a body without end was read from a client without a token"
+
+
+@case("a flood of requests is refused at a bounded rate, and a connection with a small body goes on afterwards")
+def refusals():
+    with Server("--auth-file", auth_file()) as server:
+        team = Team(server)
+        began = time.monotonic()
+        links = [server.connect() for _ in range(30)]
+        for link in links:
+            link.sendall(head("POST", "/api/v1/b/leases", "wrong", 10) + b"0123456789")
+        team.renew()
+        answers = [first_line(link) for link in links]
+        # Ten at once, then ten a second: a machine that is busy can only be slower.
+        assert time.monotonic() - began > 1.5, "thirty refusals were told at once"
+        assert all(b" 401 " in answer for answer in answers), answers
+        links[-1].sendall(head("POST", "/api/v1/b/leases", "wrong", 10) + b"0123456789")
+        link = server.connect()
+        link.sendall(head("POST", "/api/v1/b/leases", "wrong", MIB // 2) + b"{")
+        assert b" 401 " in first_line(link), "a large body is not waited for"
+        assert b" 401 " in first_line(links[-1])
+        for link in links + [link]:
+            link.close()
+        assert server.ask("GET", "/api/v1/a", None, bearer("reader"))[0] == 200
 
 
 @case("the history and the log name the principal, and mark what a client calls itself")

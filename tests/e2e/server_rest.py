@@ -335,7 +335,7 @@ def methods():
         for method in ("GET", "POST", "PUT", "DELETE"):
             if method not in known:
                 refused(ASK(method, path), 405, "method_not_allowed")
-    for path in ("/nothing", "/api", "/api/v1", "/api/v2/m", "/api/v1/m/t/u", "/apix/v1/m"):
+    for path in ("/nothing", "/api", "/api/v2/m", "/api/v1/m/t/u", "/apix/v1/m"):
         refused(ASK("GET", path), 404, "not_found")
     refused(ASK("GET", "/api/v1/m/a/b/c/lease"), 400, "bad_request", "%2F")
 
@@ -726,10 +726,20 @@ def described():
     assert count > 50, count
 
 
+@case("the namespaces are listed, each once and in order")
+def namespaces():
+    ns = fresh()
+    assert ns not in ASK("GET", "/api/v1")[2]
+    held(ns, "t", "a")
+    held(ns, "u", "a")
+    status, _, found = ASK("GET", "/api/v1")
+    assert status == 200 and found.count(ns) == 1 and found == sorted(found), found
+
+
 @case("everything that is served is described")
 def undescribed():
     known = ASK("GET", "/openapi.json")[2]["paths"]
-    for path in ("/api/v1/{ns}", "/api/v1/{ns}/{id}", "/api/v1/{ns}/{id}/lease", "/api/v1/{ns}/{id}/lease/renew",
+    for path in ("/api/v1", "/api/v1/{ns}", "/api/v1/{ns}/{id}", "/api/v1/{ns}/{id}/lease", "/api/v1/{ns}/{id}/lease/renew",
                  "/api/v1/{ns}/{id}/lease/hand", "/api/v1/{ns}/leases", "/api/v1/{ns}/nodes", "/api/v1/{ns}/nodes/{instance}", "/api/v1/{ns}/events",
                  "/api/v1/{ns}/history", "/metrics", "/healthz", "/readyz", "/openapi.json", "/", "/web/{file}"):
         answer = ASK("PATCH", path.replace("{ns}", "m").replace("{id}", "t").replace("{instance}", "i"))

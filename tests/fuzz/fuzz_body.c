@@ -73,6 +73,10 @@ bool ten_request_wait_for_listing(ten_request *request) {
     return true;
 }
 
+bool ten_request_wait_for_reading(ten_request *request) {
+    return ten_request_wait_for_listing(request);
+}
+
 const char *ten_request_argument(ten_request *request, const char *name) {
     (void)request;
     return strcmp(name, "holder_id") == 0 ? "holder-of-the-query" : NULL;

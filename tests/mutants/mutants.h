@@ -135,6 +135,9 @@
     X(BUDGET_TIME_KEPT, "the time that an account has used is never forgotten")                                        \
     X(BUDGET_OWN_WAY, "a principal that uses much time keeps itself from renewing")                                    \
     X(BUDGET_FIRST_COME, "a queue lets jobs go in the order of their arrival, whoever sent them")                      \
+    X(BUDGET_BY_COUNT, "accounts read equally often, however long their readings take")                                \
+    X(BUDGET_SAVED_UP, "an account that was away goes before all others until it has caught up")                       \
+    X(BUDGET_REFUSED_AT_ONCE, "a flood of requests is refused as fast as it comes")                                    \
     X(BUDGET_NEWEST_GOES, "of the connections without a token the newest is closed first")                             \
     X(BUDGET_LOGS_ALL, "each refusal is a line in the log")
 

@@ -31,7 +31,8 @@ static const char *const mutant_sentences[] = {
 #undef X
 };
 
-#define MUTANT_SEEDS 400u
+#define MUTANT_SEEDS       400u
+#define MUTANT_QUICK_SEEDS 40u
 
 /* ---- what is simulated */
 
@@ -273,19 +274,29 @@ static uint64_t nth_mutant(const struct part *part, uint64_t n) {
     return number;
 }
 
-static void hunt(const struct options *options, uint64_t number, struct sim_stats *stats) {
+static void hunt_in_scenarios(const struct options *options, bool slow, struct sim_stats *stats) {
     const struct part *part = options->part;
-    ten_mutant = (enum ten_mutant)nth_mutant(part, number);
-    const char *name = mutant_names[ten_mutant];
+    for (size_t i = 0; i < *part->scenario_count && stats->failures == 0; i++)
+        if (part->scenarios[i].finds_mutants && part->scenarios[i].slow == slow)
+            (void)sim_run_scenario(&part->scenarios[i], options->first, stats, false, mutant_names[ten_mutant]);
+}
+
+static void hunt_in_seeds(const struct options *options, uint64_t from, uint64_t to, struct sim_stats *stats) {
+    for (uint64_t i = from; i < to && stats->failures == 0; i++)
+        options->part->run(options->first + i, stats, false, mutant_names[ten_mutant]);
+}
+
+static void hunt(const struct options *options, uint64_t number, struct sim_stats *stats) {
+    ten_mutant = (enum ten_mutant)nth_mutant(options->part, number);
     if (!options->verbose && !freopen("/dev/null", "w", stderr))
         return;
     if (!freopen("/dev/null", "w", stdout))
         return;
-    for (size_t i = 0; i < *part->scenario_count && stats->failures == 0; i++)
-        if (part->scenarios[i].finds_mutants)
-            (void)sim_run_scenario(&part->scenarios[i], options->first, stats, false, name);
-    for (uint64_t i = 0; i < MUTANT_SEEDS && stats->failures == 0; i++)
-        part->run(options->first + i, stats, false, name);
+    /* What takes long comes when little else is left that could find it. */
+    hunt_in_scenarios(options, false, stats);
+    hunt_in_seeds(options, 0, MUTANT_QUICK_SEEDS, stats);
+    hunt_in_scenarios(options, true, stats);
+    hunt_in_seeds(options, MUTANT_QUICK_SEEDS, MUTANT_SEEDS, stats);
 }
 
 static int all_mutants(const struct options *options) {

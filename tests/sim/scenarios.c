@@ -407,6 +407,7 @@ const struct sim_scenario sim_scenarios[] = {
      .targets = 10,
      .ttl_ms = 3000},
     {.name = "registering hundreds of targets at once delays no renewal",
+     .slow = true,
      .run = run_flood,
      .finds_mutants = true,
      .targets = 320,

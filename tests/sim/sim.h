@@ -502,6 +502,7 @@ struct sim_scenario {
     const char *name;
     void (*run)(struct sim_world *world);
     bool finds_mutants; /* short enough to be run for each mutant */
+    bool slow;          /* but only after some seeds have not found it */
     bool large;         /* run only if asked for */
     bool election;      /* its targets are roles */
     uint32_t targets;

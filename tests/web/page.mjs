@@ -53,7 +53,7 @@ test('it loads, and shows the fleet, its shares and its plan', async () => {
       const found = await instanceRow(name).innerText();
       return found.includes('4 / 4') && found;
     });
-    check(/\d+(ms|s) ago/.test(text), 'no heartbeat in', text);
+    check(/\d+s of 2s/.test(text), 'no heartbeat in', text);
   }
   check((await shown()).join() === ids.join(), await shown());
   check((await page.textContent('#server-note')).includes('sqlite'));
@@ -91,7 +91,7 @@ test('search, filters and sorting show what is wanted', async () => {
 test('a target that is paused and resumed follows what the fleet does', async () => {
   await rowOf('session-05').click();
   await page.click('.details button:has-text("Pause")');
-  check((await page.textContent('#confirm')).includes('gives it back'));
+  check((await page.textContent('#confirm')).includes('releases it'));
   await page.click('#confirm button[type=submit]');
   await until('it is paused', async () => (await rowOf('session-05').innerText()).includes('Paused') && (await count('paused')) === 1);
   await page.click('.details button:has-text("Resume")');
@@ -109,7 +109,7 @@ test('a forced release says what it suspends, and moves the target on', async ()
   const old = await token();
   await page.click('.details button:has-text("Force release")');
   const text = await page.textContent('#confirm');
-  check(text.includes('G3') && text.includes('when the lease ends'), text);
+  check(text.includes('G3') && text.includes('when the lease expires'), text);
   await page.click('#confirm button:has-text("Cancel")');
   await sleep(300);
   check((await token()) === old, 'cancelled, and done nevertheless');
@@ -126,6 +126,7 @@ test('with the keyboard alone an instance is drained, and the drain undone', asy
   await page.reload();
   await isLive();
   await until('the fleet', async () => (await page.$$('#fleet-rows tr[data-instance]')).length === 3);
+  await until('the targets', async () => (await shown()).length === ids.length);
   await page.keyboard.press('Tab');
   check((await page.evaluate(() => document.activeElement.className)) === 'skip', 'the first stop is not the skip link');
   await page.keyboard.press('Enter');
@@ -171,9 +172,18 @@ test('it shows by itself that a holder has died, and who took over', async () =>
   });
   await until('berta has its share', async () => (await instanceRow('berta').innerText()).includes('4 / 4'));
   await stop(agents.berta, 'SIGKILL');
+  // Until its TTL is over it is there, and its heartbeat is seen to be late.
+  await until('its heartbeat is late', async () => {
+    const beats = await instanceRow('berta').locator('.beat').allInnerTexts();
+    return beats.length === 0 || /late|overdue/.test(beats[0]);
+  });
   await until('berta is gone', async () => (await instanceRow('berta').count()) === 0);
   await until('the others hold all', async () => (await count('held')) === ids.length && (await instanceRow('anna').innerText()).includes('6 / 6'));
-  check((await page.textContent('#changes')).includes('berta'), 'the changes do not name it');
+  const line = page.locator('#changes li', { hasText: /berta [0-9a-f]{4} lost: 4 targets moved in (under )?\d+s: \d to (anna|clara)/ });
+  await until('one line says so', async () => (await line.count()) === 1);
+  await line.locator('summary').click();
+  check((await line.locator('.group-targets .link-button').count()) === 4, 'the line does not list its targets');
+  check(/2 alive · berta [0-9a-f]{4} left \d+s ago/.test(await page.textContent('#fleet-note')), await page.textContent('#fleet-note'));
   await until('it was said to screen readers', async () => (await news.evaluate((heard) => heard.length)) > 0);
 });
 
@@ -210,6 +220,81 @@ test('pictures of it are taken, wide and narrow, light and dark', async () => {
   check((await page.$$('.holds tbody tr')).length >= 6, 'the table says less than the picture');
   await page.screenshot({ path: join(pictures, 'instance-1280-light.png') });
   await page.keyboard.press('Escape');
+});
+
+test('what ended a lease can be read, wide and narrow', async () => {
+  const { body } = await ask('GET', '/api/v1/poll/history?limit=1000');
+  const forced = body.find((change) => change.reason === 'forced').target;
+  await rowOf(forced).click();
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    const ending = page.locator('.holds .ending td', { hasText: 'forced' }).first();
+    await ending.waitFor();
+    check(/^ended .*: (lost|released) \(forced\), by web page$/.test(await ending.textContent()), await ending.textContent());
+    await ending.scrollIntoViewIfNeeded();
+    const cut = await ending.evaluate((cell) => cell.scrollWidth - cell.clientWidth + Math.max(0, cell.getBoundingClientRect().right - innerWidth));
+    check(cut <= 0, `it is cut by ${cut} pixels at ${width}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.keyboard.press('Escape');
+});
+
+test('a link opens what it names in an open tab, and Back returns', async () => {
+  const title = () => page.textContent('#details-title');
+  await page.evaluate(() => (location.hash = '#ns=poll&target=session-03'));
+  await until('the link is followed', async () => (await page.isVisible('#details')) && (await title()).includes('session-03'));
+  await rowOf('session-04').click();
+  await until('the next', async () => (await title()).includes('session-04'));
+  check(page.url().endsWith('target=session-04'), page.url());
+  await page.goBack();
+  await until('Back leads to the one before', async () => (await title()).includes('session-03'));
+  await page.goForward();
+  await until('Forward to the next', async () => (await title()).includes('session-04'));
+  await page.keyboard.press('Escape');
+  check(page.url().endsWith('#ns=poll'), page.url());
+});
+
+test('colours and times are the same after a reload', async () => {
+  const look = () => page.$$eval('#fleet-rows tr', (rows) => rows.map((row) => `${row.dataset.instance} ${row.querySelector('.tone-dot').className}`).join());
+  const before = await look();
+  await page.evaluate(() => history.replaceState(null, '', '#ns=poll'));
+  await page.reload();
+  await isLive();
+  await until('the same colours', async () => (await look()) === before);
+  check(/^(.+, )?UTC/.test(await page.textContent('#zone')), await page.textContent('#zone'));
+  const stamp = await page.getAttribute('#changes time', 'title');
+  check(/^\d+ \w+ \d{4}.*\d\d:\d\d:\d\d /.test(stamp), stamp);
+});
+
+test('namespaces are listed; a role has its standbys, a job its runs, a lease its checkpoint', async () => {
+  const announce = (holder, role, more = []) => ask('POST', '/api/v1/leader/leases', { holder_id: holder, ops: [{ op: 'announce', ttl_ms: 60000, weight: 0, metadata: JSON.stringify({ role, address: '10.0.0.7:8080' }) }, ...more] });
+  await announce('lead-1', 'cleanup', [{ op: 'acquire', id: 'cleanup', ttl_ms: 60000 }]);
+  await announce('spare-2', 'cleanup');
+  await announce('other-3', 'reports');
+  const { body } = await ask('GET', '/api/v1/leader/cleanup/lease');
+  await ask('PUT', '/api/v1/leader/cleanup/checkpoint', { holder_id: 'lead-1', version: body.version, value: 'page 41 <b>' });
+  await page.focus('#namespace');
+  await until('the new one is listed', async () => (await page.$$eval('#namespace option', (options) => options.map((option) => option.value))).join() === 'leader,poll');
+  await page.selectOption('#namespace', 'leader');
+  await isLive();
+  await until('the leader', async () => (await instanceRow('lead-1').innerText()).includes('leads cleanup'));
+  check((await instanceRow('spare-2').innerText()).includes('stands by for cleanup'), await instanceRow('spare-2').innerText());
+  check((await instanceRow('spare-2').innerText()).includes('10.0.0.7:8080'), 'the address is missing');
+  await rowOf('cleanup').click();
+  const facts = async () => (await page.locator('#details .facts').innerText()).replaceAll('\n', ' ');
+  await until('its checkpoint', async () => (await facts()).includes('page 41 <b>'));
+  check(/Standbys spare-2 /.test(await facts()) && !(await facts()).includes('other-3'), await facts());
+  await page.screenshot({ path: join(pictures, 'role-1280-light.png') });
+  await ask('POST', '/api/v1/cron/leases', { holder_id: 'host-1', ops: [{ op: 'acquire', id: 'nightly', ttl_ms: 60000 }] });
+  const ran = 'cron=1 instant=1 next=1794800000000 ran=1 open=0 started=1794790000000 ms=1500 exit=3 runs=7 skipped=2 by=host-1';
+  await ask('PUT', '/api/v1/cron/nightly/checkpoint', { holder_id: 'host-1', version: (await ask('GET', '/api/v1/cron/nightly/lease')).body.version, value: ran });
+  await page.evaluate(() => (location.hash = '#ns=cron&target=nightly'));
+  await until('its last run', async () => (await facts()).includes('exit code 3 after 1s') && /Runs 7, 2 skipped/.test(await facts()));
+  await page.goBack();
+  await until('Back leads to the role', async () => (await page.textContent('#details-title')).includes('cleanup'));
+  await page.evaluate(() => (location.hash = '#ns=poll'));
+  await isLive();
+  await until('the fleet again', async () => (await rowOf('session-01').count()) === 1);
 });
 
 test('when the server goes it says since when, and when it comes back it catches up', async () => {
@@ -279,7 +364,7 @@ test('a page of another site can change nothing, and cannot frame it', async () 
 
 test('where tokens are wanted it asks for one, keeps it in the tab, and offers what its role may', async () => {
   const hash = (text) => createHash('sha256').update(text).digest('hex');
-  writeFileSync(join(directory, 'auth'), `boss admin * * ${hash('let-me')}\nlooker read * * ${hash('look')}\n`, { mode: 0o600 });
+  writeFileSync(join(directory, 'auth'), `boss admin * * ${hash('let-me')}\nlooker read p* * ${hash('look')}\n`, { mode: 0o600 });
   const guarded = await freePort();
   const child = await serve(guarded, store, '--auth-file', join(directory, 'auth'));
   const context = await browser.newContext();
@@ -291,11 +376,18 @@ test('where tokens are wanted it asks for one, keeps it in the tab, and offers w
     await other.keyboard.press('Enter');
   };
   await enter('wrong');
-  await other.waitForSelector('#token-why:has-text("not known")');
+  await other.waitForSelector('#token-why:has-text("unknown token")');
   await enter('look');
   await other.waitForSelector('#grid .grid-row:has-text("session-02")');
   await other.waitForSelector('#fleet-rows tr[data-instance]');
   check(!(await other.isVisible('#fleet-rows button:has-text("Drain")')), 'a reader is offered to drain');
+  await other.evaluate(() => (location.hash = '#ns=leader'));
+  await other.waitForSelector('#grid-empty:has-text("may not read the namespace leader")');
+  check((await other.textContent('#targets-note')) === 'Not allowed', await other.textContent('#targets-note'));
+  check((await other.$$eval('#namespace option', (options) => options.map((option) => option.value).join())) === 'leader,poll', 'namespaces that may not be read are listed');
+  await other.screenshot({ path: join(pictures, 'denied-1280-light.png') });
+  await other.evaluate(() => (location.hash = '#ns=poll'));
+  await other.waitForSelector('#grid .grid-row:has-text("session-02")');
   await other.click('#sign-out');
   await enter('let-me');
   await other.waitForSelector('#fleet-rows button:has-text("Drain")');

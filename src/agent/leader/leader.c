@@ -19,7 +19,9 @@
 
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
-#include "agent/warden/child.h"
+#include "agent/common/renewals.h"
+#include "agent/leader/ready.h"
+#include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -52,13 +54,15 @@ struct leader {
     ten_exporter *exporter;            /* NULL: nobody asks */
     ten_exporter *leader_http;         /* the same for who leads */
     struct heard heard;                /* under the lock */
-    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own */
+    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own, as the next */
+    ten_renewals renewals;
 
     ten_health health;
 
     ten_term term;
     ten_child child;
     int alive_fds[2]; /* a pipe without content, for as long as the child runs */
+    ten_ready ready;  /* the command of a later term */
     uint64_t mark;
     int status;         /* how the last command ended */
     int exec_error;     /* errno, when it could not even be run; else 0 */
@@ -93,8 +97,9 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
-    if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
+    if (event->kind == TENURE_EVENT_STOP || event->kind == TENURE_EVENT_RENEWED || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
+    bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
     uint32_t slot;
     bool has_slot = find_slot(leader->config, event->target, &slot);
     fields[count++] = TEN_TEXT("target", has_slot ? leader->config->role : event->target);
@@ -106,11 +111,14 @@ static void log_event(struct leader *leader, const tenure_event *event) {
         fields[count++] = TEN_TEXT("holder", event->instance);
     if (event->reason[0])
         fields[count++] = TEN_TEXT("reason", event->reason);
-    if (event->error < 0)
-        fields[count++] = TEN_TEXT("error", event->message);
+    if (event->error < 0 && !waits)
+        fields[count++] = TEN_TEXT("error", ten_event_problem(event));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
-    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
+    /* A standby waits; it has not failed. */
+    ten_log_event(leader->log, level, waits ? "lease_waiting" : tenure_event_name(event->kind), fields, count);
+    if (event->kind == TENURE_EVENT_RENEWED)
+        ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
 }
 
 static void note(const ten_leader_config *config, struct heard *heard, const tenure_event *event) {
@@ -175,24 +183,41 @@ static struct heard look_at_heard(struct leader *leader) {
 
 /* ---- processes */
 
-static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
+/* What a hook or the command finds in its environment. */
+struct words {
     char token[24];
     char slot[12];
     char mark[24];
-    ten_buf tokens = {0};
-    ten_candidate_tokens(leader->election, &tokens);
-    snprintf(token, sizeof token, "%llu", (unsigned long long)TEN_TERM_TOKEN(leader->term.token));
-    snprintf(slot, sizeof slot, "%u", TEN_TERM_SLOT(leader->term.token));
-    snprintf(mark, sizeof mark, "%llu", (unsigned long long)++leader->mark);
-    const char *const ours[][2] = {{"TENURE_ROLE", leader->config->role},
-                                   {"TENURE_TOKEN", token},
+    ten_buf tokens;
+    const char *ours[7][2];
+};
+
+static void free_words(struct words *words) {
+    ten_buf_free(&words->tokens);
+}
+
+static bool make_words(struct leader *leader, uint64_t mark, const char *reason, struct words *ret_words) {
+    const ten_leader_config *config = leader->config;
+    *ret_words = (struct words){0};
+    ten_candidate_tokens(leader->election, &ret_words->tokens);
+    snprintf(ret_words->token, sizeof ret_words->token, "%llu", (unsigned long long)TEN_TERM_TOKEN(leader->term.token));
+    snprintf(ret_words->slot, sizeof ret_words->slot, "%u", TEN_TERM_SLOT(leader->term.token));
+    snprintf(ret_words->mark, sizeof ret_words->mark, "%llu", (unsigned long long)mark);
+    const char *const ours[][2] = {{"TENURE_ROLE", config->role},
+                                   {"TENURE_TOKEN", ret_words->token},
                                    {"TENURE_INSTANCE", tenure_instance_id(leader->context)},
-                                   {TEN_POLL_MARK, mark},
+                                   {TEN_POLL_MARK, ret_words->mark},
                                    {"TENURE_REASON", reason},
-                                   {"TENURE_SLOT", leader->config->count ? slot : NULL},
-                                   {"TENURE_TOKENS", leader->config->all_count ? ten_buf_string(&tokens) : NULL}};
-    char **variables = tokens.failed ? NULL : ten_environment_make(ours, TEN_COUNT(ours), true);
-    ten_buf_free(&tokens);
+                                   {"TENURE_SLOT", config->count ? ret_words->slot : NULL},
+                                   {"TENURE_TOKENS", config->all_count ? ten_buf_string(&ret_words->tokens) : NULL}};
+    memcpy(ret_words->ours, ours, sizeof ours);
+    return !ret_words->tokens.failed;
+}
+
+static bool start_child(struct leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
+    TEN_CLEANUP(free_words) struct words words;
+    bool made = make_words(leader, ++leader->mark, reason, &words);
+    char **variables = made ? ten_environment_make(words.ours, TEN_COUNT(words.ours), true) : NULL;
     if (!variables || pipe2(leader->alive_fds, O_CLOEXEC) != 0) {
         ten_environment_free(variables);
         return false;
@@ -213,6 +238,21 @@ static bool start_child(struct leader *leader, char *const *arguments, uint32_t 
         ten_close_fd(&leader->alive_fds[0]);
     errno = failed;
     return started;
+}
+
+/* While another leads. */
+static void make_ready(struct leader *leader) {
+    TEN_CLEANUP(free_words) struct words words;
+    if (!ten_ready_is_there(&leader->ready) && make_words(leader, ++leader->mark, "", &words))
+        ten_ready_make(&leader->ready, &leader->children, leader->config->command, leader->mark, words.ours,
+                       TEN_COUNT(words.ours));
+}
+
+static bool start_ready(struct leader *leader) {
+    TEN_CLEANUP(free_words) struct words words;
+    return make_words(leader, leader->ready.child.mark, "", &words) &&
+           ten_ready_go(&leader->ready, &leader->children, words.ours, TEN_COUNT(words.ours), &leader->child,
+                        &leader->alive_fds[0]);
 }
 
 static void start_hook(struct leader *leader, const char *hook, uint32_t belief, const char *reason) {
@@ -246,7 +286,7 @@ static const char *why_not_run(const char *command, int error) {
 
 static void start_command(struct leader *leader, const ten_term_heard *heard) {
     leader->ending = NULL;
-    if (start_child(leader, leader->config->command, 0, ""))
+    if (start_ready(leader) || start_child(leader, leader->config->command, 0, ""))
         return;
     TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
             TEN_TEXT("command", leader->config->command[0]),
@@ -310,8 +350,10 @@ static void note_exit(struct leader *leader) {
 static void reap(struct leader *leader) {
     int status;
     for (pid_t pid; (pid = ten_children_reap(&leader->children, &status)) > 0;)
-        if (ten_child_reaped(&leader->children, &leader->child, pid, status)) /* else an orphan that was adopted */
+        if (ten_child_reaped(&leader->children, &leader->child, pid, status))
             note_exit(leader);
+        else /* or an orphan that was adopted */
+            (void)ten_ready_reaped(&leader->ready, &leader->children, pid, status);
 }
 
 static int exit_of(int status) {
@@ -391,6 +433,8 @@ static uint64_t go_on(struct leader *leader) {
         enum ten_term_step step = ten_term_next(&leader->term, &heard.term, left, now_ms);
         atomic_store(&leader->shared->state->keep_until_ms, leader->term.keep_until_ms);
         carry_out(leader, step, &heard);
+        if (step == TEN_TERM_NOTHING && ten_term_wants_ready(&leader->term, &heard.term))
+            make_ready(leader);
         if (step == TEN_TERM_NOTHING || step == TEN_TERM_KILL) /* which is repeated, but not at once */
             return ten_term_next_ms(&leader->term, &heard.term, now_ms);
     }
@@ -594,6 +638,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
                             .signal_fd = -1,
                             .heard_fd = -1,
                             .alive_fds = {-1, -1},
+                            .ready = TEN_READY_NONE,
                             .health = TEN_HEALTH_NONE};
     /* Before anything else: children of the worker that is set up have no memory of most libraries. */
     int r =
@@ -610,6 +655,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
         r = open_election(&leader, error);
     if (r == TENURE_OK)
         loop(&leader);
+    ten_ready_drop(&leader.ready, &leader.children);
     atomic_store(&shared->state->turns, 0);
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);

@@ -295,12 +295,15 @@ void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *t
 
 /* ---- events */
 
-static void log_event(const struct ten_agent *agent, const tenure_event *event) {
+static enum ten_log_level level_of(const tenure_event *event) {
+    if (event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED)
+        return TEN_LOG_WARN;
+    return event->kind == TENURE_EVENT_RENEWED ? TEN_LOG_DEBUG : TEN_LOG_INFO;
+}
+
+static void log_event(struct ten_agent *agent, const tenure_event *event) {
     ten_field fields[8];
     size_t count = 0;
-    enum ten_log_level level =
-        event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED ? TEN_LOG_WARN
-                                                                                                    : TEN_LOG_INFO;
     if (event->target[0])
         fields[count++] = TEN_TEXT("target", event->target);
     if (event->token)
@@ -310,14 +313,16 @@ static void log_event(const struct ten_agent *agent, const tenure_event *event) 
     if (event->reason[0])
         fields[count++] = TEN_TEXT("reason", event->reason);
     if (event->error < 0)
-        fields[count++] = TEN_TEXT("error", event->message);
+        fields[count++] = TEN_TEXT("error", ten_event_problem(event));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
     if (event->free_ms)
         fields[count++] = TEN_NUMBER("free_ms", event->free_ms);
     if (event->count)
         fields[count++] = TEN_NUMBER("count", event->count);
-    ten_log_event(agent->log, level, tenure_event_name(event->kind), fields, count);
+    ten_log_event(agent->log, level_of(event), tenure_event_name(event->kind), fields, count);
+    if (event->kind == TENURE_EVENT_RENEWED)
+        ten_renewals_note(&agent->renewals, agent->log, event->count ? event->count : 1, ten_now_ms());
 }
 
 /* A large request is reported by one event with the count of its renewals. Targets are walked through once for all such

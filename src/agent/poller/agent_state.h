@@ -11,6 +11,7 @@
 
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
+#include "agent/common/renewals.h"
 #include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/sinks/sink.h"
@@ -84,6 +85,7 @@ struct ten_agent {
     const char *instance;
     const char *namespace_name;
     ten_log *log;
+    ten_renewals renewals; /* for it */
     ten_health health;
     ten_sink **sinks;
     ten_receipts *receipts;

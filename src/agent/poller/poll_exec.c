@@ -12,6 +12,7 @@
 
 #include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
+#include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
 #include "base/io.h"
 #include "runtime/member.h"

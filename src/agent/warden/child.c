@@ -18,67 +18,17 @@
 #include <unistd.h>
 
 #include "agent/warden/first.h"
+#include "agent/warden/go.h"
 #include "agent/warden/spare.h"
 #include "agent/warden/tree.h"
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
-
-extern char **environ;
 
 #define NOT_FOUND      127
 #define NOT_EXECUTABLE 126
 #define TROUBLE_LOG_MS 10000u
 #define STUCK_MS       2000u /* so long after SIGKILL a process is gone, unless it waits in the kernel */
-
-/* ---- the environment */
-
-static char *make_variable(const char *name, const char *value) {
-    size_t size = strlen(name) + strlen(value) + 2;
-    char *text = ten_malloc(size);
-    if (text)
-        snprintf(text, size, "%s=%s", name, value);
-    return text;
-}
-
-void ten_environment_free(char **variables) {
-    for (size_t i = 0; variables && variables[i]; i++)
-        ten_free(variables[i]);
-    ten_free(variables);
-}
-
-static bool is_replaced(const char *variable, const char *const (*ours)[2], size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(ours[i][0]);
-        if (strncmp(variable, ours[i][0], length) == 0 && variable[length] == '=')
-            return true;
-    }
-    return false;
-}
-
-char **ten_environment_make(const char *const (*ours)[2], size_t count, bool keep_ours) {
-    size_t inherited = 0;
-    while (environ[inherited])
-        inherited++;
-    char **variables = ten_calloc(inherited + count + 1, sizeof *variables);
-    size_t made = 0;
-    bool complete = variables != NULL;
-    for (size_t i = 0; complete && i < count; i++)
-        if (ours[i][1])
-            complete = (variables[made++] = make_variable(ours[i][0], ours[i][1])) != NULL;
-    for (size_t i = 0; complete && i < inherited; i++) {
-        /* libpq's password is the store's, as TENURE_STORE is. */
-        bool is_ours = strncmp(environ[i], "TENURE_", 7) == 0 || strncmp(environ[i], "PGPASSWORD=", 11) == 0;
-        if (is_ours && (!keep_ours || is_replaced(environ[i], ours, count)))
-            continue;
-        complete = (variables[made++] = ten_strdup(environ[i])) != NULL;
-    }
-    if (complete)
-        return variables;
-    ten_environment_free(variables);
-    return NULL;
-}
 
 /* ---- places in the shared memory */
 
@@ -131,6 +81,7 @@ struct launch {
     ten_first first;            /* also of a command without a namespace */
     ten_first_words first_words;
     int first_fd; /* -1: it remains a copy of the worker */
+    int go_fd;    /* it waits there until it is wanted; -1: it is */
     const ten_descriptors *descriptors;
 };
 
@@ -158,7 +109,7 @@ static _Noreturn void exit_with(const struct launch *launch, int error) {
 
 /* What the deadline of its lease demands; nothing of a command that is bound to none. */
 static enum ten_work_step pressure(const struct launch *launch) {
-    if (launch->config->belief == TEN_CHILD_UNBOUND)
+    if (atomic_load(&launch->place->belief) == TEN_SHARED_UNBOUND)
         return TEN_WORK_NOTHING;
     return ten_work_pressure(ten_shared_ends_ms(launch->first.shared, launch->place), launch->first.grace_ms,
                              ten_now_ms());
@@ -191,9 +142,42 @@ static void drop_capabilities(void) {
     (void)syscall(SYS_capset, &header, data);
 }
 
+/* What others send while it waits means the worker, and is not to meet the command: it is ignored. What ends a process
+ * stays pending instead, for it may be meant for the command that has just been released. */
+static void wait_for_signals_later(void) {
+    static const int later[] = {SIGTERM, SIGINT, SIGQUIT};
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_IGN);
+    for (size_t i = 0; i < TEN_COUNT(later); i++) {
+        (void)signal(later[i], SIG_DFL);
+        sigaddset(&signals, later[i]);
+    }
+    (void)sigprocmask(SIG_SETMASK, &signals, NULL);
+}
+
+/* Waits until the worker wants the command. The worker's connections are not this process's to keep open. */
+static void wait_until_wanted(const struct launch *launch) {
+    const ten_child_config *config = launch->config;
+    const int kept[] = {launch->go_fd, config->in_fd, config->out_fd};
+    if (!ten_descriptors_close(launch->descriptors, kept, TEN_COUNT(kept)))
+        _exit(NOT_FOUND);
+    wait_for_signals_later();
+    (void)prctl(PR_SET_NAME, "tenure-ready", 0, 0, 0);
+    if (!ten_go_wait(launch->go_fd, config->variables))
+        _exit(NOT_FOUND);
+    close(launch->go_fd);
+    /* It is bound to a lease now: the first process of its namespace has to look at the deadline. */
+    if (ten_isolation_is_namespace(launch->form))
+        (void)syscall(SYS_kill, 1, SIGCHLD);
+}
+
 static _Noreturn void become_command(const struct launch *launch) {
     const ten_child_config *config = launch->config;
     sigset_t none;
+    if (launch->go_fd >= 0)
+        wait_until_wanted(launch);
     if (config->own_group)
         (void)setpgid(0, 0);
     for (int number = 1; number < NSIG; number++)
@@ -363,7 +347,7 @@ static pid_t launch_process(struct launch *launch, ten_children *children, uint6
     return pid;
 }
 
-bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child) {
+static bool start(ten_children *children, const ten_child_config *config, int go_fd, ten_child *child) {
     *child = (ten_child){.mark = config->mark};
     if (!take_place(children, child, config->belief))
         return false;
@@ -376,6 +360,7 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
                                       .grace_ms = children->grace_ms,
                                       .own_group = config->own_group},
                             .first_fd = children->first_fd,
+                            .go_fd = go_fd,
                             .descriptors = &children->descriptors};
     ten_first_make_words(&launch.first, config->alive_fd, &launch.first_words);
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
@@ -392,6 +377,55 @@ bool ten_child_start(ten_children *children, const ten_child_config *config, ten
     }
     errno = failed;
     return pid > 0;
+}
+
+bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child) {
+    return start(children, config, -1, child);
+}
+
+/* ---- prepared ones */
+
+bool ten_child_prepare(ten_children *children, const ten_child_config *config, const int go_fds[2], ten_child *child) {
+    if (!children->descriptors.known) { /* it would keep the worker's connections open */
+        errno = ENOTSUP;
+        return false;
+    }
+    ten_child_config unbound = *config;
+    unbound.belief = TEN_CHILD_UNBOUND;
+    return start(children, &unbound, go_fds[0], child);
+}
+
+static void bind_place(ten_children *children, const ten_child *child, uint32_t belief) {
+    struct ten_shared_poll *place = &children->shared->state->polls[child->place];
+    const ten_belief *bound = ten_beliefs_at(&children->shared->beliefs, belief);
+    atomic_store(&place->generation, atomic_load(&bound->generation));
+    atomic_store(&place->belief, belief + 1);
+}
+
+bool ten_child_go(ten_children *children, ten_child *prepared, int go_fd, uint32_t belief, const char *const (*ours)[2],
+                  size_t count, ten_child *child) {
+    bind_place(children, prepared, belief);
+    if (!ten_go_send(go_fd, ours, count)) {
+        atomic_store(&children->shared->state->polls[prepared->place].belief, TEN_SHARED_UNBOUND);
+        return false;
+    }
+    *child = *prepared;
+    *prepared = (ten_child){0};
+    ten_running_put(&children->commands, child->pid, child);
+    return true;
+}
+
+/* It has started nothing, and the first process of its namespace takes it along. */
+void ten_child_cancel(ten_children *children, ten_child *prepared) {
+    siginfo_t info = {0};
+    if (!prepared->pid)
+        return;
+    (void)kill(prepared->pid, SIGKILL);
+    while (waitid(P_PID, (id_t)prepared->pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+        ;
+    atomic_store(&children->shared->state->polls[prepared->place].pid, 0);
+    (void)waitpid(prepared->pid, NULL, 0);
+    ten_child_forget(children, prepared);
 }
 
 /* ---- ending */

@@ -53,7 +53,7 @@ typedef struct ten_child { /* stays where it is while it has a pid */
 
 typedef struct ten_child_config {
     char *const *arguments; /* found along PATH */
-    char **variables;       /* see ten_environment_make() */
+    char **variables;       /* see environment.h */
     uint64_t mark;
     uint32_t belief; /* by number, or TEN_CHILD_UNBOUND */
     int in_fd;       /* -1: as this process has it */
@@ -73,6 +73,19 @@ void ten_children_report(ten_children *children, enum ten_log_level level);
 
 /* False: errno says why; EUSERS: TEN_SHARED_POLLS of them run. */
 bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);
+
+/* Makes the process of a command that may be wanted later: in its form of isolation, known to the warden, without the
+ * worker's descriptors, and waiting. It is bound to no lease. `go_fds` is a pipe; when the worker's end closes before the
+ * command was released, its process exits. `config->variables` has every name that ten_child_go() passes. Fails as
+ * ten_child_start() does. */
+bool ten_child_prepare(ten_children *children, const ten_child_config *config, const int go_fds[2], ten_child *child);
+/* Binds a prepared process to the belief, passes it these variables, and lets it become the command, which is `child`
+ * from now on. It looks at the deadline itself before it does. False: it stays prepared, but is of no more use. */
+bool ten_child_go(ten_children *children, ten_child *prepared, int go_fd, uint32_t belief, const char *const (*ours)[2],
+                  size_t count, ten_child *child);
+/* Ends a prepared process, and forgets it. Does nothing if there is none. */
+void ten_child_cancel(ten_children *children, ten_child *prepared);
+
 /* Reaps a child of this process, whether one of these or an orphan: its number, or 0 if none has ended. */
 pid_t ten_children_reap(ten_children *children, int *ret_status);
 /* The child with this number, exited or not; NULL: there is none. */
@@ -88,10 +101,5 @@ enum ten_work_left ten_child_left(ten_children *children, const ten_child *child
 /* It is gone: its place is free. */
 void ten_child_forget(ten_children *children, ten_child *child);
 void ten_children_free(ten_children *children);
-
-/* The environment of this process with some variables set, or taken out if their value is NULL; `keep_ours`: also with its TENURE_ variables, else without.
- * NULL: no memory. */
-char **ten_environment_make(const char *const (*ours)[2], size_t count, bool keep_ours);
-void ten_environment_free(char **variables);
 
 #endif

@@ -41,19 +41,37 @@ void ten_descriptors_note(ten_descriptors *descriptors) {
     qsort(descriptors->inherited, descriptors->count, sizeof *descriptors->inherited, compare);
 }
 
-static void hide(unsigned first, unsigned last) {
-    if (first <= last)
-        (void)syscall(SYS_close_range, first, last, CLOSE_RANGE_CLOEXEC); /* before Linux 5.11 they stay open */
+static bool close_gap(unsigned first, unsigned last, unsigned flags) {
+    return first > last || syscall(SYS_close_range, first, last, flags) == 0;
+}
+
+static unsigned smaller(unsigned best, int fd, unsigned from) {
+    return fd >= 0 && (unsigned)fd >= from && (unsigned)fd < best ? (unsigned)fd : best;
+}
+
+/* Closes all from `first` on that are neither inherited nor kept. */
+static bool close_others(const ten_descriptors *descriptors, const int *kept, unsigned count, unsigned flags) {
+    unsigned first = STDERR_FILENO + 1;
+    for (;;) {
+        unsigned next = ~0U;
+        for (unsigned i = 0; i < descriptors->count; i++)
+            next = smaller(next, descriptors->inherited[i], first);
+        for (unsigned i = 0; i < count; i++)
+            next = smaller(next, kept[i], first);
+        if (next == ~0U)
+            break;
+        if (!close_gap(first, next - 1, flags))
+            return false;
+        first = next + 1;
+    }
+    return close_gap(first, ~0U, flags);
 }
 
 void ten_descriptors_hide(const ten_descriptors *descriptors) {
-    unsigned first = STDERR_FILENO + 1;
-    if (!descriptors->known)
-        return;
-    for (unsigned i = 0; i < descriptors->count; i++) {
-        unsigned inherited = (unsigned)descriptors->inherited[i];
-        hide(first, inherited - 1);
-        first = inherited + 1;
-    }
-    hide(first, ~0U);
+    if (descriptors->known)
+        (void)close_others(descriptors, NULL, 0, CLOSE_RANGE_CLOEXEC); /* before Linux 5.11 they stay open */
+}
+
+bool ten_descriptors_close(const ten_descriptors *descriptors, const int *kept, unsigned count) {
+    return descriptors->known && close_others(descriptors, kept, count, 0);
 }

@@ -185,6 +185,7 @@ const ten_store_ops ten_etcd_ops = {
     .list = ten_etcd_list,
     .read_targets = ten_etcd_read_targets,
     .list_instances = ten_etcd_list_instances,
+    .list_namespaces = ten_etcd_list_namespaces,
     .changes = ten_etcd_changes,
     .watch = ten_etcd_watch_open,
     .watch_clear = ten_etcd_watch_clear,

@@ -182,6 +182,7 @@ int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_targ
 int ten_etcd_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_etcd_read_targets(ten_store *store, const char *namespace_name, const char *const *ids, size_t count,
                           ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_etcd_list_namespaces(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
 int ten_etcd_list_instances(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                             uint64_t timeout_ms);
 

@@ -278,6 +278,7 @@ const ten_store_ops ten_http_ops = {
     .list = ten_http_list,
     .read_targets = ten_http_read_targets,
     .list_instances = ten_http_list_instances,
+    .list_namespaces = ten_http_list_namespaces,
     .changes = ten_http_changes,
     .watch = ten_http_watch_open,
     .watch_clear = ten_http_watch_clear,

@@ -290,6 +290,23 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
     return r;
 }
 
+int ten_http_list_namespaces(ten_store *base, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_http_store *store = (ten_http_store *)base;
+    ten_http_begin(store);
+    int r = ten_http_ask(store, "GET", "/api/v1", NULL, ten_now_ms() + timeout_ms);
+    if (r < 0 && store->status == 404)
+        r = ten_fail(&base->error, TENURE_E_UNSUPPORTED, "%s cannot list namespaces; upgrade the server",
+                     store->settings.base);
+    if (r == TENURE_OK && !json_is_array(store->answer))
+        r = not_a_list(store);
+    size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        const char *name = json_string_value(json_array_get(store->answer, i));
+        r = name ? each(name, userdata) : not_a_list(store);
+    }
+    return r;
+}
+
 /* ---- the feed */
 
 int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

@@ -66,6 +66,7 @@ int ten_http_forget_unregistered(ten_store *base, const char *namespace_name, ch
 int ten_http_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_http_read_targets(ten_store *store, const char *namespace_name, const char *const *ids, size_t count,
                           ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_http_list_namespaces(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
 int ten_http_list_instances(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                             uint64_t timeout_ms);
 int ten_http_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

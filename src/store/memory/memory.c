@@ -462,6 +462,31 @@ static int memory_list_instances(ten_store *base, const char *namespace_name, te
     return stopped;
 }
 
+static void find_next(const char *name, const char *after, const char **next) {
+    if (strcmp(name, after) > 0 && (!*next || strcmp(name, *next) < 0))
+        *next = name;
+}
+
+static int memory_list_namespaces(ten_store *base, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
+    struct ten_memory_core *core = ((struct ten_memory_store *)base)->core;
+    (void)timeout_ms;
+    int stopped = 0;
+    pthread_mutex_lock(&core->lock);
+    for (const char *name = "", *next; !stopped; name = next) {
+        const ten_map_entry *found;
+        next = NULL;
+        for (size_t at = 0; (found = ten_map_next(&core->entries, &at));)
+            find_next(((const struct ten_memory_entry *)found->value)->namespace_name, name, &next);
+        for (size_t at = 0; (found = ten_map_next(&core->instances, &at));)
+            find_next(((const struct ten_memory_instance *)found->value)->namespace_name, name, &next);
+        if (!next)
+            break;
+        stopped = each(next, userdata);
+    }
+    pthread_mutex_unlock(&core->lock);
+    return stopped;
+}
+
 /* An epoch's entry is among the last ones. */
 static bool has_epoch_since(const struct ten_memory_core *core, uint64_t cursor) {
     bool found = cursor > core->last_cursor;
@@ -593,6 +618,7 @@ const ten_store_ops ten_memory_ops = {
     .list = memory_list,
     .read_targets = memory_read_targets,
     .list_instances = memory_list_instances,
+    .list_namespaces = memory_list_namespaces,
     .changes = memory_changes,
     .watch = memory_watch,
     .watch_clear = memory_watch_clear,

@@ -312,6 +312,7 @@ const ten_store_ops ten_postgres_ops = {
     .list = ten_postgres_list,
     .read_targets = ten_postgres_read_targets,
     .list_instances = ten_postgres_list_instances,
+    .list_namespaces = ten_postgres_list_namespaces,
     .changes = ten_postgres_changes,
     .watch = ten_postgres_watch_get,
     .watch_clear = ten_postgres_watch_clear,

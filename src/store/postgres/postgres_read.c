@@ -138,6 +138,15 @@ int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten
     return r;
 }
 
+int ten_postgres_list_namespaces(ten_store *base, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
+    struct listing listing = {.statement = PG_LIST_NAMESPACES, .fields = 1};
+    int r = read_rows(base, "listing namespaces", &listing, timeout_ms);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(listing.rows); i++)
+        r = each(PQgetvalue(listing.rows, i, 0), userdata);
+    PQclear(listing.rows);
+    return r;
+}
+
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
 static int hand_out_changes(const PGresult *rows, const char *namespace_name, uint64_t *cursor, ten_change_fn each,

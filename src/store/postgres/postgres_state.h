@@ -92,6 +92,7 @@ void ten_postgres_forget_aged(ten_postgres_store *store, size_t acquires, uint64
 int ten_postgres_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_postgres_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
                               ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_postgres_list_namespaces(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
 int ten_postgres_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                                 uint64_t timeout_ms);
 int ten_postgres_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,

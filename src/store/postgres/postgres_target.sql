@@ -117,6 +117,13 @@ SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.v
  WHERE target.id IS NOT NULL OR lease.target_id IS NOT NULL
  ORDER BY ids.at;
 
+-- name: list_namespaces
+SELECT name FROM tenure.namespace
+ WHERE EXISTS (SELECT 1 FROM tenure.lease WHERE namespace = name)
+    OR EXISTS (SELECT 1 FROM tenure.target WHERE namespace = name)
+    OR EXISTS (SELECT 1 FROM tenure.instance WHERE namespace = name)
+ ORDER BY name;
+
 -- name: list_instances
 SELECT instance, weight, metadata, ttl_ms, greatest(ceil(extract(epoch FROM expires_at - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM since) * 1000)::bigint, ask, session <> 0

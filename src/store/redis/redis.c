@@ -92,6 +92,10 @@ void ten_redis_words_free(ten_redis_words *words) {
     *words = (ten_redis_words){0};
 }
 
+void ten_redis_command(ten_redis_store *store) {
+    start_command(&store->words);
+}
+
 void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size_t key_count) {
     start_command(&store->words);
     ten_redis_word(&store->words, "EVALSHA");
@@ -319,6 +323,7 @@ const ten_store_ops ten_redis_ops = {
     .list = ten_redis_list,
     .read_targets = ten_redis_read_targets,
     .list_instances = ten_redis_list_instances,
+    .list_namespaces = ten_redis_list_namespaces,
     .changes = ten_redis_changes,
     .watch = ten_redis_watch_get,
     .watch_clear = ten_redis_watch_clear,

@@ -87,6 +87,8 @@ void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason);
 enum ten_reason ten_redis_reason(const char *text);
 /* before + id + after */
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id);
+/* Starts a command: its words are to follow. */
+void ten_redis_command(ten_redis_store *store);
 /* Starts a script's command: its keys are to follow, then its arguments. */
 void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size_t key_count);
 /* The same for a script with the prelude, with the namespace's own keys; `key_count` more follow, then
@@ -135,6 +137,7 @@ int ten_redis_forget_history(ten_store *base, const char *namespace_name, uint64
 int ten_redis_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_redis_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
                            ten_row_fn each, void *userdata, uint64_t timeout_ms);
+int ten_redis_list_namespaces(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
 int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
                              uint64_t timeout_ms);
 int ten_redis_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,

@@ -590,6 +590,10 @@ static int sqlite_list_instances(ten_store *base, const char *namespace_name, te
     return ten_db_list_instances(&self(base)->db, namespace_name, each, userdata, timeout_ms);
 }
 
+static int sqlite_list_namespaces(ten_store *base, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
+    return ten_db_list_namespaces(&self(base)->db, each, userdata, timeout_ms);
+}
+
 static int sqlite_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
                           ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     bool epoch = false;
@@ -673,6 +677,7 @@ const ten_store_ops ten_sqlite_ops = {
     .list = sqlite_list,
     .read_targets = sqlite_read_targets,
     .list_instances = sqlite_list_instances,
+    .list_namespaces = sqlite_list_namespaces,
     .changes = sqlite_changes,
     .watch = sqlite_watch,
     .watch_clear = sqlite_watch_clear,

@@ -291,6 +291,15 @@ DELETE FROM instance WHERE namespace = ?1 AND instance <> ?2 AND max(ends_ms, se
 SELECT instance, weight, metadata, ttl_ms, ends_ms, since_at_ms, ask, session FROM instance
  WHERE namespace = ?1 AND ends_ms > ?2 AND gone = 0 ORDER BY instance;
 
+-- The namespace after ?1, or NULL: each step finds the next one by the primary keys.
+-- name: next_namespace
+SELECT min(name)
+  FROM (SELECT min(namespace) AS name FROM lease WHERE namespace > ?1 AND target <> ''
+        UNION ALL
+        SELECT min(namespace) FROM target WHERE namespace > ?1
+        UNION ALL
+        SELECT min(namespace) FROM instance WHERE namespace > ?1);
+
 -- name: add_change
 INSERT INTO change (cursor, at_ms, event, reason, namespace, target, instance, actor, token)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);

@@ -57,6 +57,7 @@ enum ten_sql {
     TEN_SQL_FLEET_TTL,
     TEN_SQL_EXPIRED_INSTANCES,
     TEN_SQL_LIST_INSTANCES,
+    TEN_SQL_NEXT_NAMESPACE,
     TEN_SQL_ADD_CHANGE,
     TEN_SQL_TRIM_CHANGES,
     TEN_SQL_BLANK_CHANGES,
@@ -153,6 +154,7 @@ uint64_t ten_db_patience_end_us(const ten_db *db);
 int ten_db_list(ten_db *db, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
 int ten_db_read_targets(ten_db *db, const char *namespace_name, const char *const *ids, size_t count, ten_row_fn each,
                         void *userdata, uint64_t timeout_ms);
+int ten_db_list_namespaces(ten_db *db, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
 int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
 /* *ret_epoch, with TENURE_E_RESYNC: an epoch has begun since that cursor. */

@@ -186,6 +186,26 @@ int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_f
     return ten_db_end(db, stopped ? stopped : r);
 }
 
+int ten_db_list_namespaces(ten_db *db, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
+    char name[TENURE_NAMESPACE_MAX + 1] = "";
+    int r = ten_db_begin_read(db, timeout_ms);
+    sqlite3_stmt *statement = r == TENURE_OK ? ten_db_statement(db, TEN_SQL_NEXT_NAMESPACE) : NULL;
+    if (!statement)
+        return r < 0 ? r : ten_db_end(db, db->error->code);
+    for (bool more = true; r == TENURE_OK && more;) {
+        ten_bind_text(statement, 1, name);
+        r = ten_db_step(db, statement);
+        const char *found = r > 0 ? ten_column_text(statement, 0) : NULL;
+        more = found != NULL;
+        char next[TENURE_NAMESPACE_MAX + 1];
+        snprintf(next, sizeof next, "%s", found ? found : "");
+        sqlite3_reset(statement);
+        memcpy(name, next, sizeof name);
+        r = r < 0 ? r : more ? each(name, userdata) : TENURE_OK;
+    }
+    return ten_db_end(db, r);
+}
+
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
 static int find_epoch_since(ten_db *db, uint64_t cursor, bool *ret_epoch) {

@@ -315,6 +315,55 @@ static void asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone
     assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
 }
 
+/* ---- namespaces ---------------------------------------------------------------------------------------- */
+
+struct search {
+    const char *wanted;
+    size_t matches;
+    char last[TENURE_NAMESPACE_MAX + 1];
+    bool in_order;
+};
+
+static int note_name(const char *name, void *userdata) {
+    struct search *search = userdata;
+    search->matches += strcmp(name, search->wanted) == 0;
+    search->in_order &= strcmp(search->last, name) < 0;
+    snprintf(search->last, sizeof search->last, "%s", name);
+    return 0;
+}
+
+static bool is_listed(const struct place *place, const char *name) {
+    struct search search = {.wanted = name, .in_order = true};
+    assert_int_equal(place->other->ops->list_namespaces(place->other, note_name, &search, CALL_MS), TENURE_OK);
+    assert_true(search.in_order);
+    assert_true(search.matches <= 1);
+    return search.matches == 1;
+}
+
+static void a_namespace_with_a_lease_is_listed_once(void **state) {
+    const struct place *place = *state;
+    assert_false(is_listed(place, place->ns));
+    must_acquire(place, "one", "h1", LONG_MS);
+    must_acquire(place, "two", "h1", LONG_MS);
+    assert_true(is_listed(place, place->ns));
+}
+
+static void a_namespace_with_an_instance_alone_is_listed(void **state) {
+    const struct place *place = *state;
+    assert_int_equal(announce(place, "only-1", LONG_MS, 1, NULL).outcome, TEN_OK);
+    assert_true(is_listed(place, place->ns));
+}
+
+static void a_namespace_whose_name_begins_another_is_listed_beside_it(void **state) {
+    struct place place = *(struct place *)*state;
+    struct place longer = place;
+    snprintf(longer.ns, sizeof longer.ns, "%.60s-a", place.ns);
+    must_acquire(&place, "one", "h1", LONG_MS);
+    must_acquire(&longer, "one", "h1", LONG_MS);
+    assert_true(is_listed(&place, place.ns));
+    assert_true(is_listed(&place, longer.ns));
+}
+
 static const struct CMUnitTest tests[] = {
     CASE(an_announced_instance_is_listed_with_all_that_it_said),
     CASE(a_heartbeat_lengthens_the_life_and_changes_nothing_else),
@@ -331,6 +380,9 @@ static const struct CMUnitTest tests[] = {
     CASE(what_is_asked_of_a_named_holder_is_asked_of_no_other),
     CASE(what_was_asked_is_gone_when_the_lease_has_ended),
     CASE(asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone),
+    CASE(a_namespace_with_a_lease_is_listed_once),
+    CASE(a_namespace_with_an_instance_alone_is_listed),
+    CASE(a_namespace_whose_name_begins_another_is_listed_beside_it),
 };
 
 const struct topic instance_topic = {tests, TEN_COUNT(tests)};

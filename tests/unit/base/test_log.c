@@ -69,6 +69,25 @@ static size_t count_lines(const char *text) {
 
 /* ---- lines */
 
+static void a_line_for_people_has_words_and_short_ids(void **state) {
+    (void)state;
+    struct fixture fixture;
+    setenv("TZ", "UTC-1", 1);
+    tzset();
+    fixture_open(&fixture, TEN_LOG_HUMAN, 0);
+    TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", "a/b"), TEN_NUMBER("token", 7));
+    TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_waiting", TEN_TEXT("target", "web"),
+            TEN_TEXT("holder", "host-b-1794800866584062094-8758ba42"), TEN_NUMBER("remaining_ms", 12000));
+    TEN_LOG(fixture.log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", "cannot reach redis://db:6379"));
+    TEN_LOG(fixture.log, TEN_LOG_ERROR, "some_thing", TEN_TEXT("why", "a\033[2J"), TEN_TEXT("reason", "done"));
+    char *text = fixture_close(&fixture);
+    assert_string_equal(text, "23:13:20 node-1-2-3 a/b: acquired (token 7)\n"
+                              "23:13:20 node-1-2-3 web: waiting: held by host-b 8758 for another 12.0s\n"
+                              "23:13:20 node-1-2-3 warning: the store is out of reach: cannot reach redis://db:6379\n"
+                              "23:13:20 node-1-2-3 error: some thing (why \"a\\u001b[2J\", done)\n");
+    free(text);
+}
+
 static void a_text_line_is_logfmt(void **state) {
     (void)state;
     struct fixture fixture;
@@ -371,6 +390,7 @@ static void lines_of_many_threads_do_not_mix(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_line_is_logfmt),
+        cmocka_unit_test(a_line_for_people_has_words_and_short_ids),
         cmocka_unit_test(a_json_line_is_an_object),
         cmocka_unit_test(both_formats_have_the_same_keys_in_the_same_order),
         cmocka_unit_test(a_hostile_text_is_one_line_of_logfmt),

@@ -315,8 +315,41 @@ static const char *live_alone(void) {
     return life.wrong;
 }
 
+/* Two accounts read: one a little at a time, one a lot. Both have jobs waiting all the time. */
+static const char *read_together(void) {
+    static struct life life;
+    life = (struct life){.random = 1};
+    ten_account *readers[] = {&life.fleet, &life.greedy[0]};
+    const uint64_t weights[] = {1, 100};
+    uint64_t time[] = {0, 0};
+    uint64_t now = 0;
+    for (int i = 0; i < 10000; i++) {
+        for (size_t who = 0; who < 2; who++)
+            ten_account_join(readers[who], 2, now);
+        size_t next = ten_account_place(readers[1], 2) < ten_account_place(readers[0], 2);
+        now = ten_account_place(readers[next], 2);
+        ten_account_charge(readers[next], 2, weights[next]);
+        time[next] += weights[next];
+    }
+    complain(&life, time[0] * 10 < time[1] * 9 || time[1] * 10 < time[0] * 9, "readers got unequal time");
+    /* Who was away for long is not ahead of the others for as long. */
+    ten_account_join(&life.greedy[1], 2, now);
+    complain(&life, ten_account_place(&life.greedy[1], 2) < now, "an account saved up time that it did not use");
+    /* Refusals: one at a time is told soon, a flood is not, and nobody waits for ever. */
+    uint64_t longest_ms = 0;
+    complain(&life, ten_account_refusal_ms(&life.greedy[2], 5000) > 0, "a single refusal was withheld for long");
+    for (int i = 0; i < 1000; i++)
+        longest_ms = ten_account_refusal_ms(&life.greedy[2], 5000);
+    complain(&life, longest_ms < 2000, "refusals were told without a bound");
+    complain(&life, longest_ms > 10000, "a refusal was never told");
+    complain(&life, ten_account_refusal_ms(&life.greedy[2], 60000) > 0, "a refusal waited for those of long ago");
+    return life.wrong;
+}
+
 static const char *find_something(uint64_t seeds, uint64_t *ret_seed) {
     const char *wrong = live_alone();
+    if (!wrong)
+        wrong = read_together();
     for (*ret_seed = 1; !wrong && *ret_seed <= seeds; ++*ret_seed)
         wrong = live(*ret_seed);
     return wrong;

@@ -534,6 +534,32 @@ static void a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not(void *
     assert_next(&f, TEN_TERM_KILL);
 }
 
+static void a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_led(void **state) {
+    (void)state;
+    struct fixture f;
+    set_up(&f, with_hooks());
+    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    f.heard.held = true;
+    assert_true(ten_term_wants_ready(&f.term, &f.heard));
+    elect(&f, 1);
+    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
+    f.heard.held = true;
+    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    run_command(&f, plain());
+    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    exits(&f, true);
+    assert_next(&f, TEN_TERM_RESIGN);
+    assert_next(&f, TEN_TERM_WORK_OVER);
+    assert_true(ten_term_wants_ready(&f.term, &f.heard));
+    set_up(&f, plain());
+    f.heard.held = f.heard.refused = true;
+    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    f.heard.refused = false;
+    ten_term_stop(&f.term);
+    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+}
+
 static void a_stop_while_waiting_ends_it(void **state) {
     (void)state;
     struct fixture f;
@@ -733,6 +759,7 @@ int main(void) {
         cmocka_unit_test(the_command_hears_of_a_stop_as_this_program_did),
         cmocka_unit_test(a_second_stop_hurries),
         cmocka_unit_test(a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not),
+        cmocka_unit_test(a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_led),
         cmocka_unit_test(a_stop_while_waiting_ends_it),
         cmocka_unit_test(of_two_reasons_to_resign_the_first_is_told),
         cmocka_unit_test(a_command_is_started_again_as_the_policy_says),

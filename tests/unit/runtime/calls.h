@@ -98,6 +98,7 @@ static inline void call_reads(const struct calls *calls, tenure_context *context
     CALL(tenure_target_read(context, "x", &info));
     CALL(tenure_target_list(context, TENURE_ALL, no_info, NULL));
     CALL(tenure_instance_list(context, no_instance, NULL));
+    CALL(tenure_namespace_list(context, no_name, NULL));
     CALL(tenure_instance_drain(context, "i"));
     CALL(tenure_instance_undrain(context, "i"));
     CALL(tenure_registry_put(context, &target, 1, NULL));

@@ -191,6 +191,7 @@ static void a_missing_function_is_refused(void **state) {
     tenure_context *context = fixture->context;
     REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_instance_list(context, NULL, NULL), TENURE_E_INVALID, "function");
+    REFUSED(tenure_namespace_list(context, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_registry_list(context, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_history_read(context, NULL, 0, 10, NULL, NULL), TENURE_E_INVALID, "function");
     REFUSED(tenure_leader_observe(context, NULL, "web", NULL, NULL), TENURE_E_INVALID, "function");

@@ -11,7 +11,7 @@
 
 #include "base/io.h"
 #include "runtime/context_state.h"
-#include "store/store.h"
+#include "store/backends.h"
 
 enum { FOREVER_MS = 3600000, TIMEOUT_MS = 600, ELECTIONS = 20 };
 
@@ -90,13 +90,8 @@ int __wrap_ten_store_open(const char *url, const ten_store_config *config, ten_s
 }
 
 static int prepare_store(void **state) {
-    size_t count;
-    const ten_store_ops *const *backends = ten_store_backends(&count);
     (void)state;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(backends[i]->name, "memory") == 0)
-            fake.real = backends[i];
-    assert_non_null(fake.real);
+    assert_int_equal(ten_backend_find("memory", &fake.real, NULL), TENURE_OK);
     fake.ops = *fake.real;
     fake.ops.apply = fake_apply;
     fake.ops.changes = fake_changes;

@@ -38,6 +38,7 @@ static void each_path_has_its_route(void **state) {
     assert_route("/healthz", TEN_ROUTE_HEALTHZ, "", "");
     assert_route("/readyz", TEN_ROUTE_READYZ, "", "");
     assert_route("/openapi.json", TEN_ROUTE_OPENAPI, "", "");
+    assert_route("/api/v1", TEN_ROUTE_NAMESPACES, "", "");
     assert_route("/api/v1/scenes", TEN_ROUTE_TARGETS, "scenes", "");
     assert_route("/api/v1/scenes/s-1", TEN_ROUTE_TARGET, "scenes", "s-1");
     assert_route("/api/v1/scenes/s-1/lease", TEN_ROUTE_LEASE, "scenes", "s-1");
@@ -59,7 +60,6 @@ static void what_is_not_there_is_not_found(void **state) {
         "/healthz/",
         "/api",
         "/api/",
-        "/api/v1",
         "/api/v2/a",
         "/API/v1/a",
         "/api/v1/a/t/leases",
