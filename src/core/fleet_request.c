@@ -9,7 +9,6 @@
 #define CHECKING_RANKS 2u
 #define SETTLE_TIMES   2u  /* so much longer a start waits for others that come */
 #define BUSY_TTLS      10u /* so long at most one is waited for that takes other targets, but not this one */
-#define PATIENT_RANKS  3u  /* those behind them follow each other faster */
 
 /* ---- what a target needs now */
 
@@ -52,25 +51,18 @@ static bool is_other_instance(uint32_t holder) {
     return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
 }
 
-/* Until when the planned holder is waited for: it is given the time to settle after its start, and more as long as it
- * is seen to take something, since it may have much to take. One that has come after the target was free may be the next
- * of many that come and die: for all of them together it is waited only once. */
-static uint64_t patience_ms(const ten_fleet *fleet, const struct ten_fleet_instance *planned, uint64_t free_ms) {
-    bool newcomer = planned->since_ms > free_ms;
-    uint64_t busy_ms = (newcomer ? 1 : BUSY_TTLS) * fleet->timing.ttl_ms;
-    uint64_t settled_ms = ten_min_u64(planned->since_ms, free_ms) + fleet->settle_ms;
-    return ten_max_u64(ten_min_u64(planned->active_ms, free_ms + busy_ms), settled_ms);
-}
-
 /* The planned holder has its turn when the target is free; the others have theirs later, rank by rank. They are there
- * for the case that it is alive and does not take it. Many of the first ranks can be dead, and not be known to be. */
+ * for the case that it is alive and does not take it. So it is given the time to settle after its start, and more as
+ * long as it is seen to take something: it may have much to take. */
 static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t rank, uint64_t free_ms) {
     if (rank == 0)
         return free_ms;
-    if (planned != TEN_NOBODY)
-        free_ms = ten_max_u64(free_ms, patience_ms(fleet, &fleet->instances[planned], free_ms));
-    size_t first = ten_min_u64(rank, PATIENT_RANKS);
-    return free_ms + first * fleet->fallback_ms + (rank - first) * fleet->rank_delay_ms;
+    if (planned != TEN_NOBODY) {
+        const struct ten_fleet_instance *instance = &fleet->instances[planned];
+        uint64_t busy_ms = ten_min_u64(instance->active_ms, free_ms + BUSY_TTLS * fleet->timing.ttl_ms);
+        free_ms = ten_max_u64(free_ms, ten_max_u64(busy_ms, instance->since_ms + fleet->settle_ms));
+    }
+    return free_ms + rank * fleet->fallback_ms;
 }
 
 /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. As long
@@ -102,7 +94,7 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         bool checks = target->handed && (target->handed_over || rank <= CHECKING_RANKS);
         if (is_planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
-        if (!is_planned && !checks)
+        if (!is_planned)
             free_ms += rank * fleet->timing.ttl_ms;
     }
     return turn_of_rank_ms(fleet, planned, rank, ten_max_u64(first_ms, free_ms));

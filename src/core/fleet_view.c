@@ -88,8 +88,7 @@ static void free_targets_of(ten_fleet *fleet, uint32_t number) {
             continue;
         target->holder = TEN_NOBODY;
         target->end_reason = TEN_REASON_EXPIRED;
-        /* What was handed over to it, and never confirmed, has been free for longer. */
-        target->when_ms = target->handed ? ten_min_u64(target->when_ms, fleet->now_ms) : fleet->now_ms;
+        target->when_ms = fleet->now_ms;
         ten_fleet_look(fleet, i);
     }
 }
@@ -200,7 +199,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         return;
     }
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
-    if (instance != TEN_NOBODY && news == TEN_HOLDING_NEWER && !handed) /* what it is given it need not live to take */
+    if (instance != TEN_NOBODY && news == TEN_HOLDING_NEWER)
         fleet->instances[instance].active_ms = fleet->now_ms;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->when_ms = fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0);

@@ -91,39 +91,6 @@ static void run_churn(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
-/* ---- a crash loop */
-
-/* Its host dies with it each time, so that each life stays announced for a TTL. */
-static void crash_loop(struct sim_world *world, uint64_t number) {
-    for (uint32_t i = 0; i < world->live_count; i++)
-        if (world->live[i] >= number)
-            sim_crash(world, world->processes[world->live[i]], true);
-    sim_start(world, 1, false);
-    sim_push(world, world->settle_ms * SIM_MS * 3 / 4, (struct sim_event){.kind = SIM_SCRIPT, .number = number});
-}
-
-/* Whoever starts again and again, and dies before it can take anything, does not keep the others from taking over. */
-static void run_crash_loop(struct sim_world *world) {
-    enum { COUNT = 3, TARGETS = 60 };
-    add_targets(world);
-    for (uint32_t i = 0; i <= COUNT; i++)
-        sim_start(world, 1, false);
-    sim_run_until(world, 4 * sim_ttl_us(world), crash_loop);
-    uint64_t held_us[TARGETS];
-    for (uint32_t i = 0; i < TARGETS; i++)
-        held_us[i] = world->now_us;
-    sim_push(world, 0, (struct sim_event){.kind = SIM_SCRIPT, .number = COUNT});
-    uint64_t bound_us = sim_ttl_us(world);
-    for (uint64_t end_us = world->now_us + 20 * sim_ttl_us(world); world->now_us < end_us && !world->failed;) {
-        sim_run_until(world, world->now_us + 20 * SIM_MS, crash_loop);
-        for (uint32_t i = 0; i < TARGETS && !world->failed; i++) {
-            held_us[i] = sim_held(world, i) ? world->now_us : held_us[i];
-            if (world->now_us - held_us[i] > bound_us)
-                sim_fail(world, i, "nobody has held it for a TTL, although %u instances live on", COUNT);
-        }
-    }
-}
-
 /* ---- a rolling deploy */
 
 static void deploy(struct sim_world *world, uint64_t number) {
@@ -446,11 +413,6 @@ const struct sim_scenario sim_scenarios[] = {
      .large = true,
      .targets = 500,
      .ttl_ms = 30000},
-    {.name = "an instance in a crash loop delays no takeover for long",
-     .run = run_crash_loop,
-     .finds_mutants = true,
-     .targets = 60,
-     .ttl_ms = 3000},
     {.name = "instances that join and leave every second for ten minutes move a bounded number of targets",
      .run = run_churn,
      .targets = 60,
