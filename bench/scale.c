@@ -35,7 +35,7 @@
 
 #define BATCH       1000u
 #define GIVE_UP_MS  UINT64_C(240000)
-#define REST_MS     UINT64_C(10000)
+#define REST_MS     UINT64_C(30000) /* three heartbeats */
 #define LOOK_MS     20u
 #define PROGRESS_MS UINT64_C(10000)
 #define JUDGED      512u /* so many targets the judge reads */
@@ -301,6 +301,7 @@ struct figures {
     double leave_moves, join_moves;     /* leases that changed hands, against those that had to */
     double kill_moves;
     double rest_calls, rest_cpu;      /* at rest: calls a second and instance, percent of a core of the server */
+    double idle_cpu;                  /* of the same server before the fleet came */
     double start_calls, start_cpu_ms; /* of an instance; of the server */
     double client_bytes;              /* of memory, for each instance and target */
     double doubles, looks;
@@ -362,6 +363,13 @@ static bool measure_start(struct fleet *fleet, scale_server *server, size_t coun
     figures->start_cpu_ms = scale_server_cpu_ms(server) - cpu_ms;
     figures->client_bytes = (double)(memory_of_process() - memory) / (double)(count * fleet->targets);
     return true;
+}
+
+static void measure_idle(const scale_server *server, struct figures *figures) {
+    double cpu_ms = scale_server_cpu_ms(server);
+    uint64_t start_us = ten_boot_us();
+    ten_sleep_us(REST_MS * 1000);
+    figures->idle_cpu = (scale_server_cpu_ms(server) - cpu_ms) / 10 / ((double)(ten_boot_us() - start_us) / 1e6);
 }
 
 static void measure_rest(const scale_server *server, size_t count, struct figures *figures) {
@@ -484,6 +492,7 @@ static bool run_fleet(scale_server *server, struct figures *figures) {
     if (!fleet.instances || !acquire_bare(server->url, current.targets, &figures->bare_ms) ||
         !register_all(server->url, current.targets))
         return false;
+    measure_idle(server, figures);
     bool done =
         measure_start(&fleet, server, count, figures) && pthread_create(&judge.thread, NULL, judge_all, &judge) == 0;
     if (done && figures->settled_ms >= 0) {
@@ -523,7 +532,7 @@ static const struct scale_case cases[] = {
     {"sqlite", 20, 10000, 6000},    {"sqlite", 50, 10000, 6000},    {"sqlite", 20, 50000, 15000},
     {"sqlite", 3, 200000, 30000},   {"postgres", 20, 10000, 6000},  {"postgres", 50, 10000, 6000},
     {"postgres", 20, 50000, 15000}, {"postgres", 3, 200000, 30000}, {"postgres", 100, 50000, 60000},
-    {"etcd", 10, 10000, 10000},     {"http", 20, 10000, 0},
+    {"etcd", 10, 10000, 10000},     {"http", 20, 10000, 0},         {"redis-session", 10, 100000, 0},
 };
 
 static bool add_row(bench_report *report, const char *name, const char *against, double goal, double ours,
@@ -567,19 +576,20 @@ static bool report_case(bench_report *report, const struct scale_case *it, const
                    ",\"instances\":%u,\"targets\":%u,\"owned_ms\":%.0f,\"settled_ms\":%.0f,\"last_start_ms\":%.0f,"
                    "\"stop_ms\":%.0f,\"leave_ms\":%.0f,\"join_ms\":%.0f,\"kill_ms\":%.0f,"
                    "\"leave_moves\":%.2f,\"join_moves\":%.2f,\"kill_moves\":%.2f,\"rest_calls_per_second\":%.2f,"
-                   "\"rest_server_percent\":%.3f,\"start_calls\":%.0f,\"start_server_ms\":%.0f,\"client_bytes\":%.0f",
+                   "\"rest_server_percent\":%.3f,\"idle_server_percent\":%.3f,\"start_calls\":%.0f,\"start_server_ms\":"
+                   "%.0f,\"client_bytes\":%.0f",
                    it->instances, it->targets, figures->owned_ms, figures->settled_ms, figures->last_start_ms,
                    figures->stop_ms, figures->left_ms, figures->joined_ms, figures->killed_ms, figures->leave_moves,
-                   figures->join_moves, figures->kill_moves, figures->rest_calls, figures->rest_cpu,
+                   figures->join_moves, figures->kill_moves, figures->rest_calls, figures->rest_cpu, figures->idle_cpu,
                    figures->start_calls, figures->start_cpu_ms, figures->client_bytes);
     printf("    all owned %.1f s, settled %.1f s after the first start (last start %.1f s); %.0f calls an instance, "
            "%.1f s of the server\n"
-           "    at rest %.2f calls a second and instance, %.2f %% of a core of the server; %.0f bytes for each "
-           "instance and target\n"
+           "    at rest %.2f calls a second and instance, %.3f %% of a core of the server, which had %.3f %% before; "
+           "%.0f bytes for each instance and target\n"
            "    leave: %.2f of what must move, join: %.2f, kill: %.2f; %.0f looks of the judge\n",
            figures->owned_ms / 1e3, figures->settled_ms / 1e3, figures->last_start_ms / 1e3, figures->start_calls,
-           figures->start_cpu_ms / 1e3, figures->rest_calls, figures->rest_cpu, figures->client_bytes,
-           figures->leave_moves, figures->join_moves, figures->kill_moves, figures->looks);
+           figures->start_cpu_ms / 1e3, figures->rest_calls, figures->rest_cpu, figures->idle_cpu,
+           figures->client_bytes, figures->leave_moves, figures->join_moves, figures->kill_moves, figures->looks);
     fflush(stdout);
     return true;
 }

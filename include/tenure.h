@@ -163,7 +163,7 @@ enum tenure_event_kind {
     TENURE_EVENT_STORE_DOWN = 10,       /* store_down: error */
     TENURE_EVENT_STORE_UP = 11,         /* store_up */
     TENURE_EVENT_RECOVERING = 12,       /* store_recovering *: target, remaining_ms */
-    TENURE_EVENT_REFUSED = 13,          /* instance_refused: error; another TTL in the fleet, or declared gone */
+    TENURE_EVENT_REFUSED = 13,          /* instance_refused: error; another TTL or setting in the fleet, or gone */
     TENURE_EVENT_STOPPED = 14,          /* instance_stopped: everything has been released */
     TENURE_EVENT_KEPT = 15,             /* lease_kept: target, token, remaining_ms; only the work is over */
     TENURE_EVENT_UNOWNED = 16,          /* target_unowned: target, token and reason of its last lease, free_ms; free for

@@ -20,7 +20,6 @@ static const struct {
     {"lease_acquired", "acquired"},
     {"lease_acquire_failed", "not acquired"},
     {"lease_renewed", "renewed"},
-    {"lease_renewals", "renewals confirmed"},
     {"lease_renew_failed", "renewal failed"},
     {"lease_released", "released"},
     {"lease_kept", "kept"},
@@ -121,10 +120,7 @@ static void add_waiting(ten_buf *line, const ten_field *fields, size_t count) {
     const ten_field *holder = find(fields, count, "holder");
     const ten_field *remaining = find(fields, count, "remaining_ms");
     ten_buf_text(line, "waiting: held by ");
-    if (holder)
-        add_instance(line, holder->text);
-    else
-        ten_buf_text(line, "another");
+    add_instance(line, holder->text);
     if (remaining) {
         ten_buf_text(line, " for another ");
         add_duration(line, remaining->number);
@@ -161,7 +157,7 @@ void ten_log_human(ten_buf *line, uint64_t wall_ms, const char *instance, enum t
         add_text(line, target->text);
         ten_buf_text(line, ": ");
     }
-    if (strcmp(event, "lease_waiting") == 0) {
+    if (strcmp(event, "lease_acquire_failed") == 0 && find(fields, count, "holder") && !find(fields, count, "error")) {
         add_waiting(line, fields, count);
         return;
     }

@@ -3,9 +3,14 @@
  */
 #include <stdio.h>
 
+#include "agent/common/store_wait.h"
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "cli/commands.h"
+
+#define RETRY_MS 200u
 
 static void print_token(const ten_session *session, const tenure_lease *lease) {
     if (!session->json) {
@@ -35,6 +40,18 @@ static int hand_over(ten_session *session, tenure_lease *lease) {
     return TEN_EXIT_FAILED;
 }
 
+/* A store that is down is waited for as a holder is. */
+static int acquire(const ten_session *session, const char *target, uint64_t end_ms, tenure_lease **ret_lease) {
+    for (;;) {
+        uint64_t left_ms = ten_sub_saturating(end_ms, ten_now_ms());
+        int r = tenure_acquire(session->context, target, left_ms, TENURE_MANUAL, ret_lease);
+        if (r == TENURE_OK || !ten_store_wait_helps(session->store, r) || ten_now_ms() >= end_ms ||
+            ten_session_signal())
+            return r;
+        ten_sleep_us(ten_min_u64(RETRY_MS, ten_sub_saturating(end_ms, ten_now_ms())) * 1000u);
+    }
+}
+
 int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
     ten_session session;
     uint64_t wait_ms = 0;
@@ -47,12 +64,14 @@ int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
         return exit_code;
     if (session.count != 1)
         return ten_session_usage(&session, "acquire takes one target id");
+    uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
+    session.store_wait_ms = wait_ms;
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     const char *target = session.arguments[0];
     tenure_lease *lease = NULL;
-    int r = tenure_acquire(session.context, target, wait_ms, TENURE_MANUAL, &lease);
+    int r = acquire(&session, target, end_ms, &lease);
     if (r == TENURE_OK) {
         TEN_LOG(session.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", target),
                 TEN_NUMBER("token", tenure_lease_token(lease)), TEN_NUMBER("ttl_ms", tenure_lease_ttl_ms(lease)));

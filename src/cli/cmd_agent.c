@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "agent/common/store_wait.h"
 #include "agent/poller/agent.h"
 #include "agent/sinks/sink.h"
 #include "agent/warden/warden.h"
@@ -63,7 +64,9 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     int namespaces = 0;
     ten_option identity[TEN_IDENTITY_OPTIONS];
     ten_session_identity_options(&session, identity);
+    config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
     const ten_option options[] = {
+        {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
         {"targets", TEN_OPTION_TEXT, &config.targets, "SRC",
          "where targets come from: store, file:PATH, redis-keys:PREFIX, redis-set:KEY or http://...", NULL, NULL},
         {"poll", TEN_OPTION_TEXT, &poll, "HOW", "exec:CMD, http, or spec", NULL, NULL},

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/common/store_wait.h"
 #include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/warden/warden.h"
@@ -299,7 +300,9 @@ int ten_cmd_cron(const ten_command *command, int argc, char **argv) {
     uint32_t weight = 1;
     int on_uncertain = 0;
     int namespaces = 0;
+    config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
     const ten_option options[] = {
+        {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
         {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's part of the jobs; default 1", NULL, NULL},
         {"settle", TEN_OPTION_PERIOD, &settle_ms, "D",
          "how long an instance must be there before it is handed jobs; default 2s", NULL, NULL},

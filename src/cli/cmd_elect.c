@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/common/store_wait.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -99,7 +100,8 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     uint32_t priority = 0;
     uint64_t failback_ms = UINT64_MAX;
     config.healthy_every_ms = 10000;
-    ten_option options[10 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
+    config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
+    ten_option options[11 + TEN_ROLE_OPTIONS + TEN_IDENTITY_OPTIONS + 1] = {
         {"restart", TEN_OPTION_CHOICE, &restart, "W",
          "never (default), on-failure or always: campaign again when CMD has exited", NULL, restart_words},
         {"on-elected", TEN_OPTION_TEXT, &config.on_elected, "CMD",
@@ -119,14 +121,16 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
          "how often, and how long it may take; default 10s", NULL, NULL},
         {"failback", TEN_OPTION_DURATION, &failback_ms, "D",
          "step down for a higher priority that has been there this long; default: never", NULL, NULL},
+        {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
     };
-    ten_role_work_options(&work, options + 10);
-    ten_session_identity_options(&session, options + 10 + TEN_ROLE_OPTIONS);
+    ten_role_work_options(&work, options + 11);
+    ten_session_identity_options(&session, options + 11 + TEN_ROLE_OPTIONS);
     int exit_code;
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
     if (observes && session.count != 1)
         return ten_session_usage(&session, "--observe takes one role, and no command");
+    session.store_wait_ms = config.store_wait_ms;
     if (observes)
         return observe(&session);
     if (count == 0)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/common/store_wait.h"
 #include "cli/commands.h"
 #include "cli/visible.h"
 #include "server/server.h"
@@ -28,7 +29,9 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     ten_server_config config = {
         .listen = "127.0.0.1:7480", .request_ms = 30000, .namespaces = 1000, .ttl_max_ms = 86400000};
     ten_option_list hosts = {0};
+    config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
     const ten_option options[] = {
+        {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
         {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR", "ADDR:PORT or unix:PATH; default 127.0.0.1:7480",
          "TENURE_LISTEN", NULL},
         {"auth-file", TEN_OPTION_TEXT, &config.auth_file, "F",

@@ -93,6 +93,8 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     config->count = work->count;
     ten_timing_defaults(&session->timing);
     config->store = session->store;
+    if (config->once) /* elect has an option of its own */
+        config->store_wait_ms = config->wait_ms;
     config->context = ten_session_options(session);
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/common/store_wait.h"
 #include "base/id.h"
 #include "cli/visible.h"
 #include "runtime/metadata.h"
@@ -290,14 +291,24 @@ tenure_options ten_session_options(const ten_session *session) {
                             .label_count = session->labels.count};
 }
 
+static bool was_interrupted(void *userdata) {
+    (void)userdata;
+    return received != 0;
+}
+
 bool ten_session_open(ten_session *session, int *ret_exit) {
     if (!ten_session_check(session, ret_exit))
         return false;
     catch_signals();
     tenure_options options = ten_session_options(session);
-    int r = tenure_open(session->store, &options, &session->context);
+    ten_error error = {0};
+    ten_store_wait wait = {.store = session->store, .wait_ms = session->store_wait_ms, .is_stopped = was_interrupted};
+    int r = session->store_wait_ms ? ten_store_wait_open(&wait, &options, &session->context, &error)
+                                   : tenure_open(session->store, &options, &session->context);
     if (r < 0) {
-        *ret_exit = ten_session_error(session, r);
+        if (session->store_wait_ms && r != TENURE_E_CANCELLED)
+            ten_say(error.message);
+        *ret_exit = session->store_wait_ms ? ten_exit_code(r) : ten_session_error(session, r);
         return false;
     }
     waiting_context = session->context;

@@ -33,7 +33,8 @@ typedef struct ten_session {
     const char *store;
     const char *namespace_name;
     const char *name;
-    ten_timing timing; /* 0: not given */
+    ten_timing timing;      /* 0: not given */
+    uint64_t store_wait_ms; /* how long opening waits for a store that is down; 0: not at all */
     int log_format;
     int log_level;
     bool quiet;

@@ -185,16 +185,19 @@ static void note_heartbeat(ten_fleet *fleet) {
     fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
 }
 
+static void refuse_for_good(ten_fleet *fleet, int error, uint64_t ttl_ms) {
+    fleet->refused = true;
+    ten_event_queue_put(fleet->events,
+                        (tenure_event){.kind = TENURE_EVENT_REFUSED, .error = error, .remaining_ms = ttl_ms});
+}
+
 static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_result *result) {
     if (op->kind == TEN_OP_LEAVE) {
         ten_fleet_leave(fleet);
         return;
     }
     if (result->outcome != TEN_OK) {
-        fleet->refused = true;
-        ten_event_queue_put(
-            fleet->events,
-            (tenure_event){.kind = TENURE_EVENT_REFUSED, .error = result->error, .remaining_ms = result->ttl_ms});
+        refuse_for_good(fleet, result->error, result->ttl_ms);
         return;
     }
     note_heartbeat(fleet);
@@ -249,6 +252,9 @@ void ten_fleet_answer(void *self, uint64_t now_ms, int error, const ten_result *
         else if (number != TEN_NOBODY)
             answer_failure(fleet, number, error);
     }
+    /* The settings do not fit those of the others: that will not be otherwise later. */
+    if (error == TENURE_E_INVALID && !fleet->announced && !fleet->refused)
+        refuse_for_good(fleet, error, 0);
     if (!fleet->tells_each && fleet->renewed_count > 0)
         ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_RENEWED, .count = fleet->renewed_count});
     ten_fleet_settle(fleet);

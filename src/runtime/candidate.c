@@ -448,6 +448,7 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     int trouble = election->trouble;
     char leader[TENURE_HOLDER_MAX + 1];
     memcpy(leader, election->leader, sizeof leader);
+    ten_error error = election->task.error;
     ten_carrier_unlock(election->carrier);
     if (tenure_election_leads(election))
         return TENURE_OK;
@@ -455,7 +456,7 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
         return ten_last_error_say(election, r, "waiting to lead %s was cancelled", election->role);
     if (refused)
         return ten_last_error_say(election, refused, "%s cannot lead %s: %s", election->instance, election->role,
-                                  tenure_strerror(refused));
+                                  error.code == refused ? error.message : tenure_strerror(refused));
     if (trouble && trouble != TENURE_E_HELD)
         return ten_last_error_say(election, trouble, "it is not known who leads %s: %s", election->role,
                                   trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"

@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "base/plain.h"
 #include "core/instance_row.h"
+#include "server/plain_batch.h"
 #include "server/server_state.h"
 
 /* ---- members of a body */
@@ -574,7 +576,84 @@ static enum ten_urgency urgency_of(const ten_request *request) {
     return TEN_USUAL;
 }
 
+/* ---- the same, as the http store writes it. Whatever is not allowed in it is left to the other way, which says why. */
+
+static bool take_plain(ten_request *request, const ten_plain_op *plain, bool require_target, ten_op *op) {
+    const ten_server_config *config = request->server->config;
+    char id[TENURE_TARGET_MAX + 1];
+    ten_error error;
+    *op = (ten_op){.kind = plain->kind,
+                   .flags = plain->flags,
+                   .namespace_name = request->route.namespace_name,
+                   .target = plain->id,
+                   .holder = request->holder,
+                   .token = plain->version,
+                   .ttl_ms = plain->ttl_ms,
+                   .reason = TEN_REASON_DONE};
+    if (!ten_plain_copy(id, sizeof id, plain->id, plain->id_size) || ten_id_check_target(id, &error) < 0 ||
+        ten_route_is_reserved(id) || (plain->flags & TEN_OP_KEEP) || plain->version > TENURE_TOKEN_MAX)
+        return false;
+    if (plain->ttl_ms > 0 && (plain->ttl_ms < least_ttl_ms(request) || plain->ttl_ms > TENURE_TTL_MAX_MS ||
+                              plain->ttl_ms > config->ttl_max_ms))
+        return false;
+    if (op->ttl_ms == 0 && op->kind == TEN_OP_ACQUIRE)
+        op->ttl_ms = config->ttl_ms;
+    if (op->kind == TEN_OP_RENEW)
+        op->flags |= renewal_flags(request);
+    else if (require_target)
+        op->flags |= TEN_OP_REQUIRE_TARGET;
+    return true;
+}
+
+static bool may_hold(const ten_request *request, const char *holder) {
+    return !request->server->has_auth ||
+           (ten_principal_may(&request->principal, TEN_ROLE_HOLD, request->route.namespace_name) &&
+            ten_principal_owns(&request->principal, holder));
+}
+
+/* How many operations there are at most: each is an object, and so is the whole. */
+static size_t count_objects(const ten_buf *body) {
+    size_t count = 0;
+    const char *end = body->data + body->size;
+    for (const char *at = body->data; at < end && (at = memchr(at, '{', (size_t)(end - at))); at++)
+        count++;
+    return count;
+}
+
+/* The operations point into the body, which stays. False: nothing has changed. */
+static bool take_plain_batch(ten_request *request) {
+    ten_plain_batch batch;
+    ten_error error;
+    size_t room = count_objects(&request->body);
+    if (room < 2 || room - 1 > TEN_BATCH_OPS_MAX)
+        return false;
+    room--;
+    ten_plain_op *plain = ten_calloc(room, sizeof *plain);
+    ten_op *ops = ten_calloc(room, sizeof *ops);
+    bool taken = plain && ops && ten_plain_batch_read(request->body.data, request->body.size, plain, room, &batch) &&
+                 ten_id_check_holder(batch.holder, &error) == TENURE_OK && may_hold(request, batch.holder);
+    for (size_t i = 0; taken && i < batch.count; i++)
+        taken = take_plain(request, &plain[i], batch.require_target, &ops[i]);
+    if (taken) {
+        for (size_t i = 0; i < batch.count; i++) /* over its closing quote */
+            request->body.data[(plain[i].id - request->body.data) + (ptrdiff_t)plain[i].id_size] = '\0';
+        snprintf(request->holder, sizeof request->holder, "%s", batch.holder);
+        request->job.op_count = batch.count;
+        request->ops = ops;
+    } else {
+        ten_free(ops);
+    }
+    ten_free(plain);
+    return taken;
+}
+
 void ten_server_lease_batch(ten_request *request) {
+    if (take_plain_batch(request)) {
+        request->job.finish = finish_batch;
+        if (ten_request_uses(request, 2 * request->body.size))
+            go(request, request->job.op_count, urgency_of(request));
+        return;
+    }
     json_t *body = ten_body_parse(request);
     static const char *const members[] = {"holder_id", "require_target", "ops", NULL};
     request->storage = body; /* the operations point into it */

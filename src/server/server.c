@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/common/store_wait.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -339,6 +340,27 @@ static uint64_t raise_limit(void) {
     return ten_min_u64(CONNECTIONS_MAX, ten_max_u64(16, ten_sub_saturating(limit.rlim_cur, beside)));
 }
 
+static bool was_stopped(void *userdata) {
+    const struct loop *loop = userdata;
+    return ten_store_wait_signal(loop->signal_fd) != 0;
+}
+
+/* Before it listens: nobody connects to a server that cannot answer yet. */
+static int wait_for_store(struct loop *loop, ten_error *error) {
+    const ten_server_config *config = loop->server.config;
+    ten_log_config log = {.fd = STDERR_FILENO,
+                          .format = config->log_format,
+                          .level = config->log_level,
+                          .clock = &ten_system_clock,
+                          .instance = loop->server.instance};
+    ten_store_wait wait = {.store = config->store,
+                           .wait_ms = config->store_wait_ms,
+                           .log = &log,
+                           .is_stopped = was_stopped,
+                           .userdata = loop};
+    return ten_store_wait_answer(&wait, config->timeout_ms, error);
+}
+
 static int open_all(struct loop *loop, ten_error *error) {
     struct ten_server *server = &loop->server;
     const ten_server_config *config = server->config;
@@ -353,6 +375,8 @@ static int open_all(struct loop *loop, ten_error *error) {
     ten_accounts_open(&server->accounts,
                       &(ten_accounts_limits){.connections = loop->connections, .namespaces = config->namespaces},
                       server->has_auth);
+    if (r == TENURE_OK)
+        r = wait_for_store(loop, error);
     if (r == TENURE_OK)
         r = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
                                                      : listen_tcp(loop, config->listen, error);
@@ -424,5 +448,5 @@ int ten_server_run(const ten_server_config *config, void (*ready)(const char *ad
     }
     close_all(&loop);
     ten_notifier_close(&loop.notifier);
-    return r;
+    return r == TENURE_E_CANCELLED ? TENURE_OK : r; /* before there was a store */
 }

@@ -9,8 +9,9 @@
 #include "base/log.h"
 
 typedef struct ten_server_config {
-    const char *store;  /* NULL: the default */
-    const char *listen; /* ADDR:PORT, [ADDR]:PORT or unix:PATH */
+    const char *store;      /* NULL: the default */
+    uint64_t store_wait_ms; /* for one that is down at the start; UINT64_MAX: for ever */
+    const char *listen;     /* ADDR:PORT, [ADDR]:PORT or unix:PATH */
     const char *auth_file;
     const char *tls_cert;
     const char *tls_key;

@@ -49,8 +49,10 @@ static const fixture_kind *const kinds[] = {
 int fixture_create(struct fixture *fixture, const char *url) {
     *fixture = (struct fixture){0};
     for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
-        if (strcmp(url, kinds[i]->scheme) == 0) {
+        size_t size = strlen(kinds[i]->scheme);
+        if (strncmp(url, kinds[i]->scheme, size) == 0 && (url[size] == '\0' || url[size] == '?')) {
             fixture->kind = kinds[i];
+            fixture->options = url + size + (url[size] == '?');
             return kinds[i]->create(fixture);
         }
     }

@@ -35,12 +35,13 @@ typedef struct fixture_kind {
 struct fixture {
     const fixture_kind *kind; /* NULL: a store that somebody else keeps; it is neither disturbed nor removed */
     char directory[FIXTURE_PATH_SIZE];
-    void *server; /* the kind's own */
+    void *server;        /* the kind's own */
+    const char *options; /* of the URL; "": none */
     char url[FIXTURE_URL_SIZE];
 };
 
-/* `sqlite:` and the like, with nothing after the colon, are a new store of that kind; any other URL is used as it is.
- */
+/* `sqlite:` and the like, with nothing after the colon, are a new store of that kind, `redis:?NAME=VALUE` one with that
+ * option in its URL; any other URL is used as it is. */
 int fixture_create(struct fixture *fixture, const char *url);
 void fixture_destroy(struct fixture *fixture);
 

@@ -52,6 +52,7 @@ extern const struct topic proof_topic;
 extern const struct topic forgetting_topic;
 extern const struct topic hand_topic;
 extern const struct topic session_topic;
+extern const struct topic random_history_topic;
 extern const struct topic checkpoint_topic;
 extern const struct topic batch_topic;
 extern const struct topic target_topic;

@@ -159,7 +159,7 @@ in_order() {
         while :; do sleep 0.02; done' "$signal" "$CASE/may-end"
     until_true 10 grep -q ready "$CASE/a.out"
     elect b -- sh -c 'echo ready; sleep 100'
-    until_true 10 said b '"event":"lease_waiting"'
+    until_true 10 said b '"event":"lease_acquire_failed"'
     kill "-$signal" "$(warden_of a)"
     soon_true 3 grep -q "^$signal" "$CASE/a.out"
     pause_ms 300
@@ -207,7 +207,7 @@ signals_pass() {
 signals_to_a_follower() {
     first_leader a
     candidate b
-    until_true 10 said b '"event":"lease_waiting"'
+    until_true 10 said b '"event":"lease_acquire_failed"'
     for signal in HUP USR1 USR2 WINCH; do kill "-$signal" "$WARDEN"; done
     pause_ms 300
     is_gone "$WARDEN" && fail 'a signal has ended it'
@@ -324,7 +324,7 @@ hooks() {
     awk '$3 == "mark" && $5 !~ /^[1-9]/ { exit 1 }' "$LOG" || fail 'the hooks have no token'
     never_two 2
 }
-elected_or_knows() { grep -q elected "$LOG" || said "$1" '"event":"lease_waiting"'; }
+elected_or_knows() { grep -q elected "$LOG" || said "$1" '"event":"lease_acquire_failed"'; }
 
 hook_of_exit() {
     run "$TENURE" elect "$ROLE" --log-level error --on-demoted 'echo "$TENURE_REASON $TENURE_ROLE"' -- \

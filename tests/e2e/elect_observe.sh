@@ -35,7 +35,7 @@ changes() {
     INSTANCE=$(leader)
     same 'the line' "$(tail -n 1 "$CASE/seen.out")" "$(printf '%s\t%s' "$INSTANCE" "$(term)")"
     candidate b
-    until_true 5 said b '"event":"lease_waiting"'
+    until_true 5 said b '"event":"lease_acquire_failed"'
     "$TENURE" resign "$ROLE" --from "$INSTANCE"
     until_true 5 last_is b
     stop a

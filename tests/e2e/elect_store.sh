@@ -210,7 +210,7 @@ start_behind_proxy() {
     until_true 10 somebody_leads
     INSTANCE=$(leader)
     candidate b
-    until_true 5 said b '"event":"lease_waiting"'
+    until_true 5 said b '"event":"lease_acquire_failed"'
 }
 
 # The server comes back with nothing: nobody is let in while a leader may still believe, and tokens do not go down.

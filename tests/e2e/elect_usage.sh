@@ -106,9 +106,9 @@ store_down() {
     err_has "$CASE/none"
     exits 3 "$TENURE" elect web --store "sqlite:$CASE/none/store.db" -- touch "$CASE/ran"
     err_has "$CASE/none"
-    exits 3 "$TENURE" elect web --store redis://127.0.0.1:1 -- touch "$CASE/ran"
+    exits 3 "$TENURE" elect web --store redis://127.0.0.1:1 --store-wait 0s -- touch "$CASE/ran"
     err_has 127.0.0.1:1
-    exits 3 "$TENURE" elect --observe web --store redis://127.0.0.1:1
+    exits 3 "$TENURE" elect --observe web --store redis://127.0.0.1:1 --store-wait 0s
     err_has 127.0.0.1:1
     [ ! -e "$CASE/ran" ] || fail 'the command was run'
 }

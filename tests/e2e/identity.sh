@@ -137,7 +137,6 @@ priorities() {
     candidate middle --priority 5 --failback 1s
     entered middle
     stop high
-    until_true 30 another_leads "$(leader)"
     until_true 30 leads middle
     never_two 3
     exits 2 "$TENURE" elect web --priority x -- true

@@ -18,7 +18,7 @@ redis_with_clock() {
     export SHIFTED_CLOCK LD_PRELOAD
     redis_up
     unset SHIFTED_CLOCK LD_PRELOAD
-    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT
+    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT${REDIS_OPTIONS:+?$REDIS_OPTIONS}
     export TENURE_STORE
     redis_begin poll
 }

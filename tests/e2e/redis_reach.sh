@@ -38,7 +38,7 @@ nobody_there() {
         err_has 'redis://127.0.0.1:1' 'refused'
         lacks_secret
     done
-    exits 3 "$TENURE" agent --targets store --poll exec:true --store "redis://me:$SECRET@127.0.0.1:1/0"
+    exits 3 "$TENURE" agent --targets store --poll exec:true --store-wait 0s --store "redis://me:$SECRET@127.0.0.1:1/0"
     err_has 'redis://127.0.0.1:1'
     lacks_secret
     refused 3 "redis+unix://$CASE/nowhere.sock" "$CASE/nowhere.sock"

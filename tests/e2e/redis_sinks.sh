@@ -159,7 +159,7 @@ long_absence() {
     until_true 5 said a '"event":"sink_ok"'
     stop a
     repeated 'messages made meanwhile' $((back - gone)) 30 80 100
-    same 'messages sent too late' "$(stream polls late $TTL)" 0
+    same 'messages sent too late' "$(stream polls late "$((TTL + $(late_ms)))")" 0
     repeated 'messages dropped' "$(sed -n 's/.*"event":"publish_dropped".*"count":\([0-9]*\).*/\1/p' a.err | tail -n 1)" 4 80 100
     same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
 }

@@ -77,7 +77,7 @@ first_use() {
     begin=$(boot_ms)
     exits 4 "$TENURE" acquire job
     out_is ''
-    err_has 'cannot acquire job for another 2.0s: the store is recovering' 'event=store_recovering' 'remaining_ms='
+    err_has 'cannot acquire job for another 2.0s: the store is recovering'
     pause_ms 1000
     exits 4 "$TENURE" acquire other-job
     err_has 'cannot acquire other-job for another'

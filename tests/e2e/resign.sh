@@ -44,7 +44,7 @@ work_ends_first() {
     elect a -- sh -c 'trap "sleep 1; echo ended; exit 0" TERM; echo ready; while :; do sleep 0.02; done'
     until_true 10 grep -q ready "$CASE/a.out"
     candidate b
-    until_true 10 said b '"event":"lease_waiting"'
+    until_true 10 said b '"event":"lease_acquire_failed"'
     instance=$(role_is instance)
     began=$(boot_ms)
     exits 0 "$TENURE" resign "$ROLE" --from "$instance" --wait 20s

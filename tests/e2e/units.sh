@@ -78,10 +78,11 @@ agent_starts_with_credentials() {
 }
 
 units_name_the_installed_program() {
-    for name in tenure-serve.service tenure-agent@.service tenure-cron.service; do
+    for name in tenure-serve.service tenure-agent@.service tenure-cron.service tenure-elect@.service; do
         grep -q '^ExecStart=/.*/bin/tenure ' "$(dirname "$TENURE")/packaging/systemd/$name" || fail "$name"
         ! grep '@bindir@' "$(dirname "$TENURE")/packaging/systemd/$name" || fail "$name has a placeholder"
         grep -q '^Type=notify' "$(dirname "$TENURE")/packaging/systemd/$name" || fail "$name waits for no READY=1"
+        grep -q '^StartLimitIntervalSec=0' "$(dirname "$TENURE")/packaging/systemd/$name" || fail "$name is given up"
     done
 }
 
@@ -89,7 +90,7 @@ it 'the units name the program where it is installed, and wait until it is ready
 it 'the drop-in for the credentials of serve starts it with TLS and auth' serve_starts_with_credentials
 it 'the drop-in for the credentials of an agent is a store with a token' agent_starts_with_credentials
 if command -v systemd-analyze >/dev/null; then
-    for name in tenure-serve.service tenure-agent@.service tenure-cron.service; do
+    for name in tenure-serve.service tenure-agent@.service tenure-cron.service tenure-elect@.service; do
         it "systemd understands $name" is_understood "$name"
         it "$name has an exposure of 2.0 or below" is_hardened "$name"
     done

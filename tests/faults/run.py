@@ -10,12 +10,12 @@ import schedule
 from engine import Engine
 from fleet import FLEETS, Settings
 from harm import KINDS
-from stores import Redis, RestoredSqlite, Sqlite
+from stores import Redis, RestoredSqlite, SessionRedis, Sqlite
 from stores_etcd import Etcd, RestoredEtcd
 from stores_failover import Sentinel, Standbys
 from stores_sql import Manager, Postgres
 
-STORES = {each.name: each for each in (Sqlite, RestoredSqlite, Redis, Sentinel, Postgres, Standbys, Manager, Etcd,
+STORES = {each.name: each for each in (Sqlite, RestoredSqlite, Redis, SessionRedis, Sentinel, Postgres, Standbys, Manager, Etcd,
                                        RestoredEtcd)}
 # At least, whatever is done to them. A quiet machine does 15 and 90; two cores with sixty processes waiting did 3 and 7.
 POLLS_A_SECOND, OPERATIONS_A_SECOND = 1, 3

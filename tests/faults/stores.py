@@ -206,7 +206,7 @@ class Redis(Store):
     def prepare(self, namespaces):
         """A first use would wait for a TTL. What is kept here is the older copy that a restart may come back with."""
         for namespace in namespaces:
-            add = [self.tenure, "target", "add", "begin", "--store", self.url() + "?fresh=1", "--namespace", namespace,
+            add = [self.tenure, "target", "add", "begin", "--store", self.url() + ("&" if "?" in self.url() else "?") + "fresh=1", "--namespace", namespace,
                    "--log-level", "error"]
             try_until(PATIENCE_S, "the namespace is there", lambda add=add: ask_program(add))
             self.command_surely("target", "rm", "begin", namespace=namespace)
@@ -262,3 +262,10 @@ class Redis(Store):
 
     def undo_frozen(self):
         send(self.process.pid, signal.SIGCONT)
+
+class SessionRedis(Redis):
+    """The leases of an instance hang on its session."""
+    name = "redis-session"
+
+    def url(self, ports=None):
+        return super().url(ports) + "?leases=session"

@@ -138,7 +138,7 @@ entered() {
 }
 knows_or_ended() { knows "$1" || is_gone "$(warden_of "$1")"; }
 # knows NAME: it leads, or has heard who does.
-knows() { said "$1" '"event":"lease_acquired"' || said "$1" '"event":"lease_waiting"'; }
+knows() { said "$1" '"event":"lease_acquired"' || said "$1" '"event":"lease_acquire_failed"'; }
 
 # handed_over MARK LEAST MOST: another than INSTANCE leads, so many ms after the mark. INSTANCE is then the new one.
 handed_over() {

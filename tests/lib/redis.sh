@@ -77,10 +77,10 @@ calls_of() {
 
 # ---- as the store
 
-# redis_store [OPTION...]: starts it and makes it the case's store. It is not new: a first use would wait for a TTL.
+# redis_store [OPTION...]: starts it and makes it the case's store, with REDIS_OPTIONS of the environment in its URL. It is not new: a first use would wait for a TTL.
 redis_store() {
     redis_up "$@"
-    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT
+    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT${REDIS_OPTIONS:+?$REDIS_OPTIONS}
     export TENURE_STORE
     FLEET_STORE=redis
     redis_begin poll
@@ -88,7 +88,8 @@ redis_store() {
 # redis_begin NAMESPACE: somebody who knew that it is new was here before. The agents do not say so (fresh=1): it would
 # give up what the tests are about.
 redis_begin() {
-    "$TENURE" target add begin --namespace "$1" --store "$TENURE_STORE?fresh=1" --log-level error
+    "$TENURE" target add begin --namespace "$1" --log-level error \
+        --store "redis://127.0.0.1:$REDIS_PORT?fresh=1${REDIS_OPTIONS:+&$REDIS_OPTIONS}"
     "$TENURE" target rm begin --namespace "$1" --log-level error
 }
 # epoch: it is another one after data was lost.
@@ -109,7 +110,7 @@ proxy_tell() {
     echo "\$ $proxy_name: $*"
     "$PYTHON" "$TENURE_SOURCE/tests/lib/fault_proxy.py" --tell "unix:$CASE/$proxy_name.control" "$@"
 }
-through() { echo "redis://127.0.0.1:$(cat "$CASE/$1.port")"; }
+through() { echo "redis://127.0.0.1:$(cat "$CASE/$1.port")${REDIS_OPTIONS:+?$REDIS_OPTIONS}"; }
 # proxy_count NAME WHAT: of its statistics.
 proxy_count() { proxy_tell "$1" stats | sed -n "s/.*\"$2\": \([0-9]*\).*/\1/p"; }
 

@@ -380,10 +380,10 @@ class Elections(unittest.TestCase):
     def test_the_role_is_renewed_while_the_function_runs(self):
         role = fresh("long")
 
-        @tenure.leader_only(role, ttl=2, at_least=0)
+        @tenure.leader_only(role, ttl=4, at_least=0)
         def job():
-            time.sleep(3)
-            return tenure.LeaderElection(role, ttl=2).__enter__().is_leader
+            time.sleep(5)
+            return tenure.LeaderElection(role, ttl=4).__enter__().is_leader
 
         self.assertIs(job(), False)
 

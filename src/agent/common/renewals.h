@@ -1,6 +1,6 @@
 /*
- * Renewals in the log: each of them at the level debug, and at the level info one line a minute with their count. A fleet
- * renews for weeks, and nobody wants to read that.
+ * Renewals in the log: at the level info the first of each lease, and one line a minute with the count of all; the rest at
+ * the level debug. A fleet renews for weeks, and nobody wants to read that.
  */
 #ifndef TEN_AGENT_RENEWALS_H
 #define TEN_AGENT_RENEWALS_H
@@ -12,6 +12,13 @@ typedef struct ten_renewals {
     uint64_t since_ms; /* boot clock; 0: none has been counted */
     uint64_t count;
 } ten_renewals;
+
+/* Whether the log has not had a renewal under this token; it has one from now on. */
+static inline bool ten_renewals_is_first(uint64_t *logged_token, uint64_t token) {
+    bool is_first = *logged_token != token;
+    *logged_token = token;
+    return is_first;
+}
 
 /* So many more were confirmed. Always by the same thread. */
 void ten_renewals_note(ten_renewals *renewals, ten_log *log, uint64_t count, uint64_t now_ms);

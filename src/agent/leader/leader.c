@@ -20,7 +20,9 @@
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
 #include "agent/common/renewals.h"
+#include "agent/common/store_wait.h"
 #include "agent/leader/ready.h"
+#include "agent/warden/child.h"
 #include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
 #include "base/clock.h"
@@ -55,6 +57,7 @@ struct leader {
     ten_exporter *leader_http;         /* the same for who leads */
     struct heard heard;                /* under the lock */
     char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: on_event()'s own, as the next */
+    uint64_t renewed;                  /* the token whose first renewal the log has: the same */
     ten_renewals renewals;
 
     ten_health health;
@@ -74,6 +77,8 @@ struct leader {
 /* ---- what the context's thread hears */
 
 static bool is_worth_saying(struct leader *leader, const tenure_event *event) {
+    if (event->kind == TENURE_EVENT_RENEWED)
+        return ten_renewals_is_first(&leader->renewed, event->token);
     if (event->kind != TENURE_EVENT_ACQUIRE_FAILED || event->error != TENURE_E_HELD)
         return true;
     /* That another leads is told when it is another than before. To lose is usual for once. */
@@ -97,8 +102,9 @@ static void log_event(struct leader *leader, const tenure_event *event) {
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
-    if (event->kind == TENURE_EVENT_STOP || event->kind == TENURE_EVENT_RENEWED || !is_worth_saying(leader, event))
+    if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
+    /* A standby waits; it has not failed. */
     bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
     uint32_t slot;
     bool has_slot = find_slot(leader->config, event->target, &slot);
@@ -115,8 +121,7 @@ static void log_event(struct leader *leader, const tenure_event *event) {
         fields[count++] = TEN_TEXT("error", ten_event_problem(event));
     if (event->remaining_ms)
         fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
-    /* A standby waits; it has not failed. */
-    ten_log_event(leader->log, level, waits ? "lease_waiting" : tenure_event_name(event->kind), fields, count);
+    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
     if (event->kind == TENURE_EVENT_RENEWED)
         ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
 }
@@ -534,11 +539,29 @@ static int open_exporter(struct leader *leader, const char *address, enum ten_ex
     return ten_exporter_open(&exporter, ret_exporter, error);
 }
 
+static bool was_stopped(void *userdata) {
+    struct leader *leader = userdata;
+    int number = ten_store_wait_signal(leader->signal_fd);
+    if (number)
+        leader->stop_signal = number;
+    return number != 0;
+}
+
 static int open_context(struct leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    int r = tenure_open(config->store, &config->context, &leader->context);
+    ten_log_config waiting = {.fd = STDERR_FILENO,
+                              .format = config->log_format,
+                              .level = config->log_level,
+                              .clock = &ten_system_clock,
+                              .namespace_name = config->context.namespace_name};
+    ten_store_wait wait = {.store = config->store,
+                           .wait_ms = config->store_wait_ms,
+                           .log = &waiting,
+                           .is_stopped = was_stopped,
+                           .userdata = leader};
+    int r = ten_store_wait_open(&wait, &config->context, &leader->context, error);
     if (r < 0)
-        return ten_fail(error, r, "%s", tenure_message(NULL));
+        return r;
     struct ten_shared_state *state = leader->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", tenure_instance_id(leader->context));
     atomic_store(&state->ready, true);
@@ -665,6 +688,10 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
     (void)tenure_close(leader.context);
     if (r == TENURE_OK)
         r = conclude(&leader, ret_exit, error);
+    if (r == TENURE_E_CANCELLED) { /* before there was a store */
+        *ret_exit = config->once ? 128 + leader.stop_signal : 0;
+        r = TENURE_OK;
+    }
     ten_log_close(leader.log, FLUSH_MS);
     ten_children_free(&leader.children);
     ten_health_close(&leader.health);

@@ -14,6 +14,7 @@
 
 typedef struct ten_leader_config {
     const char *store;      /* NULL: the default */
+    uint64_t store_wait_ms; /* for one that is down at the start; UINT64_MAX: for ever */
     const char *role;       /* as people name it */
     uint32_t count;         /* slots of the role; 0: it has none */
     const char *const *all; /* roles that are led together, instead of the one; NULL: none */

@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "agent/common/store_wait.h"
 #include "agent/cron/jobs.h"
 #include "agent/poller/agent_state.h"
 #include "agent/warden/tree.h"
@@ -71,7 +72,8 @@ static void put_event(struct ten_agent *agent, struct ten_agent_event *event) {
 
 static void on_event(const tenure_event *event, void *userdata) {
     struct ten_agent *agent = userdata;
-    struct ten_agent_event *copy = ten_calloc(1, sizeof *copy);
+    const char *message = event->message ? event->message : "";
+    struct ten_agent_event *copy = ten_calloc(1, sizeof *copy + strlen(message) + 1);
     if (!copy) { /* what is known of the targets' leases is read from their beliefs */
         if (event->kind == TENURE_EVENT_STOPPED)
             atomic_store(&agent->stopped, true);
@@ -82,6 +84,7 @@ static void on_event(const tenure_event *event, void *userdata) {
         return;
     }
     copy->event = *event;
+    copy->event.message = strcpy(copy->message, message); /* this thread's own is of its last event */
     put_event(agent, copy);
 }
 
@@ -295,13 +298,18 @@ void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *t
 
 /* ---- events */
 
-static enum ten_log_level level_of(const tenure_event *event) {
+/* Of a large request there is one event, without a target. */
+static enum ten_log_level level_of(struct ten_agent *agent, struct ten_agent_target *target,
+                                   const tenure_event *event) {
     if (event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED)
         return TEN_LOG_WARN;
-    return event->kind == TENURE_EVENT_RENEWED ? TEN_LOG_DEBUG : TEN_LOG_INFO;
+    if (event->kind != TENURE_EVENT_RENEWED)
+        return TEN_LOG_INFO;
+    bool is_first = target ? ten_renewals_is_first(&target->renewed, event->token) : agent->renewals.since_ms == 0;
+    return is_first ? TEN_LOG_INFO : TEN_LOG_DEBUG;
 }
 
-static void log_event(struct ten_agent *agent, const tenure_event *event) {
+static void log_event(struct ten_agent *agent, struct ten_agent_target *target, const tenure_event *event) {
     ten_field fields[8];
     size_t count = 0;
     if (event->target[0])
@@ -320,7 +328,7 @@ static void log_event(struct ten_agent *agent, const tenure_event *event) {
         fields[count++] = TEN_NUMBER("free_ms", event->free_ms);
     if (event->count)
         fields[count++] = TEN_NUMBER("count", event->count);
-    ten_log_event(agent->log, level_of(event), tenure_event_name(event->kind), fields, count);
+    ten_log_event(agent->log, level_of(agent, target, event), tenure_event_name(event->kind), fields, count);
     if (event->kind == TENURE_EVENT_RENEWED)
         ten_renewals_note(&agent->renewals, agent->log, event->count ? event->count : 1, ten_now_ms());
 }
@@ -335,7 +343,7 @@ static void look_at_withheld(struct ten_agent *agent) {
 
 static void take_event(struct ten_agent *agent, const tenure_event *event) {
     struct ten_agent_target *target = event->target[0] ? ten_map_get(&agent->by_id, event->target) : NULL;
-    log_event(agent, event);
+    log_event(agent, target, event);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         if (target && !target->removed) {
@@ -359,6 +367,7 @@ static void take_event(struct ten_agent *agent, const tenure_event *event) {
         break;
     case TENURE_EVENT_REFUSED:
         agent->refused = event->error;
+        snprintf(agent->refusal.message, sizeof agent->refusal.message, "%s", event->message);
         break;
     case TENURE_EVENT_STOPPED:
         agent->stopped = true;
@@ -654,11 +663,26 @@ static int open_sinks(struct ten_agent *agent, ten_error *error) {
     return r;
 }
 
+static bool was_stopped(void *userdata) {
+    const struct ten_agent *agent = userdata;
+    return ten_store_wait_signal(agent->signal_fd) != 0;
+}
+
 static int open_context(struct ten_agent *agent, ten_error *error) {
     const ten_agent_config *config = agent->config;
-    int r = tenure_open(config->store, &config->context, &agent->context);
+    ten_log_config waiting = {.fd = STDERR_FILENO,
+                              .format = config->log_format,
+                              .level = config->log_level,
+                              .clock = &ten_system_clock,
+                              .namespace_name = config->context.namespace_name};
+    ten_store_wait wait = {.store = config->store,
+                           .wait_ms = config->store_wait_ms,
+                           .log = &waiting,
+                           .is_stopped = was_stopped,
+                           .userdata = agent};
+    int r = ten_store_wait_open(&wait, &config->context, &agent->context, error);
     if (r < 0)
-        return ten_fail(error, r, "%s", tenure_message(NULL));
+        return r;
     agent->instance = tenure_instance_id(agent->context);
     agent->namespace_name = config->context.namespace_name;
     struct ten_shared_state *state = agent->shared->state;
@@ -767,7 +791,9 @@ static int fail_refused(const struct ten_agent *agent, ten_error *error) {
                         "there are more targets than the %u that this instance is willing to hold; raise --max-targets "
                         "(each takes about 120 bytes of memory beside its id), or spread them over several namespaces",
                         agent->config->max_targets);
-    return ten_fail(error, refused, "this instance was declared gone");
+    if (refused == TENURE_E_GONE || agent->refusal.message[0] == '\0')
+        return ten_fail(error, refused, "this instance was declared gone");
+    return ten_fail(error, refused, "%s", agent->refusal.message);
 }
 
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
@@ -815,6 +841,8 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         else
             TEN_LOG(agent.log, TEN_LOG_WARN, "agent_stopped", TEN_NUMBER("polls", agent.poll_count),
                     TEN_TEXT("error", "the store is out of reach: what was held ends by its TTL"));
+    } else if (r == TENURE_E_CANCELLED) {
+        r = TENURE_OK; /* before there was a store */
     }
     close_agent(&agent);
     return r;

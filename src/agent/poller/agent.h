@@ -13,6 +13,7 @@ enum ten_poll_how { TEN_POLL_EXEC, TEN_POLL_HTTP, TEN_POLL_SPEC };
 
 typedef struct ten_agent_config {
     const char *store;      /* NULL: the default */
+    uint64_t store_wait_ms; /* for one that is down at the start; UINT64_MAX: for ever */
     tenure_options context; /* its namespace is that of the fleet */
     uint32_t weight;        /* these two as in tenure_member_options */
     uint32_t max_targets;

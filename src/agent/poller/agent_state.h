@@ -43,6 +43,7 @@ struct ten_agent_target {
     struct ten_poll *poll;     /* under way, or NULL */
     struct ten_poll *sending;  /* those that are over, but their messages have not left yet; NULL: none */
     bool busy;                 /* the fleet member knows that there are polls */
+    uint64_t renewed;          /* the token whose first renewal the log has */
     uint64_t writing;          /* the token under which its checkpoint is being written; 0: it is not */
     bool waits;                /* a poll was due meanwhile */
     struct ten_agent_job *job; /* of a crontab; NULL: it is a target */
@@ -74,6 +75,7 @@ struct ten_agent_event {
     bool checkpoint;                 /* a checkpoint was written, or could not be: target, token, error */
     struct ten_agent_target *target; /* a change of the registry instead of an event; owned here */
     struct ten_agent_event *next;
+    char message[]; /* of the event */
 };
 
 struct ten_agent {
@@ -120,7 +122,8 @@ struct ten_agent {
     uint64_t stop_ms;  /* polls that are still running then are ended; 0: not stopping */
     atomic_bool stopped;
     atomic_int refused;
-    bool source_read; /* all targets of a source that is not the store have been read once */
+    ten_error refusal; /* the store's own words about that; "": none */
+    bool source_read;  /* all targets of a source that is not the store have been read once */
     ten_measures measures;
     ten_exporter *exporter;          /* NULL: nobody asks */
     uint64_t dropped;                /* messages that no sink took */

@@ -73,7 +73,7 @@ static int refused(ten_http_store *store) {
                         where, said);
     if (store->status == 429)
         return ten_fail(told, TENURE_E_UNREACHABLE, "%s limits this client: %s", where, said);
-    if (store->status == 503)
+    if (store->status >= 502 && store->status <= 504) /* of a proxy before it, too */
         return ten_fail(told, TENURE_E_UNREACHABLE, "%s cannot answer now: %s", where, said);
     return ten_fail(told, TENURE_E_STORE, "%s answered %ld: %s; is it a Tenure server?", where, store->status, said);
 }
@@ -85,6 +85,17 @@ static int failed(ten_http_store *store, CURLcode code, const char *detail) {
                     store->settings.base, why);
 }
 
+bool ten_http_parse(ten_http_store *store) {
+    json_decref(store->answer);
+    store->answer = json_loadb(store->body.data, store->body.size, JSON_REJECT_DUPLICATES, NULL);
+    if (store->answer)
+        return true;
+    (void)ten_fail(&store->base.error, TENURE_E_STORE, "%s answered what is not JSON; is it a Tenure server?",
+                   store->settings.base);
+    return false;
+}
+
+/* The answer is in store->body; that of a refusal is parsed. */
 static int ask_once(ten_http_store *store, const char *method, const char *path, const char *body,
                     uint64_t deadline_ms) {
     char detail[CURL_ERROR_SIZE] = "";
@@ -116,14 +127,11 @@ static int ask_once(ten_http_store *store, const char *method, const char *path,
     if (code != CURLE_OK)
         return failed(store, code, detail);
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &store->status);
+    if (store->status >= 200 && store->status <= 299)
+        return TENURE_OK;
     if (store->body.size > 0)
-        store->answer = json_loadb(store->body.data, store->body.size, JSON_REJECT_DUPLICATES, NULL);
-    if (store->status < 200 || store->status > 299)
-        return refused(store);
-    if (store->body.size > 0 && !store->answer)
-        return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered what is not JSON; is it a Tenure server?",
-                        store->settings.base);
-    return TENURE_OK;
+        (void)ten_http_parse(store);
+    return refused(store);
 }
 
 /* Half of the time that is left is the longest pause, so that there is always one more try; and they are not all equally
@@ -136,7 +144,7 @@ static void pause_before_retry(const ten_http_store *store, uint64_t left_ms) {
         ;
 }
 
-int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
+int ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
     for (;;) {
         int r = ask_once(store, method, path, body, deadline_ms);
         uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
@@ -146,7 +154,13 @@ int ten_http_ask(ten_http_store *store, const char *method, const char *path, co
     }
 }
 
+int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
+    int r = ten_http_send(store, method, path, body, deadline_ms);
+    return r == TENURE_OK && store->body.size > 0 && !ten_http_parse(store) ? TENURE_E_STORE : r;
+}
+
 void ten_http_begin(ten_http_store *store) {
+    ten_arena_reset(&store->texts);
     for (size_t i = 0; i < store->kept_count; i++)
         json_decref(store->kept[i]);
     store->kept_count = 0;
@@ -233,6 +247,7 @@ static void close_store(ten_store *base) {
     curl_slist_free_all(store->headers);
     ten_buf_free(&store->body);
     ten_buf_free(&store->out);
+    ten_arena_free(&store->texts);
     ten_free(store->kept);
     ten_url_files_free(&store->settings.files);
     char *texts[] = {store->settings.base, store->settings.socket_path, store->settings.token};

@@ -147,10 +147,10 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
      * release would then hit the next holder. */
     if (curl_easy_setopt(store->easy, CURLOPT_FRESH_CONNECT, once ? 1L : 0L) != CURLE_OK)
         return ten_fail_memory(&store->base.error, "a batch");
-    int r = ten_http_ask(store, "POST", path, out->data, deadline_ms);
-    if (r < 0)
+    int r = ten_http_send(store, "POST", path, out->data, deadline_ms);
+    if (r < 0 || ten_http_read_plain(store, results, count))
         return r;
-    bool complete = json_array_size(store->answer) == count;
+    bool complete = ten_http_parse(store) && json_array_size(store->answer) == count;
     for (size_t i = 0; complete && i < count; i++)
         complete = read_outcome(json_array_get(store->answer, i), &results[i]);
     if (!complete || !ten_http_keep(store))

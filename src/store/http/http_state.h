@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <pthread.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "store/common/curl_setup.h"
 #include "store/store.h"
@@ -34,6 +35,7 @@ typedef struct ten_http_store {
     uint64_t retry_ms; /* a header says when to try again */
     long status;       /* of the last answer */
     json_t *answer;    /* of the last call: its results point into it */
+    ten_arena texts;   /* the same, of answers that were not parsed */
     json_t **kept;     /* of a call of several requests, the earlier ones */
     size_t kept_count;
     bool hands;        /* the server can hand a lease over, */
@@ -47,6 +49,10 @@ typedef struct ten_http_store {
  * it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
+/* The same; the answer is in store->body and is not parsed yet. */
+int ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
+/* Parses that. False: it is not JSON, and the error says so. */
+bool ten_http_parse(ten_http_store *store);
 /* What the answers of this call have been so far is kept, too, until the next call. */
 bool ten_http_keep(ten_http_store *store);
 /* A call begins: what earlier answers held is gone. */
@@ -56,6 +62,11 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings);
 
 /* http_apply.c */
 int ten_http_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+/* http_plain.c */
+/* The outcomes of a batch in store->body, if it is as a Tenure server writes it; their texts are valid until the next call.
+ * False: it is something else, or not as many. */
+bool ten_http_read_plain(ten_http_store *store, ten_result *results, size_t count);
 
 /* http_read.c */
 int ten_http_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,

@@ -82,12 +82,13 @@ WITH here AS MATERIALIZED (
 ), put AS (
     INSERT INTO tenure.instance (namespace, instance, weight, metadata, ttl_ms, expires_at, session, session_version,
                                  session_expires_at, since, gone, ask)
-    SELECT $1, $3, $5::bigint, $6, CASE WHEN verdict = 'asked' THEN ttl_ms ELSE $4::bigint END,
+    SELECT $1, $3, $5::bigint, $6, CASE WHEN verdict = 'asked' THEN ttl_ms WHEN $2::text = 'leave' AND $4::bigint = 0
+                               THEN -abs(ttl_ms) ELSE $4::bigint END,
            CASE $2::text WHEN 'leave' THEN greatest(ends, session_ends) ELSE ends END, next_session,
            session_version + (verdict = 'joined')::integer,
            coalesce(CASE WHEN $2::text <> 'announce' THEN session_ends
                          WHEN next_session = 0 THEN NULL
-                         WHEN $4::bigint < ttl_ms THEN greatest(session_ends, ends) ELSE ends END, 'epoch'),
+                         WHEN $4::bigint < abs(ttl_ms) THEN greatest(session_ends, ends) ELSE ends END, 'epoch'),
            CASE WHEN live THEN since ELSE now END, $2::text = 'leave',
            CASE WHEN verdict = 'asked' THEN CASE $9::integer WHEN 3 THEN 0 ELSE $9::integer END
                 WHEN verdict = 'joined' THEN 0 ELSE ask END

@@ -113,7 +113,7 @@ WITH here AS MATERIALIZED (
            place, row_version, holder_id AS held_by, coalesce(version, 0) AS version, lease.expires_at,
            lease.ttl_ms, acquired_at, coalesce(barred, false) AS barred, lease.ask, coalesce(lease.session, 0) AS session,
            own_session.session AS own_session, own_session.session_expires_at AS own_session_ends,
-           own_session.ttl_ms AS own_session_ttl_ms,
+           abs(own_session.ttl_ms) AS own_session_ttl_ms,
            coalesce(own_session.session_expires_at >= lease.expires_at, false) AS may_join,
            flags & 64 <> 0 AND coalesce(holder = holder_id, false) AS is_known,
            coalesce(lease.expires_at > now AND holder_id IS NOT NULL, false) AS held,

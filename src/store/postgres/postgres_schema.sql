@@ -92,7 +92,7 @@ SELECT target_id AS scene_id,
 -- Sessions, in a new schema and in one that an older version made. The columns have constants as defaults: no row is written
 -- anew. lease.session counts while expires_at is far away (see postgres_session.sql). instance.session: the number of its
 -- session, on which leases hang until session_expires_at; 0: none. One that has left while its session lives is gone
--- with a TTL of 0.
+-- with a negative TTL.
 -- name: add_sessions
 ALTER TABLE tenure.lease ADD COLUMN session bigint NOT NULL DEFAULT 0;
 ALTER TABLE tenure.instance ADD COLUMN session bigint NOT NULL DEFAULT 0,

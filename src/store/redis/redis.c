@@ -11,23 +11,24 @@
 #include "store/redis/redis_lua.h"
 #include "store/redis/redis_state.h"
 
+#define IN_FRONT 2u
 static const struct {
     const char *text;
-    const char *start; /* in front of it; NULL: nothing */
+    const char *front[IN_FRONT]; /* in front of it; NULL: nothing */
 } scripts[TEN_REDIS_SCRIPT_COUNT] = {
-    [TEN_REDIS_APPLY] = {LUA_APPLY, LUA_PRELUDE},
-    [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, LUA_PRELUDE},
-    [TEN_REDIS_CURSOR] = {LUA_CURSOR, LUA_PRELUDE},
-    [TEN_REDIS_SWEEP] = {LUA_SWEEP, LUA_PRELUDE},
-    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, LUA_PRELUDE},
-    [TEN_REDIS_FORGET] = {LUA_FORGET, LUA_PRELUDE},
-    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, LUA_PRELUDE},
-    [TEN_REDIS_BLANK] = {LUA_BLANK, LUA_PRELUDE},
-    [TEN_REDIS_LEAN] = {LUA_LEAN, LUA_PROOF},
-    [TEN_REDIS_LEAN_RUN] = {LUA_LEAN_RUN, LUA_PROOF},
-    [TEN_REDIS_LIST] = {LUA_LIST, NULL},
-    [TEN_REDIS_CHANGES] = {LUA_CHANGES, NULL},
-    [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, NULL},
+    [TEN_REDIS_APPLY] = {LUA_APPLY, {LUA_SESSION, LUA_PRELUDE}},
+    [TEN_REDIS_EDIT_TARGETS] = {LUA_TARGETS, {LUA_PRELUDE}},
+    [TEN_REDIS_CURSOR] = {LUA_CURSOR, {LUA_PRELUDE}},
+    [TEN_REDIS_SWEEP] = {LUA_SWEEP, {LUA_PRELUDE}},
+    [TEN_REDIS_CONFIRM] = {LUA_CONFIRM, {LUA_PRELUDE}},
+    [TEN_REDIS_FORGET] = {LUA_FORGET, {LUA_SESSION, LUA_PRELUDE}},
+    [TEN_REDIS_RECOVERY] = {LUA_RECOVERY, {LUA_PRELUDE}},
+    [TEN_REDIS_BLANK] = {LUA_BLANK, {LUA_PRELUDE}},
+    [TEN_REDIS_LEAN] = {LUA_LEAN, {LUA_PROOF}},
+    [TEN_REDIS_LEAN_RUN] = {LUA_LEAN_RUN, {LUA_PROOF}},
+    [TEN_REDIS_LIST] = {LUA_LIST, {LUA_SESSION}},
+    [TEN_REDIS_CHANGES] = {LUA_CHANGES, {NULL}},
+    [TEN_REDIS_LIST_INSTANCES] = {LUA_INSTANCES, {NULL}},
 };
 
 static ten_redis_store *self(ten_store *base) {
@@ -118,6 +119,7 @@ void ten_redis_arguments(ten_redis_store *store, const ten_redis_space *space) {
     ten_redis_word(&store->words, store->fresh ? "fresh" : "");
     ten_redis_word_number(&store->words, ten_redis_settings_database(store->settings));
     ten_redis_word_number(&store->words, store->wait_replicas);
+    ten_redis_word(&store->words, store->sessions ? "session" : "key");
 }
 
 /* ---- sending and receiving ----------------------------------------------------------------------------- */
@@ -172,8 +174,8 @@ static int send_script(ten_redis_store *store, enum ten_redis_script script) {
     start_command(&store->words);
     ten_redis_word(&store->words, "SCRIPT");
     ten_redis_word(&store->words, "LOAD");
-    if (scripts[script].start)
-        ten_buf_text(&store->words.text, scripts[script].start);
+    for (size_t i = 0; i < IN_FRONT && scripts[script].front[i]; i++)
+        ten_buf_text(&store->words.text, scripts[script].front[i]);
     ten_redis_word(&store->words, scripts[script].text);
     return ten_redis_send(store);
 }
@@ -286,12 +288,20 @@ static int take_options(const ten_url *url, ten_redis_store *store, ten_error *e
         return ten_fail(error, TENURE_E_INVALID, "fresh is 1 (this Redis has never held a lease) or 0, not '%.20s'",
                         fresh);
     store->fresh = fresh && fresh[0] == '1';
+    const char *leases = ten_url_option(url, "leases");
+    if (leases && strcmp(leases, "session") != 0 && strcmp(leases, "key") != 0)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "leases is key (each lease is a key with a TTL of its own) or session (the heartbeat of an "
+                        "instance renews all its leases), not '%.20s'",
+                        leases);
+    store->sessions = leases && strcmp(leases, "session") == 0;
+    store->base.capabilities.sessions = store->sessions;
     return TENURE_OK;
 }
 
 static int redis_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
-    static const char *const options[] = {TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh",
-                                          NULL};
+    static const char *const options[] = {
+        TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh", "leases", NULL};
     ten_redis_store *store = self(base);
     ten_redis_watch_init(store);
     int r = ten_url_check_options(url, options, &base->error);

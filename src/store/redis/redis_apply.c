@@ -19,6 +19,7 @@
 #define IN_FLIGHT     4u
 #define SWEEP_KEYS    "1000"
 #define SWEEP_GAP_MS  1000u /* between two steps of a namespace, whoever takes them */
+#define SWEEP_BEATS   8u    /* heartbeats between two steps of an instance, on average, if it has a session */
 #define PROOF_LEASES  16u   /* renewals in a call for which a proof is kept */
 #define SEEN_ROOM     1024u /* a power of two, well above CALL_KEYS */
 
@@ -104,14 +105,18 @@ static size_t run_length(const ten_op *ops, size_t limit, uint64_t *ret_signatur
     return length;
 }
 
-/* The length of the call that starts at `first`: one namespace, one kind (renewals by themselves are the usual case,
- * for which the script has a short way), and not too many keys. */
+/* Whether an operation may travel in the call that starts with `first`: of one kind (renewals by themselves are the usual
+ * case, for which the script has a short way), or the leases that are read with a heartbeat. */
+static bool goes_with(const ten_op *first, const ten_op *op) {
+    return (first->kind == op->kind || (first->kind == TEN_OP_ANNOUNCE && op->kind == TEN_OP_READ)) &&
+           same_text(first->namespace_name, op->namespace_name);
+}
+
+/* The length of the call that starts at `first`: not too many keys. */
 static size_t call_length(const struct batch *batch, size_t first) {
     size_t length = 1;
     size_t most = batch->ops[first].kind == TEN_OP_ACQUIRE ? CALL_ACQUIRES : CALL_KEYS;
-    while (first + length < batch->count && length < most &&
-           batch->ops[first].kind == batch->ops[first + length].kind &&
-           same_text(batch->ops[first].namespace_name, batch->ops[first + length].namespace_name))
+    while (first + length < batch->count && length < most && goes_with(&batch->ops[first], &batch->ops[first + length]))
         length++;
     return length;
 }
@@ -145,16 +150,23 @@ static const char *kind_word(const ten_op *op) {
     return op->kind == TEN_OP_ASK && !op->target ? "ask_instance" : ten_op_kind_name(op->kind);
 }
 
-#define FLAGS_SIZE 32u
-static const char *flag_words(unsigned flags, char text[FLAGS_SIZE]) {
-    if (flags & TEN_OP_FORCE_NOW)
-        return "force now";
-    if (flags & TEN_OP_FORCE)
-        return "force";
-    if (flags & TEN_OP_KEEP)
-        return "keep";
-    snprintf(text, FLAGS_SIZE, "%s%s%s", flags & TEN_OP_FRESH ? "fresh " : "",
-             flags & TEN_OP_REQUIRE_TARGET ? "require " : "", flags & TEN_OP_WITH_CHECKPOINT ? "checkpoint" : "");
+#define FLAGS_SIZE 64u
+static const char *flag_words(const ten_redis_store *store, unsigned flags, char text[FLAGS_SIZE]) {
+    static const struct {
+        unsigned flag;
+        const char *word;
+    } words[] = {{TEN_OP_FORCE_NOW, "force now "},
+                 {TEN_OP_FORCE, "force "},
+                 {TEN_OP_KEEP, "keep "},
+                 {TEN_OP_FRESH, "fresh "},
+                 {TEN_OP_REQUIRE_TARGET, "require "},
+                 {TEN_OP_WITH_CHECKPOINT, "checkpoint "},
+                 {TEN_OP_SESSION, "session "}};
+    size_t size = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < TEN_COUNT(words); i++)
+        if ((flags & words[i].flag) && (store->sessions || words[i].flag != TEN_OP_SESSION))
+            size += (size_t)snprintf(text + size, FLAGS_SIZE - size, "%s", words[i].word);
     return text;
 }
 
@@ -185,12 +197,13 @@ enum ten_reason ten_redis_reason(const char *text) {
     return older < TEN_REASON_COUNT ? (enum ten_reason)older : TEN_REASON_NONE;
 }
 
-static void add_run(ten_redis_words *words, const ten_op *ops, size_t count) {
+static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
+    ten_redis_words *words = &store->words;
     const ten_op *op = &ops[0];
     char flags[FLAGS_SIZE];
     ten_redis_word(words, kind_word(op));
     ten_redis_word_number(words, count);
-    ten_redis_word(words, flag_words(op->flags, flags));
+    ten_redis_word(words, flag_words(store, op->flags, flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
     ten_redis_word_reason(words, op->reason);
@@ -237,7 +250,7 @@ static void make_call(struct batch *batch, const struct call *call, const ten_re
     for (size_t i = 0; i < call->count;) {
         uint64_t ignored;
         size_t length = run_length(&ops[i], call->count - i, &ignored);
-        add_run(&store->words, &ops[i], length);
+        add_run(store, &ops[i], length);
         i += length;
     }
 }
@@ -273,8 +286,20 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
     return op->holder && !result->holder ? ten_fail_memory(&store->base.error, "an answer") : TENURE_OK;
 }
 
-static int take_error(ten_redis_store *store, redisReply *const *fields, ten_result *result) {
+/* The leases of a fleet are kept in one way: the keys of the others would not mean what this one's do. */
+static int fail_mode(ten_redis_store *store, const ten_op *op, bool others_have_sessions) {
+    return ten_fail(
+        &store->base.error, TENURE_E_INVALID,
+        "%s: the instances of namespace %s use leases=%s, but this URL says leases=%s%s; use one setting for "
+        "a namespace",
+        ten_redis_settings_name(store->settings), op->namespace_name, others_have_sessions ? "session" : "key",
+        store->sessions ? "session" : "key", store->sessions ? "" : " (the default)");
+}
+
+static int take_error(ten_redis_store *store, const ten_op *op, redisReply *const *fields, ten_result *result) {
     const char *name = ten_redis_text(fields[1]);
+    if (strcmp(name, "mode") == 0)
+        return fail_mode(store, op, ten_redis_number(fields[2]) == 1);
     result->outcome = TEN_ERROR;
     if (strcmp(name, "gone") == 0)
         result->error = TENURE_E_GONE;
@@ -293,7 +318,7 @@ static int take_error(ten_redis_store *store, redisReply *const *fields, ten_res
 
 enum { IS_BARRED = 1, IS_RECOVERING = 2, IS_REGISTERED = 4, IS_PAUSED = 8 };
 
-static int take_details(ten_redis_store *store, const redisReply *reply, ten_result *result) {
+static int take_details(ten_redis_store *store, const ten_op *op, const redisReply *reply, ten_result *result) {
     redisReply *const *fields = reply->element;
     uint64_t outcome = reply->elements > 0 ? ten_redis_number(fields[0]) : UINT64_MAX;
     if (outcome == TEN_UNKNOWN) {
@@ -301,8 +326,8 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
         return TENURE_OK;
     }
     if (outcome == TEN_ERROR && reply->elements == 3)
-        return take_error(store, fields, result);
-    if (outcome > TEN_UNKNOWN || (reply->elements != 8 && reply->elements != 10))
+        return take_error(store, op, fields, result);
+    if (outcome > TEN_UNKNOWN || (reply->elements != 8 && reply->elements != 9 && reply->elements != 11))
         return ten_redis_misunderstood(store);
     uint64_t flags = ten_redis_number(fields[5]);
     result->outcome = (enum ten_outcome)outcome;
@@ -317,10 +342,15 @@ static int take_details(ten_redis_store *store, const redisReply *reply, ten_res
     result->acquired_at_ms = ten_redis_number(fields[7]);
     if (fields[4]->type == REDIS_REPLY_STRING && !(result->holder = ten_arena_text(&store->results, fields[4]->str)))
         return ten_fail_memory(&store->base.error, "an answer");
-    if (reply->elements == 8)
+    result->session = reply->elements > 8 ? ten_redis_number(fields[8]) : 0; /* the lean scripts know none */
+    if (op->kind == TEN_OP_ANNOUNCE) {
+        result->session_version = result->token;
+        result->token = 0;
+    }
+    if (reply->elements < 11)
         return TENURE_OK;
-    result->checkpoint = ten_arena_text(&store->results, ten_redis_text(fields[8]));
-    result->checkpoint_token = ten_redis_number(fields[9]);
+    result->checkpoint = ten_arena_text(&store->results, ten_redis_text(fields[9]));
+    result->checkpoint_token = ten_redis_number(fields[10]);
     return result->checkpoint ? TENURE_OK : ten_fail_memory(&store->base.error, "an answer");
 }
 
@@ -331,7 +361,7 @@ static int take_one(ten_redis_store *store, const ten_op *op, const redisReply *
     if (reply->type == REDIS_REPLY_INTEGER && op->kind == TEN_OP_ACQUIRE && reply->integer > 0 &&
         (uint64_t)reply->integer <= TENURE_TOKEN_MAX)
         return take_plain(store, op, ten_redis_number(reply), result);
-    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, reply, result) : ten_redis_misunderstood(store);
+    return reply->type == REDIS_REPLY_ARRAY ? take_details(store, op, reply, result) : ten_redis_misunderstood(store);
 }
 
 static void forget_proofs(ten_redis_store *store) {
@@ -564,6 +594,12 @@ static int sweep(struct batch *batch) {
     return r;
 }
 
+/* Where leases hang on sessions there are no other programs to be found: it is enough to hear of the policy of eviction
+ * now and then. */
+static bool is_time_to_sweep(const struct batch *batch) {
+    return batch->announces && (!batch->store->sessions || ten_random_u64() % SWEEP_BEATS == 0);
+}
+
 /* ---- what nobody has used for long --------------------------------------------------------------------- */
 
 #define AGED_EVERY 125u /* acquires between two steps, on average; a step looks at twice as many targets */
@@ -601,7 +637,7 @@ static int run_batch(struct batch *batch) {
         r = wait_for_replicas(batch);
     if (r < 0)
         ten_redis_disconnect(batch->store);
-    else if ((batch->announces && sweep(batch) < 0) || (is_time_to_forget(batch) && forget_aged(batch) < 0))
+    else if ((is_time_to_sweep(batch) && sweep(batch) < 0) || (is_time_to_forget(batch) && forget_aged(batch) < 0))
         ten_redis_disconnect(batch->store);
     return r;
 }

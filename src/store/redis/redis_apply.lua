@@ -6,8 +6,9 @@
 -- ARGV, for each run: kind, count, flags (words), holder ("": not given), ttl, reason, actor, number (weight or ask),
 --   metadata (hand: the successor; checkpoint: the value), tokens (a line for each operation, "token ttl")
 -- Reply: a list for each run, with an entry for each operation: a number (done; an acquire's token), or {outcome, token,
---   ttl, remaining, holder, flags, ask, acquired_at} with, if it was asked for and is there, the checkpoint and its token
---   behind; or {0, name of the error, a number}: "gone", "token", "ttl" (with the fleet's) or "type".
+--   ttl, remaining, holder, flags, ask, acquired_at, session} with, if it was asked for and is there, the checkpoint and its
+--   token behind (announce: the version of the session is in the place of the token); or {0, name of the error, a number}:
+--   "gone", "token", "ttl" (with the fleet's), "mode" (1: the fleet's is session) or "type".
 --
 -- In the usual situation redis_lean.lua and redis_lean_run.lua do the same for acquires, renewals and releases, and much
 -- faster. What is changed here for them has to be changed there.
@@ -67,7 +68,8 @@ local function read_leases()
         local token, ttl = fence_of(fences[i])
         local last, since = held_of(helds[i])
         local barred, ask = mark_of(marks[i], token)
-        leases[i] = { key = KEYS[run.first + i - 1], value = values[i], known = fences[i], token = token, ttl = ttl,
+        local holder, session = holder_of(SESSIONS, values[i], now)
+        leases[i] = { key = KEYS[run.first + i - 1], value = holder, session = session, known = fences[i], token = token, ttl = ttl,
             last = last, since = since, barred = barred, ask = ask, marked = marks[i] }
     end
     return leases
@@ -76,15 +78,16 @@ end
 local function describe(outcome, lease, flags)
     flags = flags or 0
     if not lease.value then
-        return { outcome, lease.token, 0, 0, false, flags, 0, 0 }
+        return { outcome, lease.token, 0, 0, false, flags, 0, 0, 0 }
     end
-    local left = call('PTTL', lease.key)
+    local left = lease.session and lease.session.ends - now or call('PTTL', lease.key)
     if left < 0 then
         left = run.ttl -- a key without an end, by another program's hand: asked for again in a while
     end
     local ours = lease.value == lease.last
     return { outcome, lease.token, ours and lease.ttl or 0, math.max(left, 1), lease.value,
-        flags + (lease.barred and BARRED or 0), lease.ask, ours and tonumber(lease.since) or 0 }
+        flags + (lease.barred and BARRED or 0), lease.ask, ours and tonumber(lease.since) or 0,
+        lease.session and lease.session.number or 0 }
 end
 
 local function refuse_all(name, number)
@@ -144,6 +147,91 @@ local function write(writes)
     end
 end
 
+-- ---- sessions
+
+local function write_session(instance, session)
+    call('HSET', SESSIONS, instance, concat({ whole(session.number), whole(session.ends), whole(session.ttl),
+        whole(session.version) }, ' '))
+end
+
+-- Somebody else than its holder changes a lease of that session: the holder learns it with its next heartbeat.
+local function touch(instance, number)
+    local session = session_of(SESSIONS, instance)
+    if session and session.number == number then
+        session.version = session.version + 1
+        write_session(instance, session)
+    end
+end
+
+local function touch_lease(lease)
+    if lease.session then
+        touch(lease.value, lease.session.number)
+    end
+end
+
+-- The holder itself ends a lease that it does not believe in any more.
+local function is_known(lease)
+    return has('session') and run.holder == lease.value
+end
+
+-- The session on which the leases of this run are to hang; nil: they have ends of their own.
+local function session_of_run()
+    return has('session') and run.holder ~= '' and live_session(SESSIONS, run.holder, now) or nil
+end
+
+local function value_on(session, holder)
+    return holder .. '\tsession ' .. whole(session.number)
+end
+
+-- When a lease of ours that is held ends.
+local function end_of(lease)
+    return lease.session and lease.session.ends or now + call('PTTL', lease.key)
+end
+
+-- It never ends earlier by that: the request may be a late repetition, and the holder may believe in it for as long as it
+-- lasts now.
+local function may_join(session, lease)
+    return session and session.ends >= end_of(lease)
+end
+
+local function put_on_session(writes, lease, session)
+    if lease.session then
+        return -- one holder has one session that lives
+    end
+    lease.session = session
+    call('SET', lease.key, value_on(session, lease.value))
+    if lease.ttl ~= session.ttl then
+        lease.ttl = session.ttl
+        write_fence(writes, lease.key, lease.token, whole(session.ttl))
+        move_on()
+    end
+end
+
+-- Gives it an end of its own, not before that of the session on which it hung. Returns how long it has still.
+local function leave_session(lease, ttl)
+    local left = math.max(lease.session.ends - now, ttl)
+    touch_lease(lease)
+    lease.session = nil
+    call('SET', lease.key, lease.value, 'PX', whole(left))
+    return left
+end
+
+-- Renews a lease with an end of its own, or gives it one.
+local function extend(writes, lease, ttl)
+    local left = ttl
+    if lease.session then
+        left = leave_session(lease, ttl)
+    else
+        call('PEXPIRE', lease.key, whole(ttl))
+    end
+    if ttl ~= lease.ttl then
+        lease.ttl = ttl
+        write_fence(writes, lease.key, lease.token, whole(ttl))
+        move_on()
+    end
+    return left
+end
+
 -- ---- the checkpoint
 
 -- Whoever does not hold the lease at this moment, under this very token, changes nothing.
@@ -156,7 +244,7 @@ local function write_checkpoint()
         local named = run.holder == '' or run.holder == lease.value
         local wait = unsettled(lease.ttl or 0)
         if wait > 0 then
-            replies[i] = { LEASE_HELD, lease.token, 0, wait, false, RECOVERING, 0, 0 }
+            replies[i] = { LEASE_HELD, lease.token, 0, wait, false, RECOVERING, 0, 0, 0 }
         elseif lease.value and lease.value == lease.last and named and tonumber(token) == lease.token and
             not lease.barred then
             if run.metadata == '' then
@@ -181,10 +269,10 @@ local function add_checkpoints(replies)
     for i = 1, run.count do
         local token, value = match(texts[i] or '', '^(%d+) (.*)$')
         if value and type(replies[i]) == 'number' then
-            replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, now }
+            replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, now, 0 }
         end
         if value and replies[i][1] == OK then
-            replies[i][9], replies[i][10] = value, tonumber(token)
+            replies[i][10], replies[i][11] = value, tonumber(token)
         end
     end
 end
@@ -192,8 +280,13 @@ end
 -- ---- acquire
 
 -- When a lease that is no more has ended, as a text; nil: nobody knows. A key that has expired tells nothing, but the
--- leases of an instance are renewed with its heartbeat, and one that was taken since lives for its TTL.
-local function ended_at(holder, since, ttl)
+-- leases of an instance are renewed with its heartbeat, and one that was taken since lives for its TTL. `number`: of the
+-- session on which it hung.
+local function ended_at(holder, since, ttl, number)
+    if number then
+        local session = session_of(SESSIONS, holder)
+        return session and session.number == number and whole(session.ends) or nil
+    end
     local ends = tonumber(call('ZSCORE', NODES, holder) or call('ZSCORE', GONE, holder) or nil)
     ends = ends and math.max(ends, tonumber(since) + ttl)
     return ends and ends <= now and whole(ends) or nil
@@ -203,28 +296,48 @@ end
 -- older than the moment at which it gave the lease up, and somebody may hold it since. Nor later by a token from before
 -- the epoch: a renewal that came late may have put that back, although another had the target meanwhile. (Living holders
 -- renew; they do not ask.)
-local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait)
-    local lease = { key = key, value = call('MGET', key)[1], token = token, ttl = ttl }
+local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait, session)
+    local lease = { key = key, token = token, ttl = ttl }
+    lease.value, lease.session = holder_of(SESSIONS, call('MGET', key)[1], now)
     lease.last, lease.since = held_of(held)
     lease.barred, lease.ask = mark_of(mark, token)
     local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
     if own and wait == 0 and token >= floor then
         -- Never shortened: it may be kept for longer, and this may be a repetition that comes late.
-        if call('PTTL', key) < run.ttl then
-            call('PEXPIRE', key, run.ttl_text)
-            if ttl ~= run.ttl then
-                write_fence(writes, key, token, run.ttl_text)
-                move_on()
-            end
+        if may_join(session, lease) then
+            put_on_session(writes, lease, session)
+        elseif end_of(lease) < now + run.ttl then
+            extend(writes, lease, run.ttl)
         end
-        return token
+        return lease.session and describe(OK, lease) or token
     end
     if wait > 0 and (own or not lease.value) then
-        return { LEASE_HELD, token, 0, wait, false, RECOVERING, 0, 0 }
+        return { LEASE_HELD, token, 0, wait, false, RECOVERING, 0, 0, 0 }
     elseif not lease.value then
         return { ERROR, 'type', 0 } -- somebody keeps a list or a hash there; MGET is the one that does not mind
     end
     return describe(LEASE_HELD, lease)
+end
+
+-- Takes the key of a lease, if it is free. If its last holder's session has ended, the second value is the number of that.
+-- Should the clock be set back, that session must not come back with this lease.
+local function take_key(key, session)
+    local function set(...)
+        if session then
+            return call('SET', key, value_on(session, run.holder), ...)
+        end
+        return call('SET', key, run.holder, 'PX', run.ttl_text, ...)
+    end
+    if set('NX') then
+        return true
+    end
+    local _, _, former, number = holder_of(SESSIONS, call('MGET', key)[1], now)
+    if not former then
+        return false
+    end
+    touch(former, number)
+    set()
+    return true, number
 end
 
 local function acquire()
@@ -236,15 +349,22 @@ local function acquire()
     local marks = read_marks()
     local is_required = has('require')
     local wait = recovering(run.ttl)
+    local session = session_of_run()
+    local granted_ttl = session and whole(session.ttl) or run.ttl_text
     local replies, writes = {}, new_writes()
     for i = 1, run.count do
         local key, fence = KEYS[run.first + i - 1], fences[i]
         local token, ttl = fence_of(fence)
         local id = id_of(key)
-        if is_required and not fence and call('HEXISTS', TARGETS, id) == 0 then
+        local taken, ended = false, nil
+        local unknown = is_required and not fence and call('HEXISTS', TARGETS, id) == 0
+        if wait == 0 and not unknown then
+            taken, ended = take_key(key, session)
+        end
+        if unknown then
             replies[i] = { UNKNOWN }
-        elseif wait > 0 or not call('SET', key, run.holder, 'NX', 'PX', run.ttl_text) then
-            replies[i] = refuse_or_recognise(writes, key, token, ttl, helds[i], marks[i], wait)
+        elseif not taken then
+            replies[i] = refuse_or_recognise(writes, key, token, ttl, helds[i], marks[i], wait, session)
         else
             -- Without a fence nobody knows what was granted: it may have been forgotten, or deleted by hand.
             local granted = math.max(token + 1, floor, fence and 0 or math.max(now, forgotten + 1))
@@ -254,14 +374,16 @@ local function acquire()
             else
                 if helds[i] and not mark_of(marks[i], token) then
                     local former, since = held_of(helds[i])
-                    tell(LEASE_LOST, EXPIRED, whole(token), id, former, '', ended_at(former, since, ttl))
+                    tell(LEASE_LOST, EXPIRED, whole(token), id, former, '',
+                        ended_at(former, since, ttl, ended))
                 end
                 if marks[i] then
                     writes.unmarked[#writes.unmarked + 1] = key
                 end
-                write_grant(writes, key, id, granted, run.ttl_text, fence)
+                write_grant(writes, key, id, granted, granted_ttl, fence)
                 tell(LEASE_ACQUIRED, NO_REASON, whole(granted), id, run.holder, '')
-                replies[i] = granted
+                replies[i] = session and { OK, granted, session.ttl, session.ends - now, run.holder, 0, 0, now,
+                    session.number } or granted
             end
         end
     end
@@ -300,31 +422,37 @@ local function may_put_back(lease, token, wait)
     return token > lease.token or (token == lease.token and lease.last == run.holder and not lease.barred)
 end
 
-local function renew_one(writes, lease, token, wait)
+local function renew_one(writes, lease, token, wait, session)
     local ours = lease.value and lease.value == lease.last and (run.holder == '' or run.holder == lease.value)
     local meant = token == lease.token or (token == 0 and run.holder ~= '') -- without a token its name alone decides
     if ours and meant and not lease.barred then
-        token = lease.token
+        if may_join(session, lease) then
+            put_on_session(writes, lease, session)
+            return describe(OK, lease)
+        end
         local ttl = run.ttl > 0 and run.ttl or lease.ttl
         if run.holder == '' then
             ttl = math.max(ttl, lease.ttl) -- by the token alone, it is never shortened: its holder would not hear of it
         end
-        call('PEXPIRE', lease.key, whole(ttl))
-        if ttl ~= lease.ttl then
-            write_fence(writes, lease.key, token, whole(ttl))
-            move_on()
-        end
-        return { OK, token, ttl, ttl, lease.value, 0, lease.ask, tonumber(lease.since) }
+        local left = extend(writes, lease, ttl)
+        return { OK, lease.token, ttl, left, lease.value, 0, lease.ask, tonumber(lease.since), 0 }
     end
     if may_put_back(lease, token, wait) then
         local id = id_of(lease.key)
-        call('SET', lease.key, run.holder, 'PX', run.ttl_text)
+        touch_lease(lease)
+        if session then
+            call('SET', lease.key, value_on(session, run.holder))
+        else
+            call('SET', lease.key, run.holder, 'PX', run.ttl_text)
+        end
         if lease.marked then
             writes.unmarked[#writes.unmarked + 1] = lease.key
         end
-        write_grant(writes, lease.key, id, token, run.ttl_text, lease.known)
+        local ttl = session and session.ttl or run.ttl
+        write_grant(writes, lease.key, id, token, whole(ttl), lease.known)
         tell(LEASE_ACQUIRED, NO_REASON, whole(token), id, run.holder, '')
-        return { OK, token, run.ttl, run.ttl, run.holder, 0, 0, now }
+        return { OK, token, ttl, session and session.ends - now or ttl, run.holder, 0, 0, now,
+            session and session.number or 0 }
     end
     -- A token that was forgotten is not granted again.
     if wait > 0 and token > lease.token and is_plausible(token) then
@@ -343,6 +471,7 @@ local function renew()
     local wait = recovering(shown)
     local leases, replies, writes = read_leases(), {}, new_writes()
     local gone = is_gone(run.holder)
+    local session = session_of_run()
     local i = 0
     for token in string.gmatch(run.tokens, '(%d+) %d+') do
         i = i + 1
@@ -352,7 +481,7 @@ local function renew()
             wait = recovering(shown)
         end
         -- A late request of a dead process puts nothing back.
-        replies[i] = renew_one(writes, leases[i], token, gone and 0 or wait)
+        replies[i] = renew_one(writes, leases[i], token, gone and 0 or wait, session)
     end
     write(writes)
     return replies
@@ -373,10 +502,17 @@ local function release_one(writes, lease, token)
         if not lease.barred then
             tell(LEASE_LOST, FORCED, whole(lease.token), id, lease.value, run.actor)
         end
+        if lease.session then
+            leave_session(lease, 0) -- with the end that the session has now
+        end
         lease.barred = true
         call('HSET', MARKS, lease.key, whole(lease.token) .. ' 1 ' .. lease.ask)
         return describe(OK, lease)
     end
+    if not is_known(lease) then
+        touch_lease(lease)
+    end
+    lease.session = nil
     call('DEL', lease.key)
     writes.unheld[#writes.unheld + 1] = lease.key
     if lease.marked then
@@ -434,6 +570,7 @@ local function ask_holder()
         local found = lease.value and (run.holder == '' or run.holder == lease.value)
         if found then
             lease.ask = asked()
+            touch_lease(lease)
             call('HSET', MARKS, lease.key, whole(lease.token) .. (lease.barred and ' 1 ' or ' 0 ') .. lease.ask)
             if lease.ask > 0 then
                 tell(LEASE_ASKED, NO_REASON, whole(lease.token), id_of(lease.key), lease.value, '')
@@ -483,15 +620,58 @@ local function bury_the_dead()
     end
 end
 
--- The TTL of somebody else in the fleet, or nothing.
-local function ttl_of_fleet(joining)
+-- The TTL of somebody else in the fleet, or nothing, and whether the leases there hang on sessions.
+local function ways_of_fleet(joining)
     local others = call('ZRANGEBYSCORE', NODES, '(' .. now_text, '+inf', 'LIMIT', '0', '16')
     for _, instance in ipairs(others) do
         local ttl = instance_of(call('HGET', INSTANCES, instance))
         if ttl and instance ~= joining and call('EXISTS', node_key(instance)) == 1 then
-            return ttl
+            return ttl, call('HEXISTS', SESSIONS, instance) == 1 and 'session' or 'key'
         end
     end
+end
+
+-- Sessions that ended long ago. Whoever joins goes a step through them.
+local function bury_sessions()
+    local found = call('HSCAN', SESSIONS, call('HGET', EPOCH, 'buried') or '0', 'COUNT', '100')
+    call('HSET', EPOCH, 'buried', found[1])
+    for i = 1, #found[2], 2 do
+        local ends = tonumber(match(found[2][i + 1], '^%d+ (%d+) ') or '0')
+        if ends < now - GONE_AGE and not call('ZSCORE', NODES, found[2][i]) then
+            call('HDEL', SESSIONS, found[2][i])
+        end
+    end
+    if #found[2] > 0 and call('EXISTS', SESSIONS) == 0 then
+        call('HDEL', EPOCH, 'session')
+    end
+end
+
+-- With its heartbeat an instance begins a session, or goes on with it. One that has not ended goes on, also after the
+-- instance had left: its leases are there. Then whoever made it leave may have done more. One that has ended never comes
+-- back: its leases may be others' by now.
+local function beat(instance, joins)
+    local session = session_of(SESSIONS, instance) or { number = 0, ends = 0, version = 0 }
+    local lives = session.number > 0 and session.ends > now
+    local is_session_mode = MODE == 'session'
+    if not lives and not is_session_mode then
+        return 0, 0
+    end
+    if lives or has('session') then
+        if not lives then
+            session.number = math.max(tonumber(call('HGET', EPOCH, 'session') or '0') + 1, now)
+            call('HSET', EPOCH, 'session', whole(session.number))
+        end
+        session.version = session.version + (joins and 1 or 0)
+        session.ends = math.max(lives and session.ends or 0, now + run.ttl)
+    else
+        session.number, session.ends = 0, 0
+    end
+    session.ttl = run.ttl
+    known_sessions[instance] = session
+    write_session(instance, session)
+    -- After an epoch the session may be older than it was, and so may its version: a holder must not take it for the one
+    -- that it knows. The floor grows by far more than there are touches.
+    return session.number, session.number > 0 and session.version + floor or 0
 end
 
 -- Marks of leases that have ended: as long as there are any, renewals take the long way. Many are gone through in steps.
@@ -502,7 +682,7 @@ local function wipe_marks()
     local found = call('HSCAN', MARKS, call('HGET', EPOCH, 'wipe') or '0', 'COUNT', '100')
     call('HSET', EPOCH, 'wipe', found[1])
     for i = 1, #found[2], 2 do
-        if call('EXISTS', found[2][i]) == 0 then
+        if not holder_of(SESSIONS, call('MGET', found[2][i])[1], now) then
             call('HDEL', MARKS, found[2][i])
         end
     end
@@ -520,12 +700,15 @@ local function announce()
     local old_weight = call('MGET', key)[1]
     local ttl, since, ask, metadata = instance_of(call('HGET', INSTANCES, instance))
     local joins = not old_weight or not ttl
-    local fleet_ttl = joins and ttl_of_fleet(instance)
-    if fleet_ttl and fleet_ttl ~= run.ttl then
-        return refuse_all('ttl', fleet_ttl)
-    end
     if joins then
+        local fleet_ttl, mode = ways_of_fleet(instance)
+        if fleet_ttl and fleet_ttl ~= run.ttl then
+            return refuse_all('ttl', fleet_ttl)
+        elseif fleet_ttl and mode ~= MODE then
+            return refuse_all('mode', mode == 'session' and 1 or 0)
+        end
         since, ask = now_text, 0
+        bury_sessions()
     end
     local changes = joins or old_weight ~= weight or ttl ~= run.ttl or metadata ~= run.metadata
     if changes then
@@ -534,9 +717,11 @@ local function announce()
     end
     call('SET', key, weight, 'PX', run.ttl_text)
     call('ZADD', NODES, whole(now + run.ttl), instance)
-    return { { OK, 0, run.ttl, run.ttl, false, 0, ask, 0 } }
+    local session, version = beat(instance, joins)
+    return { { OK, version, run.ttl, run.ttl, false, 0, ask, 0, session } }
 end
 
+-- The session lives on until its end: whoever works under its leases believes in them until then.
 local function leave()
     local key, instance = KEYS[run.first], run.holder
     local live = call('DEL', key) == 1
@@ -546,9 +731,10 @@ local function leave()
         tell(INSTANCE_LEFT, run.reason, '0', '', instance, run.actor)
     end
     if run.ttl > 0 then
-        remember_end(whole(now + run.ttl), instance)
+        local session = live_session(SESSIONS, instance, now)
+        remember_end(whole(math.max(now + run.ttl, session and session.ends or 0)), instance)
     end
-    return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0 } }
+    return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0, 0 } }
 end
 
 local function ask_instance()
@@ -559,7 +745,7 @@ local function ask_instance()
         write_instance(instance, ttl, since, asked(), metadata)
         tell(INSTANCE_CHANGED, NO_REASON, '0', '', instance, run.actor)
     end
-    return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0 } }
+    return { { live and OK or LOST, 0, 0, 0, false, 0, 0, 0, 0 } }
 end
 
 -- ---- hand: a lease goes to a successor
@@ -585,6 +771,9 @@ local function hand_one(writes, lease, token, successor, left)
     if left == 0 or lease.barred or granted > TOKEN_MAX then
         return { UNKNOWN }
     end
+    if not is_known(lease) then
+        touch_lease(lease)
+    end
     call('SET', lease.key, successor, 'PX', whole(left))
     if lease.marked then
         writes.unmarked[#writes.unmarked + 1] = lease.key
@@ -592,7 +781,7 @@ local function hand_one(writes, lease, token, successor, left)
     write_grant(writes, lease.key, id, granted, run.ttl_text, true, successor)
     tell(LEASE_RELEASED, run.reason, whole(token), id, run.holder, '')
     tell(LEASE_ACQUIRED, run.reason, whole(granted), id, successor, '')
-    return { OK, granted, run.ttl, left, successor, 0, 0, now }
+    return { OK, granted, run.ttl, left, successor, 0, 0, now, 0 }
 end
 
 local function hand()

@@ -28,6 +28,13 @@ static void check_reach(const ten_redis_settings *settings, const ten_redis_serv
                     "give the fleet an ACL user of its own, with a password_file (README has the rules)");
 }
 
+static void check_leases(const ten_redis_store *store, const ten_report *report) {
+    ten_report_tell(report, TENURE_CHECK_OK, "leases",
+                    store->sessions ? "session: the heartbeat of an instance renews all its leases"
+                                    : "key: each lease is a key with its own TTL",
+                    "");
+}
+
 static void check_persistence(const ten_redis_server *server, const ten_report *report) {
     ten_report_tell(
         report, server->saves ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "persistence",
@@ -72,6 +79,7 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
     const ten_redis_server *server = ten_redis_link_server(store->link);
     check_server(server, &report);
     check_reach(store->settings, server, &report);
+    check_leases(store, &report);
     check_persistence(server, &report);
     check_replicas(store, server, &report);
     r = check_clock(store, &report, deadline_ms);

@@ -7,6 +7,7 @@
 
 local STEP = '250'
 local dropped = {}
+local ended = {} -- keys of leases whose session has ended
 
 local function id_of(key)
     return string.sub(key, #LEASE_BEFORE + 1, #key - #LEASE_AFTER)
@@ -32,15 +33,25 @@ local function drop()
     call('HDEL', IDLE, unpack(dropped))
     call('HDEL', CHECKPOINT, unpack(dropped))
     call('ZREM', IDS, unpack(ids))
+    for _, key in ipairs(dropped) do
+        if ended[key] then
+            call('DEL', key)
+        end
+    end
 end
 
--- What is known of these lease keys: their values and descriptions, nil where there is none.
+-- What is known of these lease keys: their holders and descriptions, nil where there is none.
 local function look(keys)
     local ids = {}
     for i, key in ipairs(keys) do
         ids[i] = id_of(key)
     end
-    return call('MGET', unpack(keys)), call('HMGET', TARGETS, unpack(ids))
+    local values = call('MGET', unpack(keys))
+    for i, key in ipairs(keys) do
+        local holder, _, former = holder_of(SESSIONS, values[i], now)
+        values[i], ended[key] = holder, former
+    end
+    return values, call('HMGET', TARGETS, unpack(ids))
 end
 
 -- One step through the counters. A target is forgotten when it was seen free and unregistered long ago, and has not been

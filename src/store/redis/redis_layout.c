@@ -13,8 +13,9 @@
 #define PATTERN_MAX      200u
 #define LEADER_NAMESPACE "leader"
 
-static const char *const own_names[TEN_REDIS_OWN_COUNT] = {
-    "epoch", "fence", "held", "marks", "feed", "nodes", "instances", "gone", "ids", "targets", "idle", "checkpoint"};
+static const char *const own_names[TEN_REDIS_OWN_COUNT] = {"epoch", "fence",      "held",    "marks", "feed",
+                                                           "nodes", "instances",  "gone",    "ids",   "targets",
+                                                           "idle",  "checkpoint", "sessions"};
 
 /* Writes the pattern for a namespace into `text`; *ret_place is where the id goes. */
 static int expand(const char *pattern, const char *word, const char *namespace_name, ten_buf *text, size_t *ret_place,

@@ -26,6 +26,7 @@ enum ten_redis_own {
     TEN_REDIS_TARGETS,
     TEN_REDIS_IDLE,
     TEN_REDIS_CHECKPOINT,
+    TEN_REDIS_SESSIONS,
     TEN_REDIS_OWN_COUNT,
 };
 

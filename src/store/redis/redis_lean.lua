@@ -38,7 +38,8 @@ else
     end
     if held then
         local value, space = call('MGET', key)[1], find(held, ' ', 1, true)
-        if not value or value == holder or not fence then
+        -- A tab: it hangs on a session.
+        if not value or value == holder or not fence or find(value, '\t', 1, true) then
             return redis.status_reply('FULL')
         end
         local left, ours, middle = call('PTTL', key), sub(held, space + 1) == value, find(fence, ' ', 1, true)

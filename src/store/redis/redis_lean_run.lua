@@ -54,7 +54,8 @@ local values = call('MGET', unpack(KEYS, 9))
 local floor, first, replies = tonumber(record[6]), nil, {}
 for i = 1, #values do
     local fence, token = fences[i], first
-    if values[i] == holder or (helds[i] and not values[i]) then
+    -- A tab: it hangs on a session.
+    if values[i] == holder or (helds[i] and not values[i]) or (values[i] and find(values[i], '\t', 1, true)) then
         return redis.status_reply('FULL')
     elseif fence then
         token = sub(fence, 1, find(fence, ' ', 1, true) - 1) + 1

@@ -1,13 +1,13 @@
 -- name: LIST
 -- A page of targets with their leases, or certain targets with theirs. It reads only, and has no prelude.
 --
--- KEYS: fence, held, marks, ids, targets. ARGV: the texts before and after the id in a lease's key; filter ("all",
+-- KEYS: fence, held, marks, ids, targets, sessions. ARGV: the texts before and after the id in a lease's key; filter ("all",
 --   "leased", "free", "registered", "current": held or registered); the id after which it starts ("": from the first); how many rows at most; how many
 --   ids to look at, at most; then ids, if only those are wanted.
 -- Reply: {where to go on ("": there is no more), then for each row {id, description, holder, ms left, fence, held, mark}}
 
 local call = redis.call
-local FENCE, HELD, MARKS, IDS, TARGETS = unpack(KEYS)
+local FENCE, HELD, MARKS, IDS, TARGETS, SESSIONS = unpack(KEYS)
 local BEFORE, AFTER, filter, start, limit, look_at = unpack(ARGV)
 limit = tonumber(limit)
 
@@ -71,6 +71,12 @@ for i, id in ipairs(ids) do
 end
 local values = call('MGET', unpack(keys))
 local fences = call('HMGET', FENCE, unpack(keys))
+local time = call('TIME')
+local now, ends = time[1] * 1000 + math.floor(time[2] / 1000), {}
+for i, value in ipairs(values) do
+    local holder, session = holder_of(SESSIONS, value, now)
+    values[i], ends[keys[i]] = holder, session and session.ends or nil
+end
 -- Of what nobody holds there is nothing more to be read.
 local leased, details = {}, {}
 for i, key in ipairs(keys) do
@@ -81,7 +87,7 @@ end
 if #leased > 0 then
     local helds, marks = call('HMGET', HELD, unpack(leased)), call('HMGET', MARKS, unpack(leased))
     for i, key in ipairs(leased) do
-        details[key] = { call('PTTL', key), helds[i], marks[i] }
+        details[key] = { ends[key] and ends[key] - now or call('PTTL', key), helds[i], marks[i] }
     end
 end
 local NOTHING = { 0, false, false }

@@ -2,17 +2,18 @@
 -- What every script that changes something starts with: the names of the keys, the time, the epoch, and the feed. The
 -- client puts it in front of the script itself, and Redis runs both as one atomic step.
 --
--- KEYS[1..12]  our own keys of the namespace, in the order below; then the script's
--- ARGV[1..7]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
---              an epoch may be taken for a new one, the number of the database, and how many replicas the caller waits
---              for; then the script's
+-- KEYS[1..13]  our own keys of the namespace, in the order below; then the script's
+-- ARGV[1..8]   the texts before and after the id in a lease's key, the same for an instance's key, whether a store without
+--              an epoch may be taken for a new one, the number of the database, how many replicas the caller waits
+--              for, and "session" if the leases of instances hang on their sessions, else "key"; then the script's
 --
 --   tenure:<ns>:epoch      hash: server and database (whose epoch this is), began (ms), provisional (0, or when a caller
 --                          that waits for replicas was last here, while none has confirmed the epoch), ttl (the longest
 --                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
 --                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe,
 --                          forgotten (the highest token that was forgotten), aged (the search for what can be forgotten),
---                          trimmed (when nothing in the feed was too old)
+--                          trimmed (when nothing in the feed was too old), session (the number of the last one that began; absent
+--                          if no session is remembered)
 --   tenure:<ns>:fence      hash: lease key -> "token ttl" of the last grant; it is the token counter, kept until forgotten
 --   tenure:<ns>:held       hash: lease key -> "acquired_at holder", until it is released
 --   tenure:<ns>:marks      hash: lease key -> "token barred ask", for leases that somebody wants to end; usually absent
@@ -24,6 +25,8 @@
 --   tenure:<ns>:targets    hash: id -> "+" or "-" (paused) and its description in JSON
 --   tenure:<ns>:idle       hash: lease key -> "token since": when it was first seen free and unregistered under that token
 --   tenure:<ns>:checkpoint hash: lease key -> "token value": what a holder keeps beside its lease, kept until forgotten
+--   tenure:<ns>:sessions   hash: instance -> "number ends ttl version" of its session (see redis_session.lua), kept for an
+--                          hour after its end; number 0: the instance has none, but a URL with leases=session
 
 -- Redis 6 replicates scripts by their effects only when told so; later ones always do.
 if redis.replicate_commands then
@@ -31,10 +34,10 @@ if redis.replicate_commands then
 end
 
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
-local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE, CHECKPOINT =
-    unpack(KEYS, 1, 12)
-local OUR_KEYS, OUR_ARGUMENTS = 12, 7
-local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS = unpack(ARGV, 1, 7)
+local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE, CHECKPOINT, SESSIONS =
+    unpack(KEYS, 1, 13)
+local OUR_KEYS, OUR_ARGUMENTS = 13, 8
+local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS, MODE = unpack(ARGV, 1, 8)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX, FEED_MOST = 10000, 250000
 local FEED_YOUNG = 60000 -- milliseconds
@@ -138,7 +141,7 @@ end
 local server
 do
     local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor', 'first', 'database', 'provisional',
-        'forgotten')
+        'forgotten', 'session')
     local replication = call('INFO', 'replication')
     -- One that takes writes nevertheless (replica-read-only no) would lose them to its master.
     if not find(replication, 'role:master', 1, true) then
@@ -162,6 +165,11 @@ do
     else
         if not record[7] then
             call('HSET', EPOCH, 'database', DATABASE) -- an older version began this epoch
+        end
+        if record[10] and call('EXISTS', SESSIONS) == 0 then
+            -- The sessions were deleted, on which leases hang: their holders put them back.
+            call('HDEL', EPOCH, 'session')
+            begin_epoch(server)
         end
         if now < began then
             began = now -- the server's clock was set back

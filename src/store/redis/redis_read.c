@@ -178,8 +178,8 @@ struct listing {
 };
 
 static void make_listing(ten_redis_store *store, void *userdata) {
-    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD, TEN_REDIS_MARKS, TEN_REDIS_IDS,
-                                              TEN_REDIS_TARGETS};
+    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD,    TEN_REDIS_MARKS,
+                                              TEN_REDIS_IDS,   TEN_REDIS_TARGETS, TEN_REDIS_SESSIONS};
     const struct listing *listing = userdata;
     ten_redis_script(store, TEN_REDIS_LIST, TEN_COUNT(keys));
     for (size_t i = 0; i < TEN_COUNT(keys); i++)
@@ -277,16 +277,17 @@ struct roll {
 
 static void make_roll(ten_redis_store *store, void *userdata) {
     const struct roll *roll = userdata;
-    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 2);
+    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 3);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_NODES]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_INSTANCES]);
+    ten_redis_word(&store->words, roll->space->own[TEN_REDIS_SESSIONS]);
     ten_redis_word(&store->words, roll->space->node.before);
     ten_redis_word(&store->words, roll->space->node.after);
     ten_redis_word_number(&store->words, roll->from);
     ten_redis_word_number(&store->words, NODES_A_CALL);
 }
 
-/* fields: instance, weight, ms left, "ttl since ask metadata". Another program's heartbeat has no record; one that says
+/* fields: instance, weight, ms left, "ttl since ask metadata", its session or 0. Another program's heartbeat has no record; one that says
  * nothing sensible about its weight counts once. */
 static int hand_out_instance(redisReply *const *fields, ten_instance_fn each, void *userdata) {
     char *rest = NULL;
@@ -295,7 +296,8 @@ static int hand_out_instance(redisReply *const *fields, ten_instance_fn each, vo
     bool sensible = weight[0] >= '0' && weight[0] <= '9' && *rest == '\0' && number <= UINT32_MAX;
     ten_instance instance = {.instance = ten_redis_text(fields[0]),
                              .weight = sensible ? (uint32_t)number : 1,
-                             .remaining_ms = ten_max_u64(ten_redis_number(fields[2]), 1)};
+                             .remaining_ms = ten_max_u64(ten_redis_number(fields[2]), 1),
+                             .has_session = ten_redis_number(fields[4]) > 0};
     instance.ttl_ms = strtoull(ten_redis_text(fields[3]), &rest, NUMBER_BASE);
     if (*rest == ' ')
         instance.since_ms = strtoull(rest, &rest, NUMBER_BASE);
@@ -321,7 +323,7 @@ int ten_redis_list_instances(ten_store *base, const char *namespace_name, ten_in
         found = r == TENURE_OK ? reply->elements : 0;
         for (size_t i = 0; r == TENURE_OK && i < found; i++) {
             const redisReply *one = reply->element[i];
-            if (one->type != REDIS_REPLY_ARRAY || one->elements != 4)
+            if (one->type != REDIS_REPLY_ARRAY || one->elements != 5)
                 r = ten_redis_misunderstood(store);
             else if (one->element[1]->type == REDIS_REPLY_STRING)
                 r = hand_out_instance(one->element, each, userdata);

@@ -63,6 +63,7 @@ typedef struct ten_redis_store {
     ten_redis_layout layout;
     uint64_t wait_replicas;
     bool fresh;
+    bool sessions;        /* leases=session: the leases of instances hang on their sessions */
     ten_redis_link *link; /* NULL: not connected */
     ten_dial dial;
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];

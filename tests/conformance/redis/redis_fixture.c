@@ -20,7 +20,8 @@ static int create_redis(struct fixture *fixture) {
     static const char *const arguments[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
     if (redis_server_start(server_of(fixture), arguments) != 0)
         return -1;
-    snprintf(fixture->url, sizeof fixture->url, "redis://127.0.0.1:%d/0?fresh=1", server_of(fixture)->port);
+    snprintf(fixture->url, sizeof fixture->url, "redis://127.0.0.1:%d/0?fresh=1%s%s", server_of(fixture)->port,
+             fixture->options[0] ? "&" : "", fixture->options);
     return 0;
 }
 

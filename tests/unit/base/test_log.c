@@ -76,7 +76,7 @@ static void a_line_for_people_has_words_and_short_ids(void **state) {
     tzset();
     fixture_open(&fixture, TEN_LOG_HUMAN, 0);
     TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", "a/b"), TEN_NUMBER("token", 7));
-    TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_waiting", TEN_TEXT("target", "web"),
+    TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_acquire_failed", TEN_TEXT("target", "web"),
             TEN_TEXT("holder", "host-b-1794800866584062094-8758ba42"), TEN_NUMBER("remaining_ms", 12000));
     TEN_LOG(fixture.log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", "cannot reach redis://db:6379"));
     TEN_LOG(fixture.log, TEN_LOG_ERROR, "some_thing", TEN_TEXT("why", "a\033[2J"), TEN_TEXT("reason", "done"));

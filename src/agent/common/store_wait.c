@@ -1,0 +1,142 @@
+/*
+ * Waiting for a store. See store_wait.h.
+ */
+#include "agent/common/store_wait.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/util.h"
+#include "store/store.h"
+
+#define PAUSE_MIN_MS 100u
+#define PAUSE_MAX_MS 2000u
+#define LOOK_MS      50u
+#define TELL_MS      60000u
+
+static bool has_scheme(const char *store, const char *scheme) {
+    return store && strncmp(store, scheme, strlen(scheme)) == 0;
+}
+
+/* Opening these sends nothing. */
+static bool is_silent(const char *store) {
+    return has_scheme(store, "etcd") || has_scheme(store, "http");
+}
+
+bool ten_store_wait_helps(const char *store, int error) {
+    /* Of a file that cannot be opened the path or its permissions are wrong; a lock ends. */
+    bool is_file = !store || has_scheme(store, "sqlite:");
+    return error == TENURE_E_TIMEOUT || (error == TENURE_E_UNREACHABLE && !is_file);
+}
+
+int ten_store_wait_signal(int signal_fd) {
+    struct signalfd_siginfo info;
+    while (ten_read_some(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGQUIT)
+            return (int)info.ssi_signo;
+    return 0;
+}
+
+/* False: it was stopped, or its time is up. */
+static bool sleep_until(const ten_store_wait *wait, uint64_t until_ms) {
+    for (;;) {
+        if (wait->is_stopped && wait->is_stopped(wait->userdata))
+            return false;
+        uint64_t left_ms = ten_sub_saturating(until_ms, ten_now_ms());
+        if (left_ms == 0)
+            return true;
+        ten_sleep_us(ten_min_u64(left_ms, LOOK_MS) * 1000u);
+    }
+}
+
+/* Who waits for hours is told now and then, and when something else is wrong than before. */
+static void tell(const ten_store_wait *wait, const ten_error *error, ten_log **log, ten_error *told,
+                 uint64_t *told_ms) {
+    uint64_t now_ms = ten_now_ms();
+    ten_error unused;
+    if (!wait->log || (*told_ms && now_ms - *told_ms < TELL_MS && strcmp(told->message, error->message) == 0))
+        return;
+    if (!*log && ten_log_open(wait->log, log, &unused) < 0)
+        return;
+    *told = *error;
+    *told_ms = now_ms;
+    TEN_LOG(*log, TEN_LOG_WARN, "store_waiting", TEN_TEXT("error", error->message));
+}
+
+typedef int (*attempt_fn)(void *userdata, ten_error *error);
+
+static int try_until(const ten_store_wait *wait, attempt_fn attempt, void *userdata, ten_error *error) {
+    uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait->wait_ms);
+    uint64_t pause_ms = PAUSE_MIN_MS;
+    ten_log *log = NULL;
+    ten_error told = {0};
+    uint64_t told_ms = 0;
+    int r;
+    while ((r = attempt(userdata, error)) < 0 && ten_store_wait_helps(wait->store, r)) {
+        uint64_t now_ms = ten_now_ms();
+        if (now_ms >= end_ms)
+            break;
+        tell(wait, error, &log, &told, &told_ms);
+        if (!sleep_until(wait, ten_min_u64(now_ms + pause_ms, end_ms))) {
+            r = ten_fail(error, TENURE_E_CANCELLED, "stopped while waiting for the store");
+            break;
+        }
+        pause_ms = ten_min_u64(pause_ms * 2, PAUSE_MAX_MS);
+    }
+    if (r == TENURE_OK && log)
+        TEN_LOG(log, TEN_LOG_INFO, "store_up", TEN_TEXT("reason", "it answers now"));
+    ten_log_close(log, 1000);
+    return r;
+}
+
+struct asking {
+    const char *store;
+    uint64_t timeout_ms;
+};
+
+static int ask(void *userdata, ten_error *error) {
+    const struct asking *asking = userdata;
+    ten_store *store = NULL;
+    ten_store_config config = {.timeout_ms = asking->timeout_ms};
+    int r = ten_store_open(asking->store, &config, &store, error);
+    if (r == TENURE_OK) {
+        r = store->ops->ping(store, asking->timeout_ms);
+        if (r < 0)
+            *error = store->error;
+        ten_store_close(store);
+    }
+    return r;
+}
+
+int ten_store_wait_answer(const ten_store_wait *wait, uint64_t timeout_ms, ten_error *error) {
+    struct asking asking = {wait->store, timeout_ms};
+    return try_until(wait, ask, &asking, error);
+}
+
+struct opening {
+    const char *store;
+    const tenure_options *options;
+    tenure_context *context;
+};
+
+static int open_it(void *userdata, ten_error *error) {
+    struct opening *opening = userdata;
+    struct asking asking = {opening->store, 5000};
+    int r = is_silent(opening->store) ? ask(&asking, error) : TENURE_OK;
+    if (r < 0)
+        return r;
+    r = tenure_open(opening->store, opening->options, &opening->context);
+    return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
+}
+
+int ten_store_wait_open(const ten_store_wait *wait, const tenure_options *options, tenure_context **ret_context,
+                        ten_error *error) {
+    struct opening opening = {.store = wait->store, .options = options};
+    int r = try_until(wait, open_it, &opening, error);
+    if (r == TENURE_OK)
+        *ret_context = opening.context;
+    return r;
+}
