@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 
 #define LOOK_MS 1000u /* a notice can be lost */
 
@@ -93,6 +94,9 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_roles(&session);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
+    char found[TENURE_HOLDER_MAX + 1];
+    if (!ten_find_instance(&session, &from, found))
+        return ten_session_close(&session, TEN_EXIT_USAGE);
     exit_code = forces ? force(&session, from, now) : ask(&session, from, wait_ms);
     return ten_session_close(&session, exit_code);
 }

@@ -102,6 +102,8 @@ static int write_instance(const ten_instance *instance, void *userdata) {
     ten_json_number(reply, "remaining_ms", instance->remaining_ms);
     if (instance->ask)
         ten_json_number(reply, "ask", instance->ask);
+    if (instance->has_session)
+        ten_json_bool(reply, "session", true);
     if (instance->metadata)
         ten_json_text(reply, "metadata", instance->metadata);
     write_identity(reply, &shown);
@@ -362,6 +364,7 @@ static void finish_ready(ten_job *job, int error, const char *message, const ten
     ten_json_number(&request->reply, "ttl_min_ms", ten_lane_capabilities(server->listing)->ttl_min_ms);
     ten_json_bool(&request->reply, "hands", ten_lane_capabilities(server->listing)->hands);
     ten_json_bool(&request->reply, "checkpoints", true);
+    ten_json_bool(&request->reply, "sessions", ten_lane_capabilities(server->listing)->sessions);
     ten_json_text(&request->reply, "version", tenure_version());
     ten_json_number(&request->reply, "at_ms", ten_wall_ms(&ten_system_clock));
     ten_json_close(&request->reply);

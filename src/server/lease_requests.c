@@ -383,6 +383,10 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
         ten_json_bool(reply, "recovering", true);
     if (result->ask)
         ten_json_number(reply, "ask", result->ask);
+    if (result->session)
+        ten_json_number(reply, "session", result->session);
+    if (result->session_version)
+        ten_json_number(reply, "session_version", result->session_version);
     if (result->checkpoint) {
         ten_json_text(reply, "checkpoint", result->checkpoint);
         ten_json_number(reply, "checkpoint_version", result->checkpoint_token);
@@ -479,8 +483,8 @@ static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
 }
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
-    static const char *const members[] = {"op",  "id",     "holder_id", "version",      "ttl_ms", "weight",
-                                          "ask", "reason", "metadata",  "successor_id", "value",  NULL};
+    static const char *const members[] = {"op",     "id",       "holder_id",    "version", "ttl_ms",  "weight", "ask",
+                                          "reason", "metadata", "successor_id", "value",   "session", NULL};
     uint64_t weight;
     uint64_t ask;
     *op = (ten_op){.namespace_name = request->route.namespace_name};
@@ -508,6 +512,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         op->flags |= renewal_flags(request);
     if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
         op->flags |= TEN_OP_REQUIRE_TARGET;
+    if (json_is_true(json_object_get(item, "session")))
+        op->flags |= TEN_OP_SESSION;
     op->reason = get_reason(item, op);
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;

@@ -10,6 +10,7 @@
 #define BATCH_MAX  1000u
 #define BATCH_SIZE ((size_t)512 * 1024) /* of checkpoints in it; a body has 1 MiB at most */
 #define OLD_MS     10000u               /* an older server is asked again after that time what it can do now */
+#define PLAIN_MS   60000u               /* one whose store has no sessions */
 
 static bool is_forced(const ten_op *op) {
     return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
@@ -92,6 +93,8 @@ static void write_op(const ten_http_store *store, ten_buf *out, const ten_op *op
         ten_json_text(out, "metadata", op->metadata);
     if (op->kind == TEN_OP_CHECKPOINT)
         ten_json_text(out, "value", op->checkpoint);
+    if ((op->flags & TEN_OP_SESSION) && store->sessions)
+        ten_json_bool(out, "session", true);
     ten_json_close(out);
 }
 
@@ -115,6 +118,8 @@ static bool read_outcome(const json_t *item, ten_result *result) {
                            .barred = json_is_true(json_object_get(item, "barred")),
                            .recovering = json_is_true(json_object_get(item, "recovering")),
                            .ask = (enum ten_ask)ten_http_number(item, "ask"),
+                           .session = ten_http_number(item, "session"),
+                           .session_version = ten_http_number(item, "session_version"),
                            .checkpoint = ten_http_text(item, "checkpoint"),
                            .checkpoint_token = ten_http_number(item, "checkpoint_version")};
     bool known = ten_outcome_parse(ten_http_text(item, "outcome"), &result->outcome);
@@ -163,6 +168,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
 struct needs {
     bool hands;
     bool checkpoints;
+    bool sessions;
 };
 
 static struct needs needs_of(const ten_op *ops, size_t count) {
@@ -170,6 +176,7 @@ static struct needs needs_of(const ten_op *ops, size_t count) {
     for (size_t i = 0; i < count; i++) {
         needs.hands |= ops[i].kind == TEN_OP_HAND;
         needs.checkpoints |= is_about_checkpoint(&ops[i]);
+        needs.sessions |= (ops[i].flags & TEN_OP_SESSION) != 0;
     }
     return needs;
 }
@@ -180,14 +187,18 @@ static int ask_what_it_can_do(ten_http_store *store, uint64_t deadline_ms) {
         return r;
     store->hands = json_is_true(json_object_get(store->answer, "hands"));
     store->checkpoints = json_is_true(json_object_get(store->answer, "checkpoints"));
+    store->sessions = json_is_true(json_object_get(store->answer, "sessions"));
     store->asked_ms = ten_boot_ms(store->base.clock);
     return TENURE_OK;
 }
 
 static int learn_what_it_can_do(ten_http_store *store, const struct needs *needs, uint64_t deadline_ms) {
     bool can = (store->hands || !needs->hands) && (store->checkpoints || !needs->checkpoints);
-    bool known = store->asked_ms > 0 && (can || ten_boot_ms(store->base.clock) - store->asked_ms < OLD_MS);
-    return known || !(needs->hands || needs->checkpoints) ? TENURE_OK : ask_what_it_can_do(store, deadline_ms);
+    bool has_sessions = store->sessions || !needs->sessions;
+    uint64_t since_ms = ten_boot_ms(store->base.clock) - store->asked_ms;
+    bool known = store->asked_ms > 0 && (can || since_ms < OLD_MS) && (has_sessions || since_ms < PLAIN_MS);
+    bool wanted = needs->hands || needs->checkpoints || needs->sessions;
+    return known || !wanted ? TENURE_OK : ask_what_it_can_do(store, deadline_ms);
 }
 
 /* There may be an older server behind the address than the one that was asked. It refuses the whole request, because it
@@ -196,11 +207,13 @@ static bool was_it_a_new_word(ten_http_store *store, const struct needs *needs, 
     ten_error error = store->base.error;
     bool hands = store->hands && needs->hands;
     bool checkpoints = store->checkpoints && needs->checkpoints;
-    if (store->status != 400 || !(hands || checkpoints))
+    bool sessions = store->sessions && needs->sessions;
+    if (store->status != 400 || !(hands || checkpoints || sessions))
         return false;
     bool asked = ask_what_it_can_do(store, deadline_ms) == TENURE_OK;
     store->base.error = error;
-    return asked && ((hands && !store->hands) || (checkpoints && !store->checkpoints));
+    return asked &&
+           ((hands && !store->hands) || (checkpoints && !store->checkpoints) || (sessions && !store->sessions));
 }
 
 /* Its outcome is the one that leaves everything as it was: a lease is released instead of handed over. */

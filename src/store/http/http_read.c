@@ -270,7 +270,8 @@ static int list_instance_page(ten_http_store *store, const char *namespace_name,
                                  .ttl_ms = ten_http_number(item, "ttl_ms"),
                                  .remaining_ms = ten_http_number(item, "remaining_ms"),
                                  .since_ms = ten_http_number(item, "since_ms"),
-                                 .ask = (enum ten_ask)ten_http_number(item, "ask")};
+                                 .ask = (enum ten_ask)ten_http_number(item, "ask"),
+                                 .has_session = json_is_true(json_object_get(item, "session"))};
         r = instance.instance ? each(&instance, userdata) : not_a_list(store);
         snprintf(after, TENURE_HOLDER_MAX + 1, "%s", instance.instance ? instance.instance : "");
     }

@@ -3,6 +3,7 @@
  * word. The test plays the server: it answers every request of the HTTP store.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "conformance/suite.h"
@@ -11,16 +12,20 @@
 static struct {
     bool hands;        /* this version can */
     bool checkpoints;  /* this version knows them */
+    bool sessions;     /* its store has them */
     bool says_nothing; /* /readyz of a version that does not know the question */
     bool broken;       /* refuses every batch */
     unsigned asked;
     unsigned batches;
     unsigned handed;
-    size_t ops; /* that took effect */
+    unsigned on_session; /* operations */
+    size_t ops;          /* that took effect */
 } server;
 
 int __wrap_ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body,
                         uint64_t deadline_ms);
+int __wrap_ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body,
+                         uint64_t deadline_ms);
 
 static int answer(ten_http_store *store, long status, json_t *text) {
     json_decref(store->answer);
@@ -36,6 +41,7 @@ static json_t *carry_out(const json_t *ops) {
         bool hand = strcmp(json_string_value(json_object_get(op, "op")), "hand") == 0;
         server.ops++;
         server.handed += hand;
+        server.on_session += json_is_true(json_object_get(op, "session"));
         const char *successor = json_string_value(json_object_get(op, "successor_id"));
         json_array_append_new(outcomes, json_pack("{s:s,s:i,s:s,s:i}", "outcome", "ok", "version", hand ? 8 : 7,
                                                   "holder_id", hand && successor ? successor : "a", "ttl_ms", 5000));
@@ -50,18 +56,30 @@ int __wrap_ten_http_ask(ten_http_store *store, const char *method, const char *p
         assert_string_equal(method, "GET");
         server.asked++;
         return answer(store, 200,
-                      server.says_nothing
-                          ? json_object()
-                          : json_pack("{s:b,s:b}", "hands", server.hands, "checkpoints", server.checkpoints));
+                      server.says_nothing ? json_object()
+                                          : json_pack("{s:b,s:b,s:b}", "hands", server.hands, "checkpoints",
+                                                      server.checkpoints, "sessions", server.sessions));
     }
     server.batches++;
     json_t *request = json_loads(body, 0, NULL);
     assert_non_null(request);
     bool refused = server.broken || (!server.hands && strstr(body, "\"hand\"")) ||
-                   (!server.checkpoints && strstr(body, "checkpoint"));
+                   (!server.checkpoints && strstr(body, "checkpoint")) ||
+                   (!server.sessions && strstr(body, "\"session\""));
     json_t *outcomes = refused ? json_object() : carry_out(json_object_get(request, "ops"));
     json_decref(request);
     return answer(store, refused ? 400 : 200, outcomes);
+}
+
+/* The same, with the answer as a text. */
+int __wrap_ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body,
+                         uint64_t deadline_ms) {
+    int r = __wrap_ten_http_ask(store, method, path, body, deadline_ms);
+    char *text = json_dumps(store->answer, JSON_COMPACT);
+    ten_buf_clear(&store->body);
+    ten_buf_text(&store->body, text);
+    free(text);
+    return r;
 }
 
 static ten_store *open_fake(void) {
@@ -207,6 +225,45 @@ static void an_older_server_in_the_place_of_a_newer_one_refuses_checkpoints_alon
     ten_store_close(store);
 }
 
+/* A heartbeat and an acquire. */
+static int send_with_session(ten_store *store, ten_result results[2]) {
+    ten_op ops[2] = {{.kind = TEN_OP_ANNOUNCE, .ttl_ms = 5000, .weight = 1},
+                     {.kind = TEN_OP_ACQUIRE, .target = "s", .ttl_ms = 5000}};
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ops[i].flags = TEN_OP_SESSION;
+        ops[i].namespace_name = "n";
+        ops[i].holder = "a";
+    }
+    return ten_store_apply(store, ops, results, TEN_COUNT(ops), 1000);
+}
+
+static void a_server_without_sessions_is_asked_for_none(void **state) {
+    (void)state;
+    ten_result results[2];
+    ten_store *store = open_fake();
+    assert_int_equal(send_with_session(store, results), TENURE_OK);
+    assert_int_equal(send_with_session(store, results), TENURE_OK);
+    assert_int_equal(server.on_session, 0);
+    assert_int_equal(server.asked, 1);
+    assert_int_equal(results[0].session, 0);
+    ten_store_close(store);
+}
+
+static void an_older_server_in_the_place_of_one_with_sessions_gets_the_batch_without(void **state) {
+    (void)state;
+    ten_result results[2];
+    ten_store *store = open_fake();
+    server.sessions = true;
+    assert_int_equal(send_with_session(store, results), TENURE_OK);
+    assert_int_equal(server.on_session, 2);
+    server.sessions = false;
+    assert_int_equal(send_with_session(store, results), TENURE_OK);
+    assert_int_equal(server.on_session, 2);
+    assert_int_equal(results[1].outcome, TEN_OK);
+    assert_int_equal(results[1].session, 0);
+    ten_store_close(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_that_can_is_asked_once_and_gets_the_successor),
@@ -216,6 +273,8 @@ int main(void) {
         cmocka_unit_test(whoever_hands_nothing_over_asks_nothing),
         cmocka_unit_test(an_older_server_does_not_get_to_see_a_checkpoint),
         cmocka_unit_test(an_older_server_in_the_place_of_a_newer_one_refuses_checkpoints_alone),
+        cmocka_unit_test(a_server_without_sessions_is_asked_for_none),
+        cmocka_unit_test(an_older_server_in_the_place_of_one_with_sessions_gets_the_batch_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
