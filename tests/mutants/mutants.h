@@ -55,6 +55,7 @@
     X(SLOT_FORSAKEN, "a slot that may have been granted is left for another one")                                      \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(OWN_TTL_COUNTS, "a candidate waits for its own TTL, however short the leader's lease is")                        \
+    X(FORCED_BELIEVED, "a refused renewal of a forced lease counts as a renewal")                                      \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
     X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \
     X(STARTS_UNCERTAIN, "work starts under an uncertain lease")                                                        \

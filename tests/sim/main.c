@@ -104,6 +104,7 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_CAMPAIGN_WHILE_WORKING] = true,
                                                [TEN_MUTANT_ASK_IGNORED] = true,
                                                [TEN_MUTANT_OWN_TTL_COUNTS] = true,
+                                               [TEN_MUTANT_FORCED_BELIEVED] = true,
                                                [TEN_MUTANT_NO_TURNS] = true,
                                                [TEN_MUTANT_LONG_TURNS] = true,
                                                [TEN_MUTANT_NO_ROTATION] = true,
@@ -153,10 +154,10 @@ static void share_out_mutants(void) {
         bool of_leases = i >= TEN_MUTANT_BOOK_NO_RENEWAL;
         fleets.has_mutant[i] =
             i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT && i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING &&
-            i != TEN_MUTANT_ASK_IGNORED && i != TEN_MUTANT_OWN_TTL_COUNTS && i != TEN_MUTANT_NO_TURNS &&
-            i != TEN_MUTANT_LONG_TURNS && i != TEN_MUTANT_NO_ROTATION && i != TEN_MUTANT_SLOT_FORSAKEN &&
-            i != TEN_MUTANT_UNFIT_LEADS && i != TEN_MUTANT_NO_FAILBACK && i != TEN_MUTANT_FAILBACK_AT_ONCE &&
-            i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
+            i != TEN_MUTANT_ASK_IGNORED && i != TEN_MUTANT_OWN_TTL_COUNTS && i != TEN_MUTANT_FORCED_BELIEVED &&
+            i != TEN_MUTANT_NO_TURNS && i != TEN_MUTANT_LONG_TURNS && i != TEN_MUTANT_NO_ROTATION &&
+            i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_UNFIT_LEADS && i != TEN_MUTANT_NO_FAILBACK &&
+            i != TEN_MUTANT_FAILBACK_AT_ONCE && i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
             i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
         leases.has_mutant[i] |= of_leases;
     }

@@ -408,17 +408,56 @@ static void a_release_without_an_answer_is_sent_again_before_anything_else(void 
     must_send(&election, START_MS + 600, TEN_OP_RELEASE);
 }
 
-static void a_forced_leader_is_demoted_at_once(void **state) {
+/* Nobody enters before the lease ends: its work is told to stop, and has until then. */
+static void expect_orderly_end(ten_election *election, uint64_t deadline_ms) {
+    tenure_event event;
+    assert_true(heard(election, TENURE_EVENT_STOP, &event));
+    assert_string_equal(event.reason, "forced");
+    assert_false(ten_election_is_leader(election, START_MS + 10));
+    assert_int_equal(ten_election_deadline_ms(election), deadline_ms);
+    size_t count;
+    assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* it cannot be renewed */
+    ten_election_stopped(election);
+    assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* nor is it released: others are to wait */
+    assert_true(heard(election, TENURE_EVENT_LOST, &event));
+    assert_int_equal(ten_election_deadline_ms(election), 0);
+    assert_true(ten_election_next_ms(election, deadline_ms) > deadline_ms); /* others go first */
+}
+
+static void a_forced_leader_ends_its_work_before_the_lease_ends(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t deadline_ms = ten_election_deadline_ms(&election);
+    ten_election_change(
+        &election, START_MS + 10,
+        &(ten_change){
+            .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
+    expect_orderly_end(&election, deadline_ms);
+}
+
+static void a_forced_leader_hears_of_it_by_its_renewal_too(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t deadline_ms = ten_election_deadline_ms(&election);
+    uint64_t due_ms = ten_election_next_ms(&election, START_MS);
+    must_send(&election, due_ms, TEN_OP_RENEW);
+    ten_election_answer(
+        &election, due_ms, TENURE_OK,
+        &(ten_result){.outcome = TEN_LOST, .barred = true, .holder = "me", .token = 5, .remaining_ms = 100});
+    expect_orderly_end(&election, deadline_ms);
+}
+
+static void a_lease_that_is_forced_at_once_is_lost_at_once(void **state) {
     (void)state;
     ten_election election = make_leader(5);
     ten_election_change(
         &election, START_MS + 10,
         &(ten_change){
-            .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
+            .kind = TENURE_EVENT_RELEASED, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
     tenure_event event;
     assert_true(heard(&election, TENURE_EVENT_LOST, &event));
     assert_string_equal(event.reason, "forced");
-    assert_false(ten_election_is_leader(&election, START_MS + 10));
+    assert_int_equal(ten_election_deadline_ms(&election), 0);
 }
 
 /* ---- whole elections */
@@ -634,7 +673,9 @@ int main(void) {
         cmocka_unit_test(a_role_whose_work_never_began_is_given_back_before_its_least_time),
         cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),
         cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
-        cmocka_unit_test(a_forced_leader_is_demoted_at_once),
+        cmocka_unit_test(a_forced_leader_ends_its_work_before_the_lease_ends),
+        cmocka_unit_test(a_forced_leader_hears_of_it_by_its_renewal_too),
+        cmocka_unit_test(a_lease_that_is_forced_at_once_is_lost_at_once),
         cmocka_unit_test(whole_elections_have_never_two_leaders_and_always_higher_tokens),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
