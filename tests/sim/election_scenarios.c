@@ -475,7 +475,7 @@ static void run_slot_lost_answer(struct sim_world *world) {
     { .name = sentence, .run = function, .finds_mutants = true, .election = true, .targets = 3, .ttl_ms = 2000 }
 
 const struct sim_scenario sim_election_scenarios[] = {
-    SCENARIO("a dead leader's role is taken over when its lease ends, or as soon as its warden gives it back",
+    SCENARIO("a dead leader's role is taken over when its lease ends, or as soon as its warden releases it",
              run_deaths),
     SCENARIO("a leader that is stopped for longer than the TTL has lost its role and its work", run_pause),
     SCENARIO("a suspended leader believes nothing when it wakes", run_suspend),
