@@ -18,7 +18,7 @@ as_user() {
     rm -f "$CASE"/store.db*
     chmod 666 "$LOG"
     # shellcheck disable=SC2086
-    $UNDER env HOME="$CASE/home" "$TENURE" ls >"$CASE/made" 2>&1
+    $UNDER env HOME="$CASE/home" "$TENURE" target add made --namespace made >"$CASE/made" 2>&1
 }
 
 # set_uid_poller: from here on commands run a copy of the poller that belongs to root and has the set-uid bit; with the
