@@ -48,7 +48,7 @@ static const ten_command commands[] = {
      "each term: whatever CMD writes should carry it) and TENURE_INSTANCE.\n\n"
      "When CMD exits the role is released at once, and elect exits with CMD's code; with --restart it\n"
      "campaigns again, after a pause that grows while CMD keeps failing.\n\n"
-     "SIGTERM, SIGINT: ends CMD, gives the role back, exits 0; a second one hurries. Other signals are passed on\n"
+     "SIGTERM, SIGINT: ends CMD, releases the role, exits 0; a second one hurries. Other signals are passed on\n"
      "to CMD. CMD has the standard input. With --observe: a line for the leader (its instance id, a tab, its\n"
      "token; '-' for nobody), and another for each change.",
      ten_cmd_elect, LEADER},
@@ -96,8 +96,8 @@ static const ten_command commands[] = {
     {"who", "ROLE", "Show who leads a role, and who waits to lead it", "Exit codes: 0 somebody leads; 1 nobody leads.",
      ten_cmd_who, LEADER, .reads = true},
     {"resign", "ROLE --from INSTANCE [--force [--now]]", "Ask the leader of a role to hand it over, or take it away",
-     "INSTANCE ends its work, gives the role back, and lets others go first for one TTL. With --force it cannot\n"
-     "renew any more, and others enter when its lease ends.\n\n"
+     "INSTANCE ends its work, releases the role, and lets others go first for one TTL. With --force it can no longer\n"
+     "renew, and the role is free when its lease expires.\n\n"
      "Exit codes: 0 asked, or with --wait handed over; 1 nobody leads; 4 another leads, or --wait has elapsed.",
      ten_cmd_resign, LEADER},
 #ifdef TEN_SERVER
@@ -163,7 +163,7 @@ static const ten_command commands[] = {
      "it.\n\n"
      "Exit codes: 0 printed, or written; 1 there is none; 4 the store is recovering; 5 the token is stale.",
      ten_cmd_checkpoint, POLL},
-    {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
+    {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 unknown target.",
      ten_cmd_show, POLL, .reads = true},
     {"owner", "ID", "Show which instance holds a target, and where it can be reached",
      "Prints the instance, its address ('-' if it says none) and the token, separated by tabs.\n\n"

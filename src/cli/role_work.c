@@ -20,7 +20,7 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
         {"grace", TEN_OPTION_PERIOD, &work->grace_ms, "D", "end CMD this long before the deadline; default TTL / 10",
          NULL, NULL},
         {"kill-after", TEN_OPTION_PERIOD, &work->kill_after_ms, "D",
-         "SIGKILL this long after SIGTERM, when the lease does not press; default 10s", NULL, NULL},
+         "SIGKILL this long after SIGTERM; sooner if the lease is about to end; default 10s", NULL, NULL},
         {"on-uncertain", TEN_OPTION_CHOICE, &work->on_uncertain, "W",
          "wait (default) or stop: what becomes of CMD when a renewal fails", NULL, uncertain_words},
         {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",

@@ -36,7 +36,7 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
         {"renew", TEN_OPTION_PERIOD, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3", "TENURE_RENEW",
          NULL},
         {"margin", TEN_OPTION_PERIOD, &s->timing.margin_ms, "D",
-         "stop believing this much early; default TTL / 8, at least 20ms", NULL, NULL},
+         "stop working this long before the lease ends; default TTL / 8, at least 20ms", NULL, NULL},
         {"name", TEN_OPTION_TEXT, &s->name, "NAME", "first part of the instance id; default the host's name",
          "TENURE_NAME", NULL},
         {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F",

@@ -395,7 +395,7 @@ static void choose_slot(ten_election *election, uint64_t now_ms) {
 }
 
 static void add_campaign(ten_election *election, uint64_t now_ms) {
-    if (!election->looked) {
+    if (!election->looked && !election->unsure) { /* a campaign without an answer comes first: it may have a slot */
         for (uint32_t i = 0; i < ten_election_count(election); i++)
             add_op(election, (ten_op){.kind = TEN_OP_READ}, ten_election_slot_of(election, i));
         return;

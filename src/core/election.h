@@ -99,7 +99,7 @@ typedef struct ten_election {
     ten_op own_ops[2];     /* the same: its operation, and a heartbeat */
     size_t op_count;       /* in flight */
     uint32_t at;           /* any: the slot that it has, or tries */
-    bool looked;           /* the slots were read since the feed is followed, or there is only one */
+    bool looked;           /* it is known until when the slots are held, or there is only one that was not tried yet */
     bool unsure;           /* any: a campaign for this slot was not answered */
     ten_turns turns;       /* of the candidates */
     uint64_t beat_ms;      /* when to announce it */

@@ -357,7 +357,12 @@ static void note_other(ten_election *election, ten_election_slot *slot, uint64_t
             ten_election_demote(election, now_ms, TEN_REASON_TAKEN);
     }
     slot->holder = ten_hash_text(change->instance);
-    slot->try_ms = ten_election_turn_ms(election, now_ms + election->config.timing.ttl_ms, false);
+    /* The feed does not say for how long. A lease of somebody in the line has its TTL; another one may be shorter than
+     * what this candidate would wait: it is read. */
+    uint64_t ttl_ms = ten_turns_ttl_ms(&election->turns, slot->holder);
+    slot->try_ms = ten_election_turn_ms(election, now_ms + ttl_ms, false);
+    if (ttl_ms == 0)
+        election->looked = false;
 }
 
 /* Of a lease that this instance holds. */

@@ -104,6 +104,45 @@ static void a_release_that_is_heard_of_is_answered_by_a_campaign(void **state) {
     must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
+static ten_change acquired_by(const char *instance, uint64_t token) {
+    return (ten_change){.kind = TENURE_EVENT_ACQUIRED, .target = "web", .instance = instance, .token = token};
+}
+
+static void a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS, TENURE_OK,
+                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    ten_change change = acquired_by("stranger", 5);
+    ten_election_change(&election, START_MS + 10, &change);
+    must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_READ);
+    ten_election_answer(&election, START_MS + 40, TENURE_OK,
+                        &(ten_result){.outcome = TEN_OK, .holder = "stranger", .token = 5, .remaining_ms = 300});
+    must_be_silent(&election, START_MS + 339);
+    must_send(&election, START_MS + 340 + JITTER_MS, TEN_OP_ACQUIRE);
+}
+
+static void a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS, TENURE_OK,
+                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    ten_turns_list_begin(&election.turns);
+    ten_turns_list(&election.turns,
+                   &(ten_instance){.instance = "next", .metadata = "{\"role\":\"web\",\"priority\":0}", .ttl_ms = 1000},
+                   START_MS);
+    ten_turns_list_end(&election.turns, true);
+    ten_change change = acquired_by("next", 5);
+    ten_election_change(&election, START_MS + 10, &change);
+    must_be_silent(&election, START_MS + 1009);
+    must_send(&election, START_MS + 1010 + JITTER_MS, TEN_OP_ACQUIRE);
+    ten_election_free(&election);
+}
+
 static void a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back(void **state) {
     (void)state;
     ten_election election = make_election("me");
@@ -616,6 +655,8 @@ int main(void) {
         cmocka_unit_test(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader),
         cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),
         cmocka_unit_test(a_release_that_is_heard_of_is_answered_by_a_campaign),
+        cmocka_unit_test(a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts),
+        cmocka_unit_test(a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts),
         cmocka_unit_test(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back),
         cmocka_unit_test(an_error_of_one_campaign_is_tried_again_after_a_ttl),
         cmocka_unit_test(an_instance_that_was_declared_gone_asks_no_more),
