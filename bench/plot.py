@@ -11,7 +11,7 @@ import math
 import sys
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 380, 280, 60, 40, 70
-COLOURS = ["#0b6e4f", "#c1121f", "#1d3557", "#e09f3e", "#6a4c93"]
+COLOURS = ["#0b6e4f", "#c1121f", "#1d3557", "#e09f3e", "#6a4c93", "#2a9d8f", "#8d6e63", "#d62296", "#607d8b"]
 
 
 def read(paths):
@@ -43,14 +43,15 @@ def ticks(low, high):
         value *= 10
 
 
-def picture(out, left, title, label, lines, low_x, high_x, low_y, high_y):
+def picture(out, left, title, label, lines, low_x, high_x, low_y, high_y, unit="s"):
     out.append(f'<g transform="translate({left},{TOP})">')
     out.append(f'<text x="0" y="-16" font-weight="bold">{title}</text>')
     out.append(f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>')
     for value in ticks(low_y, high_y):
+        number = f"{value:,.0f}" if value >= 1 else f"{value:g}"
         at = HEIGHT - place(value, low_y, high_y, HEIGHT)
         out.append(f'<line x1="0" x2="{WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="-8" y="{at + 4:.1f}" text-anchor="end">{value:g} s</text>')
+        out.append(f'<text x="-8" y="{at + 4:.1f}" text-anchor="end">{number} {unit}</text>')
     for value in ticks(low_x, high_x):
         at = place(value, low_x, high_x, WIDTH)
         out.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{HEIGHT}" stroke="#ddd"/>')
@@ -98,4 +99,5 @@ def main():
     print("\n".join(out))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -311,7 +311,18 @@ bool redis_measure_acquire(bench_report *report, const char *directory) {
 #define SINGLES       2000u /* targets that are acquired, renewed and released, one after the other */
 #define SINGLE_ROUNDS 15u
 
-enum single { ACQUIRE_ONE, RENEW_ONE, RELEASE_ONE, SET_ONE, SINGLE_KINDS };
+enum single { ACQUIRE_ONE, RENEW_ONE, RELEASE_ONE, SET_ONE, EMPTY_ONE, COMMANDS_ONE, SINGLE_KINDS };
+
+/* The floors: a script that does nothing, and one with the commands of an acquire, but none of its decisions. */
+#define EMPTY "return 1"
+#define COMMANDS                                                                                                       \
+    "local call = redis.call "                                                                                         \
+    "call('HMGET', 'floor:epoch', 'server', 'database', 'provisional', 'began', 'ttl', 'floor', 'cursor', 'trimmed') " \
+    "call('INFO', 'replication') call('TIME') call('EXISTS', 'floor:marks', 'floor:gone', 'floor:checkpoint') "        \
+    "call('HGET', 'floor:fence', KEYS[1]) call('HGET', 'floor:held', KEYS[1]) "                                        \
+    "call('SET', KEYS[1], 'holder', 'NX', 'PX', '30000') call('HSET', 'floor:fence', KEYS[1], '1 30000') "             \
+    "call('HSET', 'floor:held', KEYS[1], '1700000000000 holder') call('HSET', 'floor:epoch', 'cursor', '1') "          \
+    "call('ZADD', 'floor:feed', '1', KEYS[1]) call('PUBLISH', 'floor:feed@0', KEYS[1]) return 1"
 
 /* What the server has spent on one command of a kind, in each round. */
 struct singles {
@@ -356,13 +367,28 @@ static bool set_singles(struct singles *singles, double *ret_us) {
     return done && command_singles(singles, "DEL bare:%s");
 }
 
+static bool script_singles(struct singles *singles, const char *script, double *ret_us) {
+    wire_cost before = {0}, after = {0};
+    redisReply *loaded = wire_ask(singles->bare, "SCRIPT LOAD %s", script);
+    char format[80];
+    snprintf(format, sizeof format, "EVALSHA %.40s 1 bare:%%s", loaded ? loaded->str : "");
+    bool done = loaded && wire_cost_read(singles->bare, "evalsha", &before) && command_singles(singles, format) &&
+                wire_cost_read(singles->bare, "evalsha", &after);
+    *ret_us = (after.us - before.us) / SINGLES;
+    if (loaded)
+        freeReplyObject(loaded);
+    return done && command_singles(singles, "DEL bare:%s") && wire_do(singles->bare, "DEL floor:feed");
+}
+
 static bool race_singles(struct singles *singles) {
     bool done = true;
     for (size_t round = 0; done && round < SINGLE_ROUNDS; round++)
         done = apply_singles(singles, TEN_OP_RELEASE, &singles->us[RELEASE_ONE][round]) &&
                apply_singles(singles, TEN_OP_ACQUIRE, &singles->us[ACQUIRE_ONE][round]) &&
                apply_singles(singles, TEN_OP_RENEW, &singles->us[RENEW_ONE][round]) &&
-               set_singles(singles, &singles->us[SET_ONE][round]);
+               set_singles(singles, &singles->us[SET_ONE][round]) &&
+               script_singles(singles, EMPTY, &singles->us[EMPTY_ONE][round]) &&
+               script_singles(singles, COMMANDS, &singles->us[COMMANDS_ONE][round]);
     return done;
 }
 
@@ -379,7 +405,11 @@ bool redis_measure_single(bench_report *report, const char *directory) {
            add_row(report, BENCH_COST, "redis-single/renew", "the same of one renewal", 0, singles.us[RENEW_ONE],
                    singles.us[SET_ONE], SINGLE_ROUNDS) &&
            add_row(report, BENCH_COST, "redis-single/release", "the same of one release", 0, singles.us[RELEASE_ONE],
-                   singles.us[SET_ONE], SINGLE_ROUNDS);
+                   singles.us[SET_ONE], SINGLE_ROUNDS) &&
+           add_row(report, BENCH_COST, "redis-single/floor-empty", "the same of a script that does nothing", 0,
+                   singles.us[EMPTY_ONE], singles.us[SET_ONE], SINGLE_ROUNDS) &&
+           add_row(report, BENCH_COST, "redis-single/floor-commands", "the same of the bare commands of an acquire", 0,
+                   singles.us[COMMANDS_ONE], singles.us[SET_ONE], SINGLE_ROUNDS);
     ten_store_close(singles.store);
     ground_free(&singles.leases);
     if (singles.bare)

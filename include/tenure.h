@@ -1,5 +1,5 @@
 /*
- * tenure.h - leases with fencing tokens: at most one owner for every piece of work.
+ * tenure.h - leases with fencing tokens: at most one instance believes that it holds a target.
  *
  * This header is the reference of the C API. A program opens a context on a store. On the context it acquires leases,
  * joins a fleet, campaigns for roles, and opens guards. The context renews what is held. The work checks its lease
@@ -220,7 +220,7 @@ typedef struct tenure_options {
     const char *instance_name;  /* first part of the instance id; the host's name */
     uint64_t ttl_ms;            /* 30,000; between 100 ms and 366 days, and what the store can do */
     uint64_t renew_ms;          /* ttl / 3: between renewals; at most (ttl - margin) / 2 */
-    /* How much earlier than the store a holder stops believing. Default: ttl / 8; at least 20, at most ttl / 2. */
+    /* How long before the store's end of the lease a holder treats it as over. Default: ttl / 8; at least 20, at most ttl / 2. */
     uint64_t margin_ms;
     /* Bound of one call to the store. Default: ttl / 6, but at least 50 and at most 5,000. At most 366 days. */
     uint64_t timeout_ms;
@@ -310,7 +310,7 @@ enum tenure_acquire_flag {
  */
 TENURE_API int tenure_acquire(tenure_context *context, const char *target, uint64_t wait_ms, unsigned flags,
                               tenure_lease **ret_lease);
-/* Acquires the first of the targets that can be had, in their order; tenure_lease_target() says which. Not with
+/* Acquires the first of the targets that is free, in their order; tenure_lease_target() says which. Not with
  * TENURE_ASYNC. */
 TENURE_API int tenure_acquire_any(tenure_context *context, const char *const *targets, size_t count, uint64_t wait_ms,
                                   unsigned flags, tenure_lease **ret_lease);
@@ -386,12 +386,12 @@ TENURE_API int tenure_target_checkpoint(tenure_context *context, const char *tar
                                         uint64_t *ret_token);
 
 enum tenure_force_flag {
-    TENURE_NOW = 1 /* others enter at once; no guarantee for this target until the old lease would have ended */
+    TENURE_NOW = 1 /* free at once; no guarantee for this target until the old lease would have expired */
 };
 
 /*
  * Takes a lease away from its holder; with `instance`, only if that one holds it (NULL: whoever does). Its renewal is
- * barred, and others enter when it expires, so that a live holder notices first. *ret_released, which may be NULL: a
+ * barred, and it is free when it expires, so that a live holder notices first. *ret_released, which may be NULL: a
  * lease was held.
  */
 TENURE_API int tenure_force_release(tenure_context *context, const char *target, const char *instance, unsigned flags,
@@ -647,7 +647,7 @@ TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms,
 /*
  * A role is a target, of the namespace `leader` unless told otherwise, and its holder is the leader. An election
  * campaigns: it asks again at the instant when the present leader's lease ends, or when that leader releases it; it
- * renews while it leads; and it stops believing before the store lets any other instance in. It cannot stop work that
+ * renews while it leads; and it treats the role as lost before the store lets any other instance in. It cannot stop work that
  * is under way: check tenure_election_leads() before each step, and send the token with everything, so that receivers
  * can refuse what a former leader still sends. A context has at most one election for a role.
  */

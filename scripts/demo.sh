@@ -80,7 +80,7 @@ kill_now() {
     kill -KILL "$@" 2>/dev/null
 }
 
-# Worker and warden at once, the warden first: it would give the leases back.
+# Worker and warden at once, the warden first: it would release the leases.
 kill_host() {
     warden=$(cat "$dir/wardens/$1")
     # shellcheck disable=SC2046 # numbers
@@ -446,7 +446,7 @@ finish() {
     leave_screen
     [ "$live" = no ] || cat "$dir/story"
     polls=$(wc -l <"$dir/polls")
-    say 'the others are asked to stop with SIGTERM: they give everything back first'
+    say 'the others are asked to stop with SIGTERM: they release everything first'
     [ "$live" = no ] || tail -n 1 "$dir/story"
     stop_agents || give_up 'an agent did not end as it should'
     look

@@ -202,7 +202,7 @@ async function follow(of) {
   }
 }
 
-// What the stream does not tell: heartbeats, renewals, leases that ran out.
+// What the stream does not tell: heartbeats, renewals, leases that expired.
 async function tend() {
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, 2000));

@@ -3,7 +3,7 @@
 import { formatDuration, formatStamp, formatTime, make, makeSvg, shortName, toneOf } from './dom.js';
 import { serverNow } from './api.js';
 
-// Stretches of ownership, oldest first: {target, instance, token, from, to, end}. `from` null: before what is kept; `to`
+// Who held what, oldest first: {target, instance, token, from, to, end}. `from` null: before what is kept; `to`
 // null: it lasts.
 export function holdsOf(changes) {
   const holds = [];
@@ -33,7 +33,7 @@ export function holdsOf(changes) {
   return holds;
 }
 
-// That a lease ran out is noted when the next holder comes; how long it was free says when it really was.
+// That a lease expired is noted when the next holder comes; how long it was free says when it really was.
 function endEarlier(holds, change) {
   if (!change.freeMs) return;
   for (let i = holds.length - 1; i >= 0; i--) {

@@ -17,6 +17,8 @@ Arguments:
   NAME          only the rows whose names begin with NAME; an unknown NAME is an error that lists them
   scale[/CASE]  whole fleets, which are not among the other rows; CASE: a store, STORE/INSTANCESxTARGETS,
                 or STORE/growth, from which bench/plot.py draws docs/scale.svg
+  held[/CASE]   what 1,000 to 1,000,000 leases cost at rest; CASE: a store, or STORE/COUNT. bench/plot_held.py draws
+                docs/held.svg from it
 
 Examples:
   ./dev bench
@@ -54,6 +56,11 @@ cmd_bench() {
     scale | scale/*)
         rows=${1#scale}
         TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/scale" --json "$json" ${rows:+"${rows#/}"}
+        return
+        ;;
+    held | held/*)
+        rows=${1#held}
+        TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/held" --json "$json" ${rows:+"${rows#/}"}
         return
         ;;
     esac

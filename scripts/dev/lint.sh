@@ -23,6 +23,7 @@ Arguments:
                  prefixes   the prefix of a function shows its layer (builds the program)
                  shell      shellcheck
                  version    the version is the same in the header, the build, the packages and the bindings
+                 words      what users read has no phrase of scripts/words.txt; prose in Markdown fits 120 columns
 
 Examples:
   ./dev lint

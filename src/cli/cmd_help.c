@@ -8,7 +8,7 @@
 static void print_list(void) {
     size_t count;
     const ten_command *commands = ten_commands(&count);
-    printf("tenure gives every piece of work exactly one owner: leases with fencing tokens.\n\n"
+    printf("At most one instance believes that it holds a target: leases with fencing tokens.\n\n"
            "usage: tenure COMMAND [ARGUMENTS] [OPTIONS]\n\n");
     for (size_t i = 0; i < count; i++)
         printf("  %-10s  %s\n", commands[i].name, commands[i].summary);

@@ -8,6 +8,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/table.h"
 
 #define LIMIT_DEFAULT 1000u
@@ -95,6 +96,10 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
         r = tenure_target_read(session.context, session.arguments[0], &info); /* is there such a target at all? */
     }
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    if (r == TENURE_E_UNKNOWN_TARGET)
+        ten_find_elsewhere(&session, session.arguments[0]);
+    else if (r == TENURE_OK && listing.count == 0)
+        ten_find_nothing(&session, "history");
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
     return ten_session_close(&session, exit_code);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/lease_output.h"
 #include "cli/table.h"
 
@@ -60,6 +61,8 @@ int ten_cmd_ls(const ten_command *command, int argc, char **argv) {
                                            : TENURE_ALL,
                                add_row, &listing);
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    if (r == TENURE_OK && listing.table.aligned && listing.table.count == 0)
+        ten_find_nothing(&session, "targets");
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
     return ten_session_close(&session, exit_code);

@@ -8,6 +8,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/table.h"
 
@@ -93,6 +94,8 @@ int ten_cmd_nodes(const ten_command *command, int argc, char **argv) {
             add_row(&table, &view, &view.instances[i]);
     }
     bool complete = ten_table_end(&table);
+    if (view.instance_count == 0)
+        ten_find_nothing(&session, "instances");
     ten_view_free(&view);
     return ten_session_close(&session, complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 
 #define LOOK_MS 1000u /* a notice can be lost */
 
@@ -62,7 +63,7 @@ static int force(const ten_session *session, const char *from, bool now) {
                          "consumer that compares tokens can refuse what it still sends",
                          role, from);
     else
-        ten_session_note(session, "%s cannot renew %s any more; others enter when its lease ends", from, role);
+        ten_session_note(session, "%s can no longer renew %s; it is free when its lease expires", from, role);
     return TEN_EXIT_DONE;
 }
 
@@ -76,9 +77,10 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
         {"from", TEN_OPTION_TEXT, &from, "INSTANCE", "the present leader", NULL, NULL},
         {"wait", TEN_OPTION_DURATION, &wait_ms, "D", "wait up to this long until it no longer leads; default 0s", NULL,
          NULL},
-        {"force", TEN_OPTION_FLAG, &forces, NULL, "bar it from renewing; others enter when its lease ends", NULL, NULL},
-        {"now", TEN_OPTION_FLAG, &now, NULL, "with --force: others enter at once; two may believe for a while", NULL,
+        {"force", TEN_OPTION_FLAG, &forces, NULL, "bar it from renewing; the role is free when its lease expires", NULL,
          NULL},
+        {"now", TEN_OPTION_FLAG, &now, NULL, "with --force: free at once; two may believe that they lead for a while",
+         NULL, NULL},
         {.name = NULL},
     };
     int exit_code;
@@ -93,6 +95,9 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_roles(&session);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
+    char found[TENURE_HOLDER_MAX + 1];
+    if (!ten_find_instance(&session, &from, found))
+        return ten_session_close(&session, TEN_EXIT_USAGE);
     exit_code = forces ? force(&session, from, now) : ask(&session, from, wait_ms);
     return ten_session_close(&session, exit_code);
 }

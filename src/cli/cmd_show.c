@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/lease_output.h"
 #include "cli/visible.h"
 
@@ -55,9 +56,11 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
     int r = tenure_target_read(session.context, session.arguments[0], &info);
     if (r < 0)
         exit_code = ten_session_error(&session, r);
-    else if (session.json)
+    if (r == TENURE_E_UNKNOWN_TARGET)
+        ten_find_elsewhere(&session, session.arguments[0]);
+    if (r == TENURE_OK && session.json)
         ten_print_info_json(&info, session.namespace_name, NULL);
-    else
+    else if (r == TENURE_OK)
         print_words(&info, session.namespace_name);
     return ten_session_close(&session, r < 0 ? exit_code : TEN_EXIT_DONE);
 }

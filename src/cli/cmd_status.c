@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/lease_output.h"
 #include "cli/table.h"
@@ -29,7 +30,7 @@ static const char *why(const ten_view *view, const tenure_info *info, const char
         return "";
     const ten_view_instance *holder = ten_view_instance_find(view, info->holder);
     if (!holder)
-        return planned[0] ? "holder is gone: waits for its end" : "held by no instance of the fleet";
+        return planned[0] ? "holder is gone: waits for its end" : "held outside the fleet (elect, acquire or REST)";
     return holder->weight == 0 ? "draining" : "being handed over";
 }
 
@@ -102,6 +103,8 @@ static int show_once(ten_session *session, bool live) {
         print_summary(session, &view);
     bool complete = print_all(session, &view);
     (void)fflush(stdout);
+    if (view.target_count == 0 && !live)
+        ten_find_nothing(session, "targets");
     ten_view_free(&view);
     return complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
 }

@@ -61,15 +61,21 @@ static int edit_each(ten_session *session) {
                                                             : strcmp(verb, "pause") == 0 ? tenure_registry_pause
                                                                                          : tenure_registry_resume;
     int exit_code = TEN_EXIT_DONE;
+    size_t done = 0;
     for (int i = 1; i < session->count; i++) {
         const char *id = session->arguments[i];
         int r = edit(session->context, id);
         /* One that is not there does not keep the others from being dealt with. */
         if (r < 0)
             exit_code = ten_session_error(session, r);
+        done += r == TENURE_OK;
         if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
             break;
     }
+    ten_session_note(session, "%zu %s", done,
+                     strcmp(verb, "rm") == 0      ? "removed"
+                     : strcmp(verb, "pause") == 0 ? "paused; whoever polls them stops and releases them"
+                                                  : "resumed");
     return exit_code;
 }
 

@@ -28,6 +28,8 @@ int ten_cmd_owner(const ten_command *command, int argc, char **argv);
 int ten_cmd_ls(const ten_command *command, int argc, char **argv);
 int ten_cmd_target(const ten_command *command, int argc, char **argv);
 int ten_cmd_forget(const ten_command *command, int argc, char **argv);
+int ten_cmd_top(const ten_command *command, int argc, char **argv);
+int ten_cmd_who(const ten_command *command, int argc, char **argv);
 int ten_cmd_watch(const ten_command *command, int argc, char **argv);
 int ten_cmd_history(const ten_command *command, int argc, char **argv);
 int ten_cmd_doctor(const ten_command *command, int argc, char **argv);

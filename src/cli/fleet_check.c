@@ -85,7 +85,7 @@ static int take_change(const tenure_change *change, void *userdata) {
 }
 
 static void tell_ids(const struct beats *beats, tenure_check_fn each, void *userdata) {
-    char found[TENURE_HOLDER_MAX + 120] = "none has announced itself in two ways";
+    char found[TENURE_HOLDER_MAX + 120] = "all instance ids are unique";
     bool shared = beats->count > CHANGES_USUAL;
     if (shared)
         snprintf(found, sizeof found, "%s announced itself differently %zu times in the last 10 minutes", beats->worst,

@@ -48,7 +48,7 @@ static const ten_command commands[] = {
      "each term: whatever CMD writes should carry it) and TENURE_INSTANCE.\n\n"
      "When CMD exits the role is released at once, and elect exits with CMD's code; with --restart it\n"
      "campaigns again, after a pause that grows while CMD keeps failing.\n\n"
-     "SIGTERM, SIGINT: ends CMD, gives the role back, exits 0; a second one hurries. Other signals are passed on\n"
+     "SIGTERM, SIGINT: ends CMD, releases the role, exits 0; a second one hurries. Other signals are passed on\n"
      "to CMD. CMD has the standard input. With --observe: a line for the leader (its instance id, a tab, its\n"
      "token; '-' for nobody), and another for each change.",
      ten_cmd_elect, LEADER},
@@ -93,9 +93,11 @@ static const ten_command commands[] = {
      "Exit codes: CMD's own (128+N when it died of signal N); 4, and not a word, when it was not had in time; 3\n"
      "store out of reach; 5 the lease was lost and CMD was ended.",
      ten_cmd_lock, LOCK, .quiet = true},
+    {"who", "ROLE", "Show who leads a role, and who waits to lead it", "Exit codes: 0 somebody leads; 1 nobody leads.",
+     ten_cmd_who, LEADER, .reads = true},
     {"resign", "ROLE --from INSTANCE [--force [--now]]", "Ask the leader of a role to hand it over, or take it away",
-     "INSTANCE ends its work, gives the role back, and lets others go first for one TTL. With --force it cannot\n"
-     "renew any more, and others enter when its lease ends.\n\n"
+     "INSTANCE ends its work, releases the role, and lets others go first for one TTL. With --force it can no longer\n"
+     "renew, and the role is free when its lease expires.\n\n"
      "Exit codes: 0 asked, or with --wait handed over; 1 nobody leads; 4 another leads, or --wait has elapsed.",
      ten_cmd_resign, LEADER},
 #ifdef TEN_SERVER
@@ -125,14 +127,18 @@ static const ten_command commands[] = {
      "Ends with its input, or by SIGTERM or SIGINT, with exit code 0; 1 it cannot write; 3 store out of reach.",
      ten_cmd_guard, POLL},
     {"status", "[--watch]", "Who holds what, who should, why they differ, since when and for how long", NULL,
-     ten_cmd_status, POLL},
-    {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL},
+     ten_cmd_status, POLL, .reads = true},
+    {"top", "", "Watch a namespace live: unowned targets first, with keys to sort, filter and scroll",
+     "Keys: q quit; / filter; s sort; u unowned targets only; j, k, arrows, space and b scroll.", ten_cmd_top, POLL,
+     .reads = true},
+    {"nodes", "", "List the live instances of the fleet, with weight, share and plan", NULL, ten_cmd_nodes, POLL,
+     .reads = true},
     {"namespaces", "", "List the namespaces of a store, with their targets and instances", NULL, ten_cmd_namespaces,
-     POLL},
+     POLL, .reads = true},
     {"plan", "[--add N] [--remove INSTANCE]...", "Show how the plan shares the targets, and what would move",
      "A dry run: nothing is changed. --add N asks what N more instances would take, --remove what becomes of\n"
      "an instance's targets.",
-     ten_cmd_plan, POLL},
+     ten_cmd_plan, POLL, .reads = true},
     {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all of its targets, as before a deploy",
      "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain, POLL},
     {"acquire", "ID [--wait D]", "Take the lease on a target and print its token",
@@ -157,13 +163,13 @@ static const ten_command commands[] = {
      "it.\n\n"
      "Exit codes: 0 printed, or written; 1 there is none; 4 the store is recovering; 5 the token is stale.",
      ten_cmd_checkpoint, POLL},
-    {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 never heard of.",
-     ten_cmd_show, POLL},
+    {"show", "ID", "Show one target: who holds it, since when, for how long", "Exit codes: 0 shown; 1 unknown target.",
+     ten_cmd_show, POLL, .reads = true},
     {"owner", "ID", "Show which instance holds a target, and where it can be reached",
      "Prints the instance, its address ('-' if it says none) and the token, separated by tabs.\n\n"
      "Exit codes: 0 printed; 1 nobody holds it, or it is unknown.",
-     ten_cmd_owner, POLL},
-    {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL},
+     ten_cmd_owner, POLL, .reads = true},
+    {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL, .reads = true},
     {"target", "add ID... | rm ID... | pause ID... | resume ID... | ls", "The registry of targets",
      "  add ID... [--url U] [--exec CMD] [--every D] [--spec JSON]   register or change\n"
      "  rm ID...                                                     remove; the token counter stays\n"
@@ -183,7 +189,7 @@ static const ten_command commands[] = {
      "A line for each change, oldest first: time, target, event, instance, token, reason, who asked for it, how\n"
      "long it was held, and how long it had been free. '-': not known, because that began before what is kept:\n"
      "the last 10,000 changes, for 30 days. target_unowned: nobody took the target for longer than the TTL.",
-     ten_cmd_history, POLL},
+     ten_cmd_history, POLL, .reads = true},
     {"doctor", "", "Check the store, the clock, the fleet, and the TTL against the measured latency",
      "Exit codes: 0 fit (there may be warnings); 1 a check failed; 3 store out of reach.", ten_cmd_doctor, POLL},
     {"version", "", "Print the version and the stores of this build", NULL, ten_cmd_version, POLL},
@@ -202,11 +208,55 @@ const ten_command *ten_command_find(const char *name) {
     return NULL;
 }
 
+/* What other tools call it. */
+static const char *other_word(const char *name) {
+    static const char *const words[][2] = {
+        {"mutex", "lock"},
+        {"flock", "lock"},
+        {"semaphore", "lock --count N"},
+        {"sem", "lock --count N"},
+        {"lead", "elect"},
+        {"leader", "who"},
+        {"leaders", "who"},
+        {"campaign", "elect"},
+        {"election", "elect"},
+        {"unlock", "release"},
+        {"free", "release"},
+        {"list", "ls"},
+        {"get", "show"},
+        {"describe", "show"},
+        {"members", "nodes"},
+        {"instances", "nodes"},
+        {"peers", "nodes"},
+        {"crontab", "cron"},
+        {"schedule", "cron"},
+        {"server", "serve"},
+        {"worker", "agent"},
+        {"events", "watch"},
+        {"log", "history"},
+        {"check", "doctor"},
+        {"delete", "target rm"},
+        {"remove", "target rm"},
+        {"add", "target add"},
+        {"pause", "target pause"},
+        {"resume", "target resume"},
+        {"ns", "namespaces"},
+        {"stepdown", "resign"},
+        {"run", "lock"},
+    };
+    for (size_t i = 0; i < TEN_COUNT(words); i++)
+        if (strcmp(words[i][0], name) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 int ten_command_unknown(const char *name) {
     const char *names[TEN_COUNT(commands)];
     for (size_t i = 0; i < TEN_COUNT(commands); i++)
         names[i] = commands[i].name;
-    const char *meant = ten_suggest(name, names, TEN_COUNT(commands));
+    const char *meant = other_word(name);
+    if (!meant)
+        meant = ten_suggest(name, names, TEN_COUNT(commands));
     if (meant)
         fprintf(stderr, "tenure: there is no command '%.60s'; did you mean '%s'?\n", name, meant);
     else

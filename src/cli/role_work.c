@@ -11,6 +11,8 @@
 #include "cli/host_check.h"
 #include "cli/visible.h"
 
+#define STORE_MIN_MS 1000u /* a store that is far away needs some time to answer */
+
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
@@ -18,7 +20,7 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
         {"grace", TEN_OPTION_PERIOD, &work->grace_ms, "D", "end CMD this long before the deadline; default TTL / 10",
          NULL, NULL},
         {"kill-after", TEN_OPTION_PERIOD, &work->kill_after_ms, "D",
-         "SIGKILL this long after SIGTERM, when the lease does not press; default 10s", NULL, NULL},
+         "SIGKILL this long after SIGTERM; sooner if the lease is about to end; default 10s", NULL, NULL},
         {"on-uncertain", TEN_OPTION_CHOICE, &work->on_uncertain, "W",
          "wait (default) or stop: what becomes of CMD when a renewal fails", NULL, uncertain_words},
         {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",
@@ -96,6 +98,10 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     if (config->once) /* elect has an option of its own */
         config->store_wait_ms = config->wait_ms;
     config->context = ten_session_options(session);
+    /* Whoever waits for so long for the role waits no longer for a store that hangs. */
+    uint64_t patience_ms = ten_max_u64(config->wait_ms, STORE_MIN_MS);
+    if (config->once && patience_ms < session->timing.timeout_ms)
+        config->context.timeout_ms = patience_ms;
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;

@@ -4,15 +4,19 @@
 #include "cli/session.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/common/store_wait.h"
 #include "base/id.h"
+#include "base/url.h"
 #include "cli/visible.h"
+#include "runtime/context.h"
 #include "runtime/metadata.h"
 
 #define LOG_FLUSH_MS 1000u
@@ -32,7 +36,7 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
         {"renew", TEN_OPTION_PERIOD, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3", "TENURE_RENEW",
          NULL},
         {"margin", TEN_OPTION_PERIOD, &s->timing.margin_ms, "D",
-         "stop believing this much early; default TTL / 8, at least 20ms", NULL, NULL},
+         "stop working this long before the lease ends; default TTL / 8, at least 20ms", NULL, NULL},
         {"name", TEN_OPTION_TEXT, &s->name, "NAME", "first part of the instance id; default the host's name",
          "TENURE_NAME", NULL},
         {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F",
@@ -291,6 +295,42 @@ tenure_options ten_session_options(const ten_session *session) {
                             .label_count = session->labels.count};
 }
 
+/* A command that only reads must not answer a mistyped path with an empty store. False: it has been said. */
+static bool store_is_there(const ten_session *session) {
+    ten_url url;
+    ten_error error;
+    bool there = true;
+    if (!session->command->reads || !session->store || strncmp(session->store, "sqlite:", 7) != 0 ||
+        ten_url_parse(session->store, &url, &error) < 0)
+        return true; /* whatever is wrong with it is told by the store */
+    static const char *const known[] = {"timeout", NULL};
+    if (url.path && ten_url_check_options(&url, known, &error) == TENURE_OK && access(url.path, F_OK) != 0 &&
+        errno == ENOENT) {
+        there = false;
+        ten_fail(&error, TENURE_E_UNREACHABLE,
+                 "there is no store at %.300s: No such file or directory (what writes to it makes it)", url.path);
+        ten_say(error.message);
+    }
+    ten_url_free(&url);
+    return there;
+}
+
+/* The history names the person who forced something: the process will have ended long before somebody asks. */
+static void name_actor(tenure_context *context) {
+    char host[256];
+    char actor[TENURE_HOLDER_MAX + 1];
+    const struct passwd *user = getpwuid(geteuid());
+    const char *sudo = getenv("SUDO_USER");
+    const char *name = sudo && sudo[0] ? sudo : user ? user->pw_name : "?";
+    ten_error error;
+    if (gethostname(host, sizeof host) != 0)
+        return;
+    host[sizeof host - 1] = '\0';
+    snprintf(actor, sizeof actor, "%.100s@%.150s", name, host);
+    if (ten_id_check_holder(actor, &error) == TENURE_OK)
+        ten_context_set_actor(context, actor);
+}
+
 static bool was_interrupted(void *userdata) {
     (void)userdata;
     return received != 0;
@@ -299,6 +339,10 @@ static bool was_interrupted(void *userdata) {
 bool ten_session_open(ten_session *session, int *ret_exit) {
     if (!ten_session_check(session, ret_exit))
         return false;
+    if (!store_is_there(session)) {
+        *ret_exit = TEN_EXIT_STORE;
+        return false;
+    }
     catch_signals();
     tenure_options options = ten_session_options(session);
     ten_error error = {0};
@@ -312,6 +356,7 @@ bool ten_session_open(ten_session *session, int *ret_exit) {
         return false;
     }
     waiting_context = session->context;
+    name_actor(session->context);
     ten_session_open_log(session, tenure_instance_id(session->context));
     return true;
 }

@@ -25,6 +25,7 @@ typedef struct ten_command {
     const char *details; /* for --help; NULL: none */
     int (*run)(const struct ten_command *command, int argc, char **argv);
     const char *default_namespace;
+    bool reads; /* it writes nothing: a SQLite file that is not there is a mistake, and is not made */
     bool quiet; /* it logs warnings and errors only, unless told otherwise */
 } ten_command;
 

@@ -229,7 +229,8 @@ void ten_cron_job_ended(ten_cron_job *job, int exit_code, uint64_t duration_ms, 
     job->missed = 0;
     /* What came while it ran has been passed over; not what came before it started, which is still to be made up for. */
     int64_t last_ms = ten_cron_last(job->schedule, job->zone, job->memory.started_ms, now_ms);
-    if (job->policy.overlap == TEN_CRON_OVERLAP_SKIP && last_ms != TEN_CRON_NEVER &&
+    bool later = last_ms != TEN_CRON_NEVER && last_ms > job->instant_ms; /* not if the clock was set back meanwhile */
+    if (job->policy.overlap == TEN_CRON_OVERLAP_SKIP && later &&
         next_of(job, job->instant_ms) > job->memory.started_ms) {
         pass_over(job, last_ms + 1);
         job->memory.instant_ms = last_ms;

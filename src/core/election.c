@@ -353,9 +353,17 @@ static void add_releases(ten_election *election, uint64_t now_ms) {
     if (keep_ms)
         keep_ms = ten_max_u64(keep_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms));
     enum ten_reason reason = steps_down ? election->leave_reason : TEN_REASON_RESIGNED;
-    TEN_ELECTION_EACH(election, slot)
-    if (ends(slot))
-        add_op(election, ten_holding_release(&slot->holding, reason, keep_ms), slot);
+    bool forced = false;
+    TEN_ELECTION_EACH(election, slot) {
+        bool left = slot->barred && ten_holding_is_held(&slot->holding); /* who forced it wants others to wait */
+        forced |= left;
+        if (left)
+            ten_holding_lose(&slot->holding);
+        else if (ends(slot))
+            add_op(election, ten_holding_release(&slot->holding, reason, keep_ms), slot);
+    }
+    if (forced)
+        ten_election_tell_term(election, TENURE_EVENT_LOST, TEN_REASON_FORCED);
     if (!steps_down)
         return;
     election->unkept = false;
@@ -387,7 +395,7 @@ static void choose_slot(ten_election *election, uint64_t now_ms) {
 }
 
 static void add_campaign(ten_election *election, uint64_t now_ms) {
-    if (!election->looked) {
+    if (!election->looked && !election->unsure) { /* a campaign without an answer comes first: it may have a slot */
         for (uint32_t i = 0; i < ten_election_count(election); i++)
             add_op(election, (ten_op){.kind = TEN_OP_READ}, ten_election_slot_of(election, i));
         return;
@@ -435,6 +443,8 @@ const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_coun
     }
     add_presence(election, now_ms);
     *ret_count = election->op_count;
+    if (election->op_count == 0) /* what was forced is left behind */
+        return NULL;
     return election->config.slots ? election->config.ops : election->own_ops;
 }
 

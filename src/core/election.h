@@ -41,6 +41,7 @@ typedef struct ten_election_slot {
     uint64_t holder;            /* ten_hash of the other instance that has it, as far as was heard; 0: none */
     enum ten_reason end_reason; /* how the last term that was heard of ended */
     bool heard_of_leader;       /* another instance has led */
+    bool barred;                /* its lease was forced: it is not renewed, and not released before its end */
 } ten_election_slot;
 
 /* Whether the other candidates of the role get to know this one: it announces itself in the namespace. */
@@ -98,7 +99,7 @@ typedef struct ten_election {
     ten_op own_ops[2];     /* the same: its operation, and a heartbeat */
     size_t op_count;       /* in flight */
     uint32_t at;           /* any: the slot that it has, or tries */
-    bool looked;           /* the slots were read since the feed is followed, or there is only one */
+    bool looked;           /* it is known until when the slots are held, or there is only one that was not tried yet */
     bool unsure;           /* any: a campaign for this slot was not answered */
     ten_turns turns;       /* of the candidates */
     uint64_t beat_ms;      /* when to announce it */
@@ -109,6 +110,7 @@ typedef struct ten_election {
     bool campaigns;        /* it was not withdrawn */
     bool working;          /* from TENURE_EVENT_ACQUIRED until ten_election_stopped() */
     bool unkept;           /* leads, but not yet reported: the lease does not yet cover at_least_ms */
+    bool answered;         /* a request of it was, at least once */
     bool refused;
     enum ten_reason leave_reason; /* why it steps down */
     uint64_t leave_pause_ms;      /* how long it waits after that, so that others go first */

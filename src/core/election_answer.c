@@ -127,6 +127,30 @@ static void note_read(ten_election *election, ten_election_slot *slot, uint64_t 
         slot->try_ms = now_ms;
 }
 
+/* ---- a lease that somebody has forced */
+
+/* It cannot be renewed, and nobody else enters before it ends: what is believed stands, and the work has until then to end in
+ * the orderly way. Others go first after that. */
+static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_ms) {
+    barred->barred = true;
+    uint64_t pause_ms = election->config.timing.ttl_ms + election->config.expiry_late_ms;
+    if (election->state == TEN_ELECTION_LEADING && election->working) {
+        ten_election_step_down(election, TEN_REASON_FORCED, pause_ms);
+    } else if (election->state == TEN_ELECTION_LEADING) {
+        ten_election_demote(election, now_ms, TEN_REASON_FORCED);
+        TEN_ELECTION_EACH(election, slot)
+        slot->try_ms = now_ms + pause_ms;
+    }
+    election->renew_ms = UINT64_MAX;
+}
+
+/* Whether a renewal was refused for that reason alone: the lease is still there, under the same token. */
+static bool is_barred(const ten_election_slot *slot, const ten_result *result) {
+    const ten_holding *holding = &slot->holding;
+    return result->outcome == TEN_LOST && result->barred && result->holder && result->token == holding->token &&
+           holding->flight == TEN_FLIGHT_RENEW && ten_holding_is_held(holding);
+}
+
 static void note_taken(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_result *result) {
     ten_election_demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
     if (result->holder)
@@ -170,6 +194,7 @@ static void note_announced(ten_election *election, uint64_t now_ms, const ten_re
 struct outcomes {
     uint32_t granted;
     uint32_t renewed;
+    ten_election_slot *barred;
     ten_election_slot *lost; /* the first of them */
     const ten_result *lost_by;
     enum ten_ask ask;
@@ -180,9 +205,15 @@ static void take_slot(ten_election *election, ten_election_slot *slot, uint64_t 
                       struct outcomes *outcomes) {
     const ten_timing *timing = &election->config.timing;
     ten_holding *holding = &slot->holding;
+    if (is_barred(slot, result)) {
+        ten_holding_refuse(holding);
+        outcomes->barred = slot;
+        return;
+    }
     enum ten_holding_outcome outcome = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
     switch (outcome) {
     case TEN_HOLDING_GRANTED:
+        slot->barred = false;
         outcomes->granted++;
         break;
     case TEN_HOLDING_RENEWED:
@@ -252,6 +283,8 @@ static void take_answer(ten_election *election, uint64_t now_ms, const ten_resul
         take_result(election, &ops_of(election)[i], now_ms, &results[i], &outcomes);
     if (outcomes.lost && ten_election_leads(election))
         note_taken(election, outcomes.lost, now_ms, outcomes.lost_by);
+    else if (outcomes.barred && ten_election_leads(election))
+        bar(election, outcomes.barred, now_ms);
     if (outcomes.granted == wanted)
         note_granted(election, now_ms);
     else if (outcomes.granted)
@@ -292,9 +325,14 @@ void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_resul
     else
         take_silence(election, now_ms, error);
     election->op_count = 0;
-    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. */
-    if (error == TENURE_E_INVALID && !ten_election_leads(election) && !election->refused)
+    election->answered |= error == TENURE_OK;
+    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. Nor will it
+     * let in whom it never did; somebody whom it let in before may have been given a new password. */
+    bool is_final = error == TENURE_E_INVALID || (error == TENURE_E_DENIED && !election->answered);
+    if (is_final && !ten_election_leads(election) && !election->refused) {
+        election->announced &= election->answered; /* there is nothing to leave */
         refuse_for_good(election, error);
+    }
 }
 
 /* ---- the feed */
@@ -319,15 +357,21 @@ static void note_other(ten_election *election, ten_election_slot *slot, uint64_t
             ten_election_demote(election, now_ms, TEN_REASON_TAKEN);
     }
     slot->holder = ten_hash_text(change->instance);
-    slot->try_ms = ten_election_turn_ms(election, now_ms + election->config.timing.ttl_ms, false);
+    /* The feed does not say for how long. A lease of somebody in the line has its TTL; another one may be shorter than
+     * what this candidate would wait: it is read. */
+    uint64_t ttl_ms = ten_turns_ttl_ms(&election->turns, slot->holder);
+    slot->try_ms = ten_election_turn_ms(election, now_ms + ttl_ms, false);
+    if (ttl_ms == 0)
+        election->looked = false;
 }
 
 /* Of a lease that this instance holds. */
 static void note_own(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_change *change) {
     if (change->kind == TENURE_EVENT_ASKED) {
         election->renew_ms = now_ms; /* the answer says what is asked */
-    } else if ((change->kind == TENURE_EVENT_LOST || change->kind == TENURE_EVENT_RELEASED) &&
-               change->reason == TEN_REASON_FORCED) {
+    } else if (change->kind == TENURE_EVENT_LOST && change->reason == TEN_REASON_FORCED) {
+        bar(election, slot, now_ms);
+    } else if (change->kind == TENURE_EVENT_RELEASED && change->reason == TEN_REASON_FORCED) { /* at once */
         ten_holding_lose(&slot->holding);
         if (ten_election_leads(election))
             ten_election_demote(election, now_ms, TEN_REASON_FORCED);

@@ -206,6 +206,12 @@ enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timi
     return TEN_HOLDING_IGNORED;
 }
 
+void ten_holding_refuse(ten_holding *holding) {
+    TEN_INVARIANT(holding->flight == TEN_FLIGHT_RENEW);
+    holding->flight = TEN_FLIGHT_NONE;
+    (void)ten_holding_doubt(holding);
+}
+
 bool ten_holding_unanswered(ten_holding *holding) {
     bool renewal = holding->flight == TEN_FLIGHT_RENEW;
     holding->flight = TEN_FLIGHT_NONE;

@@ -109,6 +109,8 @@ enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timi
  * TEN_HOLDING_RENEWED, or _LATE. Nothing about it may be in flight. */
 enum ten_holding_outcome ten_holding_extend(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
                                             uint64_t now_ms, uint64_t ttl_ms);
+/* The renewal in flight was refused, and the lease stays as it is until its deadline: it was forced. It is uncertain. */
+void ten_holding_refuse(ten_holding *holding);
 /* There was none, or an error: the request may have taken effect or not. True: the lease has just become uncertain. */
 bool ten_holding_unanswered(ten_holding *holding);
 

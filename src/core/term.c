@@ -138,8 +138,9 @@ static enum ten_term_step look_at_work(ten_term *term, const ten_term_heard *hea
     bool is_bound = term->state != TEN_TERM_ENDING;
     bool ran = term->work.state == TEN_WORK_RUNNING;
     ten_work_lease lease = is_bound ? heard->lease : unbound(term);
-    term->lost |= is_bound && is_lost(term, heard);
-    if (is_bound && heard->over && !term->lost)
+    bool lost = is_lost(term, heard);
+    term->lost |= is_bound && (lost || heard->forced);
+    if (is_bound && heard->over && !lost)
         ten_work_end(&term->work);
     enum ten_work_step step = ten_work_look(&term->work, &lease, left, now_ms);
     if (!ten_term_works(term))

@@ -43,6 +43,7 @@ typedef struct ten_term_rules {
 typedef struct ten_term_heard {
     ten_work_lease lease;         /* of the latest term that has begun; without a token: none has */
     bool over;                    /* that term has ended, or is to */
+    bool forced;                  /* by an operator, who took the lease away */
     bool held;                    /* another leads */
     bool refused;                 /* this instance can never lead */
     int error;                    /* why, or of the store; else 0 */

@@ -78,6 +78,7 @@ void ten_turns_list(ten_turns *turns, const ten_instance *instance, uint64_t now
                                                       .priority = priority,
                                                       .since_ms = instance->since_ms,
                                                       .seen_ms = old ? old->seen_ms : now_ms,
+                                                      .ttl_ms = instance->ttl_ms,
                                                       .served = old ? old->served : 0};
 }
 
@@ -134,6 +135,11 @@ uint64_t ten_turns_better_ms(const ten_turns *turns, int64_t priority) {
         if (turns->places[i].priority > priority && turns->places[i].instance != turns->self)
             seen_ms = ten_min_u64(seen_ms, turns->places[i].seen_ms);
     return seen_ms;
+}
+
+uint64_t ten_turns_ttl_ms(const ten_turns *turns, uint64_t instance) {
+    const ten_turns_place *place = find(turns->places, turns->count, instance);
+    return place ? place->ttl_ms : 0;
 }
 
 uint64_t ten_turns_delay_ms(const ten_turns *turns, size_t rank) {

@@ -23,6 +23,7 @@ typedef struct ten_turns_place {
     int64_t priority;
     uint64_t since_ms; /* by the store's clock */
     uint64_t seen_ms;  /* when this candidate first saw it */
+    uint64_t ttl_ms;   /* that it announces, and takes leases for */
     uint64_t served;   /* it has led, as the how manyth; 0: it has not */
 } ten_turns_place;
 
@@ -62,6 +63,8 @@ void ten_turns_served(ten_turns *turns, const char *instance);
 size_t ten_turns_rank(const ten_turns *turns, bool (*is_holder)(const void *arg, uint64_t instance), const void *arg);
 /* Since when another candidate with a higher priority has been there, as far as is known; UINT64_MAX: there is none. */
 uint64_t ten_turns_better_ms(const ten_turns *turns, int64_t priority);
+/* The TTL of an instance in the line; 0: it does not stand there. */
+uint64_t ten_turns_ttl_ms(const ten_turns *turns, uint64_t instance);
 /* How long a candidate of this rank leaves the role to others. */
 uint64_t ten_turns_delay_ms(const ten_turns *turns, size_t rank);
 

@@ -560,8 +560,9 @@ int tenure_election_run(tenure_context *context, const char *role, const tenure_
     ten_object_use_end(&use);
     ten_carrier_lock(election->carrier);
     /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
+    const ten_election_slot *slot = ten_election_slot_at(&election->core);
     bool lost = token != 0 && !(now_ms(election) < ten_election_deadline_ms(&election->core) &&
-                                ten_election_slot_at(&election->core)->holding.token == token);
+                                slot->holding.token == token && !slot->barred);
     election->works_elsewhere = false;
     if (election->told_to_stop)
         ten_election_stopped(&election->core);

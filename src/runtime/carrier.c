@@ -127,6 +127,14 @@ static int apply(ten_task *task, const ten_call *call, uint64_t timeout_ms) {
     return r;
 }
 
+/* Whether the store refused an operation, and its message is about that. */
+static bool is_refused(const ten_task *task, size_t count) {
+    bool refused = false;
+    for (size_t i = 0; i < count; i++)
+        refused |= task->results[i].outcome == TEN_ERROR && task->results[i].error == TENURE_E_STORE;
+    return refused && task->channel->store->error.code == TENURE_E_STORE;
+}
+
 static int make_call(ten_task *task, const ten_call *call, uint64_t timeout_ms, uint64_t *ret_cursor) {
     ten_store *store = task->channel->store;
     const char *namespace_name = task->channel->namespace_name;
@@ -174,7 +182,7 @@ bool ten_carrier_step(ten_carrier *carrier, ten_task *task) {
     int r = make_call(task, &call, timeout_ms, &cursor);
     uint64_t took_us = ten_boot_us() - sent_us;
     ten_carrier_lock(carrier);
-    if (r < 0)
+    if (r < 0 || (call.kind == TEN_CALL_APPLY && is_refused(task, call.count)))
         task->error = task->channel->store->error;
     if (call.kind == TEN_CALL_APPLY && task->hooks->answered)
         task->hooks->answered(task->owner, &call, took_us, r, task->results);

@@ -354,6 +354,10 @@ int ten_context_check_target(const void *handle, const char *target) {
 
 /* ---- the rest of the handle */
 
+void ten_context_set_actor(tenure_context *context, const char *actor) {
+    snprintf(context->actor, sizeof context->actor, "%s", actor);
+}
+
 const char *tenure_instance_id(const tenure_context *context) {
     return ten_object_check(context, TEN_OBJECT_CONTEXT) == TENURE_OK ? context->instance : "";
 }

@@ -12,6 +12,9 @@
 int ten_context_open(const char *url, const tenure_options *options, const ten_clock *clock,
                      tenure_context **ret_context);
 
+/* Who forces and asks by this context, as the history names it: a person, where the process is of no interest. */
+void ten_context_set_actor(tenure_context *context, const char *actor);
+
 /* For how long the last acquire of this context was told to wait for a recovering store; 0: it was not. */
 uint64_t ten_context_recovering_ms(tenure_context *context);
 

@@ -18,6 +18,7 @@ struct tenure_context {
     ten_carrier carrier;
     ten_timing timing;
     char instance[TENURE_HOLDER_MAX + 1];
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces and asks, for the history; "": the instance */
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     ten_buf identity; /* address and labels, as members of its metadata */
     tenure_event_fn on_event;

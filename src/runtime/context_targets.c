@@ -211,7 +211,7 @@ static int ask_instance(tenure_context *context, const char *instance, enum ten_
                  .namespace_name = context->namespace_name,
                  .holder = instance,
                  .ask = ask,
-                 .actor = context->instance};
+                 .actor = context->actor[0] ? context->actor : context->instance};
     ten_result result;
     r = ten_context_apply(context, &op, &result, NULL);
     if (r == TENURE_OK && result.outcome != TEN_OK)
@@ -300,7 +300,7 @@ int tenure_force_release(tenure_context *context, const char *target, const char
                                      .target = target,
                                      .holder = instance,
                                      .reason = TEN_REASON_FORCED,
-                                     .actor = context->instance},
+                                     .actor = context->actor[0] ? context->actor : context->instance},
                            ret_released);
 }
 

@@ -51,7 +51,7 @@ static int parse_line(char *line, size_t number, ten_principal *principal, ten_e
         words[count++] = word;
     if (count != 5)
         return ten_fail(error, TENURE_E_INVALID,
-                        "line %zu: five words are wanted: NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX", number);
+                        "line %zu: a line must have five words: NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX", number);
     if (strlen(words[0]) >= sizeof principal->name || strlen(words[2]) >= sizeof principal->namespaces ||
         strlen(words[3]) >= sizeof principal->holders)
         return ten_fail(error, TENURE_E_INVALID, "line %zu: a word is too long", number);

@@ -116,7 +116,7 @@ bool ten_headers_check_host(ten_request *request) {
     const char *host = ten_request_header(request, MHD_HTTP_HEADER_HOST);
     const char *origin = ten_request_header(request, MHD_HTTP_HEADER_ORIGIN);
     if (host && host[0] && !is_our_host(request, host)) {
-        ten_reply_error(request, 421, "bad_request", "this server is not called %.100s; --host allows a name", host);
+        ten_reply_error(request, 421, "bad_request", "host '%.100s' is not allowed; allow it with --host", host);
         return false;
     }
     if (origin && request->method != TEN_GET && is_foreign(origin, host)) {

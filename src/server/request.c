@@ -390,7 +390,7 @@ static void refuse_method(ten_request *request) {
     for (size_t i = 0; i < TEN_COUNT(words); i++)
         if (known & 1u << i)
             snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s", allow[0] ? ", " : "", words[i]);
-    ten_reply_error(request, 405, "method_not_allowed", "this path knows %s", allow);
+    ten_reply_error(request, 405, "method_not_allowed", "method not allowed; use %s", allow);
     snprintf(request->header[0], sizeof request->header[0], "Allow");
     snprintf(request->header[1], sizeof request->header[1], "%s", allow);
 }

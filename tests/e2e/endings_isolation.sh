@@ -366,7 +366,7 @@ role_metrics() {
 if has_namespaces; then
     also 'root: a PID namespace ends all of a command, also one with file capabilities, when warden and worker are killed' \
         on_store_of_roles root_namespace
-    also 'isolation that cannot be had for a moment is tried again with the next command, logged and counted' \
+    also 'isolation that is unavailable for a moment is tried again with the next command, logged and counted' \
         on_store fails_for_a_moment
     also 'the same at the very start' on_store fails_at_first
     also 'with --pid-namespace on nothing runs without isolation, also for a moment' on_store required_for_a_moment
@@ -387,7 +387,7 @@ if has_users; then
         also 'an ordinary user: ambient capabilities are not passed on to commands, in a user namespace or without' \
             on_store_of_roles ambient_capabilities
     fi
-    also 'where nothing can be had, commands run without; if it is required, they are refused with the reason' \
+    also 'where no form is available, commands run without; if it is required, they are refused with the reason' \
         on_store_of_roles not_to_be_had
 fi
 if has_groups; then

@@ -155,6 +155,7 @@ show_in_words() {
 }
 
 show_of_unknown() {
+    exits 0 "$TENURE" target add other
     exits 1 "$TENURE" show job-1
     out_is ''
     err_has 'job-1'
@@ -178,6 +179,7 @@ ls_filters() {
 }
 
 ls_of_nothing() {
+    exits 0 "$TENURE" target add other --namespace elsewhere
     exits 0 "$TENURE" ls
     out_is ''
     exits 0 "$TENURE" ls --json

@@ -76,6 +76,9 @@ silent() {
     bounded 400 1500 "$TENURE" ls --store "redis://127.0.0.1:$PORT?timeout=500ms"
     bounded 400 1500 "$TENURE" doctor --store "redis://127.0.0.1:$PORT?timeout=500ms"
     bounded 400 1500 "$TENURE" acquire job --store "rediss://127.0.0.1:$PORT?timeout=500ms"
+    # Whoever does not want to wait for a lock waits no longer for its store.
+    bounded 900 3000 "$TENURE" lock job --no-wait --store "redis://127.0.0.1:$PORT" -- true
+    bounded 1900 4000 "$TENURE" once job --wait 2s --store "redis://127.0.0.1:$PORT" -- true
     listener trickle '
 while True:
     client.sendall(b"+")
@@ -189,6 +192,16 @@ permissions() {
     at=127.0.0.1:$REDIS_PORT
     refused "$DENIED" "redis://reader:$SECRET@$at?fresh=1" NOPERM evalsha
     refused "$DENIED" "redis://keyless:$SECRET@$at?fresh=1" permission
+    # Whom the store never let in does not try for ever.
+    for command in lock once elect; do
+        exits 3 "$TENURE" $command job --store "redis://keyless:$SECRET@$at?fresh=1" -- echo never
+        out_is ''
+        err_has "tenure: this instance cannot" NOPERM permission
+    done
+    redis LPUSH lock:lease:job 1
+    exits 3 "$TENURE" lock job --no-wait --store "redis://$at?fresh=1" -- echo never
+    err_has "lock:lease:job holds a list that is not Tenure's" 'lease_key='
+    redis DEL lock:lease:job
     # As little as it needs is enough: the rules are those of the document.
     rules=$(tr '\n' ' ' <"$TENURE_SOURCE/docs/stores/redis.md" | sed 's/.*An ACL user needs[^`]*`\([^`]*\)`.*/\1/')
     for command in $(grep -oh "call('[A-Z]*'" "$TENURE_SOURCE"/src/store/redis/*.lua | cut -d "'" -f 2 | tr '[:upper:]' '[:lower:]' |

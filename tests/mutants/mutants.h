@@ -54,6 +54,8 @@
     X(UNFIT_LEADS, "a leader that is not able to do the work goes on")                                                 \
     X(SLOT_FORSAKEN, "a slot that may have been granted is left for another one")                                      \
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
+    X(OWN_TTL_COUNTS, "a candidate waits for its own TTL, however short the leader's lease is")                        \
+    X(FORCED_BELIEVED, "a refused renewal of a forced lease counts as a renewal")                                      \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
     X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \
     X(STARTS_UNCERTAIN, "work starts under an uncertain lease")                                                        \
@@ -149,7 +151,13 @@
     X(CRON_ALL_IS_LATEST, "of several instants that were missed, only the latest runs, whatever the policy")           \
     X(CRON_STALE_STARTS, "a command starts although its instant could not be written down")                            \
     X(CRON_OVERLAP_PASSES, "instants that came before a late run are passed over with those that came during it")      \
-    X(CRON_EARLY, "an instant runs before its time")
+    X(CRON_EARLY, "an instant runs before its time")                                                                   \
+    X(CRON_DONE_AGAIN, "after a takeover the last instant runs again")                                                 \
+    X(CRON_FORGETS, "a takeover forgets what came more than a minute before it")                                       \
+    X(CRON_OLDEST, "with missed=latest the oldest of the missed instants runs")                                        \
+    X(CRON_SET_BACK, "an instant runs again because the clock was set back while it ran")                              \
+    X(CRON_HOUR_TWICE, "a fixed time runs twice when the clock is set back by an hour")                                \
+    X(CRON_HOUR_LEFT_OUT, "a fixed time that the clock passes over does not run")
 
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,

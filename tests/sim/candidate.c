@@ -159,6 +159,11 @@ struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role) 
 }
 
 struct sim_process *sim_candidate_start_with(struct sim_world *world, uint32_t role, int64_t priority) {
+    return sim_candidate_start_timed(world, role, priority, &world->timing);
+}
+
+struct sim_process *sim_candidate_start_timed(struct sim_world *world, uint32_t role, int64_t priority,
+                                              const ten_timing *timing) {
     struct sim_process *process = sim_process_new(world, &candidate_kind);
     struct sim_candidate *candidate = sim_allocate(1, sizeof *candidate);
     process->candidate = candidate;
@@ -170,7 +175,7 @@ struct sim_process *sim_candidate_start_with(struct sim_world *world, uint32_t r
     ten_election_config config = {.namespace_name = SIM_NAMESPACE,
                                   .role = world->targets[role].id,
                                   .instance = process->id,
-                                  .timing = world->timing,
+                                  .timing = *timing,
                                   .at_least_ms = world->roles[role].at_least_ms,
                                   .seed = sim_random(world, UINT64_MAX),
                                   .events = &process->events,

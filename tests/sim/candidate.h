@@ -62,6 +62,8 @@ struct sim_candidate {
 /* candidate.c: what src/runtime does around an election */
 struct sim_process *sim_candidate_start(struct sim_world *world, uint32_t role);
 struct sim_process *sim_candidate_start_with(struct sim_world *world, uint32_t role, int64_t priority);
+struct sim_process *sim_candidate_start_timed(struct sim_world *world, uint32_t role, int64_t priority,
+                                              const ten_timing *timing);
 /* The program wants to step down. */
 void sim_candidate_resign(struct sim_world *world, struct sim_process *process, enum ten_reason reason,
                           uint64_t pause_us);

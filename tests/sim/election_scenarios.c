@@ -332,6 +332,27 @@ static void run_dead_first(struct sim_world *world) {
                  (double)world->longest_gap_us / 1000);
 }
 
+/* Whoever waits with a longer TTL than the leader's gets the role when the leader's lease ends, and not after its own TTL. */
+static void run_longer_ttl(struct sim_world *world) {
+    ten_timing patient = {.ttl_ms = 30 * world->timing.ttl_ms};
+    ten_timing_defaults(&patient);
+    struct sim_process *first = start_election(world, SIM_FUNCTION, 2);
+    world->calm = false;
+    if (!first)
+        return;
+    struct sim_process *other = world->processes[world->processes[0] == first];
+    struct sim_process *waiter = sim_candidate_start_timed(world, 0, -1, &patient);
+    run_for_ttls(world, 2);
+    sim_stop(world, first);
+    for (uint32_t ms = 0; ms < 1000 && sim_leader_of(world, 0) != other && !world->failed; ms++)
+        run_for(world, SIM_MS);
+    run_for_ttls(world, 0.1);
+    sim_crash(world, other, true);
+    run_for_ttls(world, 1.3);
+    if (!world->failed && sim_leader_of(world, 0) != waiter)
+        sim_fail(world, 0, "%s died 1.3 TTL ago, and %s waits, but does not lead", other->id, waiter->id);
+}
+
 /* ---- priorities */
 
 /* Whoever has the highest priority leads when the role becomes free, and after the failback also when it was led. */
@@ -454,7 +475,7 @@ static void run_slot_lost_answer(struct sim_world *world) {
     { .name = sentence, .run = function, .finds_mutants = true, .election = true, .targets = 3, .ttl_ms = 2000 }
 
 const struct sim_scenario sim_election_scenarios[] = {
-    SCENARIO("a dead leader's role is taken over when its lease ends, or as soon as its warden gives it back",
+    SCENARIO("a dead leader's role is taken over when its lease ends, or as soon as its warden releases it",
              run_deaths),
     SCENARIO("a leader that is stopped for longer than the TTL has lost its role and its work", run_pause),
     SCENARIO("a suspended leader believes nothing when it wakes", run_suspend),
@@ -470,6 +491,7 @@ const struct sim_scenario sim_election_scenarios[] = {
     SCENARIO("in a thousand handoffs the role is never free for long, and everybody gets a turn", run_handoffs),
     SCENARIO("a release makes one of sixty candidates try", run_line),
     SCENARIO("dead candidates at the head of the line cost a short delay each", run_dead_first),
+    SCENARIO("a candidate with a long TTL does not wait for it when the leader's is short", run_longer_ttl),
     SCENARIO("a better candidate leads after the failback, and the role stays with it", run_failback),
     SCENARIO("an unfit leader makes way, and leads again when it is fit", run_unfit),
     SLOTS("every slot of a role has one holder, and nobody has two", run_slots),

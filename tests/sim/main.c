@@ -103,6 +103,8 @@ static struct part elections = {.run = sim_election_run,
                                                [TEN_MUTANT_RELEASE_KEPT] = true,
                                                [TEN_MUTANT_CAMPAIGN_WHILE_WORKING] = true,
                                                [TEN_MUTANT_ASK_IGNORED] = true,
+                                               [TEN_MUTANT_OWN_TTL_COUNTS] = true,
+                                               [TEN_MUTANT_FORCED_BELIEVED] = true,
                                                [TEN_MUTANT_NO_TURNS] = true,
                                                [TEN_MUTANT_LONG_TURNS] = true,
                                                [TEN_MUTANT_NO_ROTATION] = true,
@@ -150,13 +152,13 @@ static struct part leases = {.run = sim_lease_run,
 static void share_out_mutants(void) {
     for (int i = 0; i < TEN_MUTANT_COUNT; i++) {
         bool of_leases = i >= TEN_MUTANT_BOOK_NO_RENEWAL;
-        fleets.has_mutant[i] = i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT &&
-                               i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING && i != TEN_MUTANT_ASK_IGNORED &&
-                               i != TEN_MUTANT_NO_TURNS && i != TEN_MUTANT_LONG_TURNS && i != TEN_MUTANT_NO_ROTATION &&
-                               i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_UNFIT_LEADS &&
-                               i != TEN_MUTANT_NO_FAILBACK && i != TEN_MUTANT_FAILBACK_AT_ONCE &&
-                               i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
-                               i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
+        fleets.has_mutant[i] =
+            i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT && i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING &&
+            i != TEN_MUTANT_ASK_IGNORED && i != TEN_MUTANT_OWN_TTL_COUNTS && i != TEN_MUTANT_FORCED_BELIEVED &&
+            i != TEN_MUTANT_NO_TURNS && i != TEN_MUTANT_LONG_TURNS && i != TEN_MUTANT_NO_ROTATION &&
+            i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_UNFIT_LEADS && i != TEN_MUTANT_NO_FAILBACK &&
+            i != TEN_MUTANT_FAILBACK_AT_ONCE && i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
+            i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
         leases.has_mutant[i] |= of_leases;
     }
 }
@@ -407,6 +409,7 @@ static void run_cron(const struct options *options, uint64_t part, struct sim_st
     stats->takeovers = found.takeovers;
     stats->keeps = found.withdrawn;
     stats->losses = found.lost;
+    stats->pauses = found.clocks_set;
 }
 
 static void hunt_in_cron(const struct options *options, uint64_t part, struct sim_stats *stats) {
@@ -457,13 +460,14 @@ static int cron_runs(const struct options *options) {
         sum.takeovers += stats.takeovers;
         sum.keeps += stats.keeps;
         sum.losses += stats.losses;
+        sum.pauses += stats.pauses;
     }
-    printf("# %" PRIu64 " runs, %" PRIu64 " crashes, %" PRIu64 " takeovers, %" PRIu64 " claims taken back, %" PRIu64
-           " lost with their host\n1..2\n",
-           sum.works, sum.crashes, sum.takeovers, sum.keeps, sum.losses);
+    printf("# %" PRIu64 " runs, %" PRIu64 " crashes, %" PRIu64 " takeovers, %" PRIu64 " clocks set, %" PRIu64
+           " claims taken back, %" PRIu64 " lost with their host or lease\n1..2\n",
+           sum.works, sum.crashes, sum.takeovers, sum.pauses, sum.keeps, sum.losses);
     bool good = report(1, complete && sum.failures == 0, "no instant of a job runs twice, and none is missing");
     bool enough = sum.works > 100 * options->seeds && sum.crashes > options->seeds && sum.takeovers > options->seeds &&
-                  (options->seeds < 20 || (sum.keeps > 0 && sum.losses > 0));
+                  (options->seeds < 20 || (sum.keeps > 0 && sum.losses > 0 && sum.pauses > 0));
     return report(2, enough, "the runs exercised enough to mean something") && good ? 0 : 1;
 }
 

@@ -492,7 +492,7 @@ void sim_election_run(uint64_t seed, struct sim_stats *stats, bool verbose, cons
 void sim_lease_run(uint64_t seed, struct sim_stats *stats, bool verbose, const char *mutant);
 /* cron_run.c: one seed; false: something is wrong, and has been said */
 struct sim_cron_stats {
-    uint64_t starts, crashes, takeovers, withdrawn, lost;
+    uint64_t starts, crashes, takeovers, withdrawn, lost, clocks_set;
 };
 bool sim_cron_run(uint64_t seed, bool verbose, struct sim_cron_stats *stats);
 /* The end of a seed: adds up what it did, and shows why it failed. */

@@ -225,7 +225,7 @@ class Context:
         return Lease(self, handle)
 
     def acquire_any(self, targets: Sequence[str], wait: Optional[float] = 0.0, manual: bool = False) -> Lease:
-        """The first that can be had, in their order; the lease's `target` says which."""
+        """The first that is free, in their order; the lease's `target` says which."""
         wanted = native.names(targets)
         names = (c_char_p * len(wanted))(*[utf8(target) for target in wanted])
         handle = c_void_p()

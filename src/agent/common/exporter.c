@@ -94,7 +94,7 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
     } else if (status == MHD_HTTP_OK) {
         ten_exporter_write(&exporter->config, &page);
     } else if (status == MHD_HTTP_MISDIRECTED_REQUEST) {
-        ten_buf_text(&page, "this server is not called so\n");
+        ten_buf_text(&page, "the Host header does not name this server\n");
     } else {
         ten_buf_format(&page, "GET %s is all that there is\n", known);
     }

@@ -40,6 +40,7 @@ struct heard {
     ten_term_heard term;
     bool lost;          /* somebody else may lead */
     const char *reason; /* of the end */
+    char problem[256];  /* what the error of the term is about */
 };
 
 struct leader {
@@ -128,6 +129,8 @@ static void log_event(struct leader *leader, const tenure_event *event) {
 
 static void note(const ten_leader_config *config, struct heard *heard, const tenure_event *event) {
     uint32_t slot = 0;
+    if (event->error < 0 && event->message && !heard->term.refused)
+        snprintf(heard->problem, sizeof heard->problem, "%s", event->message);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         (void)find_slot(config, event->target, &slot);
@@ -137,6 +140,7 @@ static void note(const ten_leader_config *config, struct heard *heard, const ten
     case TENURE_EVENT_LOST:
         heard->term.over = true;
         heard->lost |= event->kind == TENURE_EVENT_LOST;
+        heard->term.forced |= ten_reason_parse(event->reason) == TEN_REASON_FORCED;
         heard->reason = event->reason;
         break;
     case TENURE_EVENT_RENEW_FAILED:
@@ -389,7 +393,7 @@ static void note_ending(struct leader *leader, const struct heard *heard) {
     const char *reason = why == TEN_WORK_LATE        ? "expiring"
                          : why == TEN_WORK_UNCERTAIN ? "uncertain"
                                                      : why_stopped(leader, heard);
-    report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN);
+    report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN || leader->term.lost);
 }
 
 static void carry_out(struct leader *leader, enum ten_term_step step, const struct heard *heard) {
@@ -609,6 +613,11 @@ static int open_election(struct leader *leader, ten_error *error) {
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
+static const char *problem_of(const struct leader *leader) {
+    const struct heard *heard = &leader->heard;
+    return heard->problem[0] ? heard->problem : tenure_strerror(heard->term.error);
+}
+
 /* What came of it, after the loop. */
 static int conclude(const struct leader *leader, int *ret_exit, ten_error *error) {
     const ten_leader_config *config = leader->config;
@@ -616,8 +625,8 @@ static int conclude(const struct leader *leader, int *ret_exit, ten_error *error
     *ret_exit = 0;
     switch (ten_term_outcome(&leader->term, heard)) {
     case TEN_TERM_REFUSED:
-        return ten_fail(error, heard->error, "this instance cannot lead %s: %s", config->role,
-                        tenure_strerror(heard->error));
+        return ten_fail(error, heard->error, "this instance cannot %s %s: %s", config->once ? "get" : "lead",
+                        config->role, problem_of(leader));
     case TEN_TERM_COMMAND_END:
         *ret_exit = exit_of(leader->status);
         break;
@@ -628,8 +637,7 @@ static int conclude(const struct leader *leader, int *ret_exit, ten_error *error
         *ret_exit = 128 + leader->stop_signal;
         break;
     case TEN_TERM_UNKNOWN:
-        return ten_fail(error, heard->error, "it is not known who has %s: %s", config->role,
-                        tenure_strerror(heard->error));
+        return ten_fail(error, heard->error, "it is not known who has %s: %s", config->role, problem_of(leader));
     case TEN_TERM_NOT_ELECTED:
         *ret_exit = config->not_elected_exit;
         break;

@@ -606,11 +606,10 @@ static bool gives_up(struct ten_agent *agent) {
 }
 
 static void loop(struct ten_agent *agent) {
-    struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
     atomic_store(&agent->shared->state->begun, true);
     atomic_fetch_add(&agent->shared->state->turns, 1);
     while (!agent->stopped && !agent->refused && !gives_up(agent)) {
-        (void)curl_multi_poll(agent->multi, &extra, 1, wait_ms(agent), NULL);
+        ten_poll_http_wait(agent, wait_ms(agent));
         atomic_fetch_add(&agent->shared->state->turns, 1);
         ten_poll_http_work(agent);
         take_ready(agent);
@@ -644,10 +643,9 @@ static int open_loop(struct ten_agent *agent, ten_error *error) {
     agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     agent->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     agent->event_fd = ten_eventfd_open();
-    agent->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
-    if (!agent->multi)
-        return ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
-    int r = watch(agent, agent->signal_fd, &agent->signal_fd, error);
+    int r = ten_poll_http_open(agent, error);
+    if (r == TENURE_OK)
+        r = watch(agent, agent->signal_fd, &agent->signal_fd, error);
     return r < 0 ? r : watch(agent, agent->event_fd, &agent->event_fd, error);
 }
 
@@ -770,8 +768,7 @@ static void close_agent(struct ten_agent *agent) {
     ten_free(agent->targets);
     ten_free(agent->sinks);
     ten_children_free(&agent->children);
-    if (agent->multi)
-        curl_multi_cleanup(agent->multi);
+    ten_poll_http_close(agent);
     ten_health_close(&agent->health);
     ten_close_fd(&agent->epoll_fd);
     ten_close_fd(&agent->signal_fd);

@@ -5,7 +5,6 @@
 #ifndef TEN_AGENT_AGENT_STATE_H
 #define TEN_AGENT_AGENT_STATE_H
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -65,8 +64,7 @@ struct ten_poll {
     /* exec */
     ten_child child; /* without a pid: not a process */
     int out_fd;
-    /* http */
-    CURL *easy;
+    void *easy; /* of poll_http.c: a request is under way */
 };
 
 /* What the context's thread leaves for the loop. */
@@ -106,7 +104,7 @@ struct ten_agent {
     size_t running;  /* polls, with those whose messages have not left yet */
     size_t withheld; /* of them; as of the last look at each */
     ten_children children;
-    CURLM *multi;
+    void *multi; /* of poll_http.c */
     int epoll_fd;
     int signal_fd;
     int event_fd;
@@ -179,9 +177,13 @@ void ten_exec_read(struct ten_agent *agent, struct ten_poll *poll);
 void ten_exec_reap(struct ten_agent *agent);
 void ten_exec_free(struct ten_agent *agent, struct ten_poll *poll);
 
-/* poll_http.c */
+/* poll_http.c, or poll_no_http.c in a build without it */
+int ten_poll_http_open(struct ten_agent *agent, ten_error *error);
+void ten_poll_http_close(struct ten_agent *agent);
 bool ten_poll_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url);
 void ten_poll_http_cancel(struct ten_agent *agent, struct ten_poll *poll);
+/* Waits until something has happened on a request or on the loop's descriptor. */
+void ten_poll_http_wait(struct ten_agent *agent, int timeout_ms);
 void ten_poll_http_work(struct ten_agent *agent);
 
 #endif

@@ -2,9 +2,20 @@
  * Polls by HTTP: a GET of the target's url, thousands in flight in the agent's one thread (libcurl's multi interface).
  * Called by poll.c and the loop.
  */
+#include <curl/curl.h>
 #include <string.h>
 
 #include "agent/poller/agent_state.h"
+
+int ten_poll_http_open(struct ten_agent *agent, ten_error *error) {
+    agent->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
+    return agent->multi ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
+}
+
+void ten_poll_http_close(struct ten_agent *agent) {
+    if (agent->multi)
+        curl_multi_cleanup(agent->multi);
+}
 
 static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
     struct ten_poll *poll = userdata;
@@ -61,6 +72,11 @@ static void finish(struct ten_agent *agent, CURL *easy, CURLcode result) {
         ten_poll_fail(poll, "HTTP status %ld", status);
     ten_poll_http_cancel(agent, poll);
     ten_poll_look(agent, poll);
+}
+
+void ten_poll_http_wait(struct ten_agent *agent, int timeout_ms) {
+    struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
+    (void)curl_multi_poll(agent->multi, &extra, 1, timeout_ms, NULL);
 }
 
 void ten_poll_http_work(struct ten_agent *agent) {

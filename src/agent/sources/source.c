@@ -21,12 +21,18 @@
 #define REDIS_OPS NULL
 #endif
 
+#ifndef TEN_NO_HTTP
+#define HTTP_OPS &ten_target_http_ops
+#else
+#define HTTP_OPS NULL
+#endif
+
 static const struct {
-    const char *text;                                                               /* how it begins */
-    const ten_source_ops *ops;                                                      /* NULL: left out of this build */
-} kinds[] = {{"file:", &ten_target_path_ops},   {"crontab:", &ten_target_path_ops}, /* of `tenure cron` */
-             {"redis-keys:", REDIS_OPS},        {"redis-set:", REDIS_OPS},
-             {"http://", &ten_target_http_ops}, {"https://", &ten_target_http_ops}};
+    const char *text;                                                             /* how it begins */
+    const ten_source_ops *ops;                                                    /* NULL: left out of this build */
+} kinds[] = {{"file:", &ten_target_path_ops}, {"crontab:", &ten_target_path_ops}, /* of `tenure cron` */
+             {"redis-keys:", REDIS_OPS},      {"redis-set:", REDIS_OPS},
+             {"http://", HTTP_OPS},           {"https://", HTTP_OPS}};
 
 /* NULL: it has no thread. */
 static const ten_source_ops *find_ops(const char *text, bool *ret_known) {

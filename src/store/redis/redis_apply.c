@@ -286,6 +286,19 @@ static int take_plain(ten_redis_store *store, const ten_op *op, uint64_t token, 
     return op->holder && !result->holder ? ten_fail_memory(&store->base.error, "an answer") : TENURE_OK;
 }
 
+/* Where the lease should be is something else. It is not an error of the batch, so only the message says where. */
+static void tell_foreign_key(ten_redis_store *store, const ten_op *op, const char *type) {
+    const ten_redis_space *space;
+    ten_error ignored;
+    if (ten_redis_space_get(&store->layout, op->namespace_name, &space, &ignored) < 0)
+        return;
+    (void)ten_fail(
+        &store->base.error, TENURE_E_STORE,
+        "the Redis key %s%s%s holds a %s that is not Tenure's: delete or rename it, or choose other keys with "
+        "lease_key= in the store's URL",
+        space->lease.before, op->target, space->lease.after, type);
+}
+
 /* The leases of a fleet are kept in one way: the keys of the others would not mean what this one's do. */
 static int fail_mode(ten_redis_store *store, const ten_op *op, bool others_have_sessions) {
     return ten_fail(
@@ -307,9 +320,10 @@ static int take_error(ten_redis_store *store, const ten_op *op, redisReply *cons
         result->error = TENURE_E_TOKEN;
     else if (strcmp(name, "ttl") == 0)
         result->error = TENURE_E_TTL;
-    else if (strcmp(name, "type") == 0)
+    else if (strcmp(name, "type") == 0) {
         result->error = TENURE_E_STORE;
-    else
+        tell_foreign_key(store, op, ten_redis_text(fields[2]));
+    } else
         return ten_redis_misunderstood(store);
     if (result->error == TENURE_E_TTL)
         result->ttl_ms = ten_redis_number(fields[2]);

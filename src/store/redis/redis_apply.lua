@@ -314,7 +314,8 @@ local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait, se
     if wait > 0 and (own or not lease.value) then
         return { LEASE_HELD, token, 0, wait, false, RECOVERING, 0, 0, 0 }
     elseif not lease.value then
-        return { ERROR, 'type', 0 } -- somebody keeps a list or a hash there; MGET is the one that does not mind
+        -- Somebody keeps a list or a hash there; MGET is the one that does not mind. The user may lack TYPE.
+        return { ERROR, 'type', redis.pcall('TYPE', key).ok or 'value' }
     end
     return describe(LEASE_HELD, lease)
 end

@@ -84,7 +84,7 @@ for i = 1, #values do
         replies[i] = { 2, tonumber(last), ours and tonumber(length) or 0,
             left < 0 and tonumber(ttl) or math.max(left, 1), value, 0, 0, ours and tonumber(held_at) or 0 }
     elseif not call('SET', key, holder, 'NX', 'PX', ttl) then
-        replies[i] = { 0, 'type', 0 } -- somebody keeps a list or a hash there
+        replies[i] = { 0, 'type', redis.pcall('TYPE', key).ok or 'value' } -- somebody keeps a list or a hash there
     else
         local id = sub(key, from, to)
         if replies[i] ~= token then

@@ -104,6 +104,45 @@ static void a_release_that_is_heard_of_is_answered_by_a_campaign(void **state) {
     must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
+static ten_change acquired_by(const char *instance, uint64_t token) {
+    return (ten_change){.kind = TENURE_EVENT_ACQUIRED, .target = "web", .instance = instance, .token = token};
+}
+
+static void a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS, TENURE_OK,
+                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    ten_change change = acquired_by("stranger", 5);
+    ten_election_change(&election, START_MS + 10, &change);
+    must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_READ);
+    ten_election_answer(&election, START_MS + 40, TENURE_OK,
+                        &(ten_result){.outcome = TEN_OK, .holder = "stranger", .token = 5, .remaining_ms = 300});
+    must_be_silent(&election, START_MS + 339);
+    must_send(&election, START_MS + 340 + JITTER_MS, TEN_OP_ACQUIRE);
+}
+
+static void a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    ten_election_answer(&election, START_MS, TENURE_OK,
+                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    ten_turns_list_begin(&election.turns);
+    ten_turns_list(&election.turns,
+                   &(ten_instance){.instance = "next", .metadata = "{\"role\":\"web\",\"priority\":0}", .ttl_ms = 1000},
+                   START_MS);
+    ten_turns_list_end(&election.turns, true);
+    ten_change change = acquired_by("next", 5);
+    ten_election_change(&election, START_MS + 10, &change);
+    must_be_silent(&election, START_MS + 1009);
+    must_send(&election, START_MS + 1010 + JITTER_MS, TEN_OP_ACQUIRE);
+    ten_election_free(&election);
+}
+
 static void a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back(void **state) {
     (void)state;
     ten_election election = make_election("me");
@@ -369,17 +408,56 @@ static void a_release_without_an_answer_is_sent_again_before_anything_else(void 
     must_send(&election, START_MS + 600, TEN_OP_RELEASE);
 }
 
-static void a_forced_leader_is_demoted_at_once(void **state) {
+/* Nobody enters before the lease ends: its work is told to stop, and has until then. */
+static void expect_orderly_end(ten_election *election, uint64_t deadline_ms) {
+    tenure_event event;
+    assert_true(heard(election, TENURE_EVENT_STOP, &event));
+    assert_string_equal(event.reason, "forced");
+    assert_false(ten_election_is_leader(election, START_MS + 10));
+    assert_int_equal(ten_election_deadline_ms(election), deadline_ms);
+    size_t count;
+    assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* it cannot be renewed */
+    ten_election_stopped(election);
+    assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* nor is it released: others are to wait */
+    assert_true(heard(election, TENURE_EVENT_LOST, &event));
+    assert_int_equal(ten_election_deadline_ms(election), 0);
+    assert_true(ten_election_next_ms(election, deadline_ms) > deadline_ms); /* others go first */
+}
+
+static void a_forced_leader_ends_its_work_before_the_lease_ends(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t deadline_ms = ten_election_deadline_ms(&election);
+    ten_election_change(
+        &election, START_MS + 10,
+        &(ten_change){
+            .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
+    expect_orderly_end(&election, deadline_ms);
+}
+
+static void a_forced_leader_hears_of_it_by_its_renewal_too(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t deadline_ms = ten_election_deadline_ms(&election);
+    uint64_t due_ms = ten_election_next_ms(&election, START_MS);
+    must_send(&election, due_ms, TEN_OP_RENEW);
+    ten_election_answer(
+        &election, due_ms, TENURE_OK,
+        &(ten_result){.outcome = TEN_LOST, .barred = true, .holder = "me", .token = 5, .remaining_ms = 100});
+    expect_orderly_end(&election, deadline_ms);
+}
+
+static void a_lease_that_is_forced_at_once_is_lost_at_once(void **state) {
     (void)state;
     ten_election election = make_leader(5);
     ten_election_change(
         &election, START_MS + 10,
         &(ten_change){
-            .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
+            .kind = TENURE_EVENT_RELEASED, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
     tenure_event event;
     assert_true(heard(&election, TENURE_EVENT_LOST, &event));
     assert_string_equal(event.reason, "forced");
-    assert_false(ten_election_is_leader(&election, START_MS + 10));
+    assert_int_equal(ten_election_deadline_ms(&election), 0);
 }
 
 /* ---- whole elections */
@@ -577,6 +655,8 @@ int main(void) {
         cmocka_unit_test(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader),
         cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),
         cmocka_unit_test(a_release_that_is_heard_of_is_answered_by_a_campaign),
+        cmocka_unit_test(a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts),
+        cmocka_unit_test(a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts),
         cmocka_unit_test(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back),
         cmocka_unit_test(an_error_of_one_campaign_is_tried_again_after_a_ttl),
         cmocka_unit_test(an_instance_that_was_declared_gone_asks_no_more),
@@ -593,7 +673,9 @@ int main(void) {
         cmocka_unit_test(a_role_whose_work_never_began_is_given_back_before_its_least_time),
         cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),
         cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
-        cmocka_unit_test(a_forced_leader_is_demoted_at_once),
+        cmocka_unit_test(a_forced_leader_ends_its_work_before_the_lease_ends),
+        cmocka_unit_test(a_forced_leader_hears_of_it_by_its_renewal_too),
+        cmocka_unit_test(a_lease_that_is_forced_at_once_is_lost_at_once),
         cmocka_unit_test(whole_elections_have_never_two_leaders_and_always_higher_tokens),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,119 @@
+#!/bin/sh
+# What an operator asks at night: which namespaces there are, who leads and who waits, where a target is; and mistakes.
+# shellcheck source=tests/lib/tap.sh
+. "$TENURE_SOURCE/tests/lib/tap.sh"
+
+candidate() { background "$1" "$TENURE" elect web --name "$1" --log-level warn -- sleep 1000; }
+who_says() { "$TENURE" who web 2>/dev/null | grep -q "web	$1	$2-"; }
+
+who_leads() {
+    candidate host-a
+    until_true 10 who_says leading host-a
+    candidate host-b
+    until_true 10 who_says waiting host-b
+    exits 0 "$TENURE" who web --json
+    out_has '"state":"leading"' '"state":"waiting"'
+    exits 1 "$TENURE" who nothing
+    err_has 'nobody leads nothing'
+    # By a part of its name.
+    exits 0 "$TENURE" resign web --from host-a --wait 20s
+    until_true 10 who_says leading host-b
+}
+
+ambiguous() {
+    candidate host-1
+    candidate host-2
+    until_true 10 sh -c "[ \"\$('$TENURE' nodes --namespace leader | wc -l)\" -eq 2 ]"
+    exits 2 "$TENURE" resign web --from host
+    err_has "names 2 instances" host-1- host-2-
+    short=$("$TENURE" nodes --namespace leader | sed -n 's/^\(host-1\)-[0-9]*-\(....\).*/\1 \2/p')
+    exits 0 "$TENURE" drain --namespace leader $short
+    err_has 'host-1-'
+}
+
+namespaces() {
+    exits 0 "$TENURE" once job -- true
+    exits 0 "$TENURE" acquire x
+    exits 0 "$TENURE" namespaces
+    out_is "leader	1	1	0
+poll	1	1	0"
+    exits 1 "$TENURE" show job
+    err_has 'job exists in the namespace leader'
+    exits 1 "$TENURE" history job
+    err_has 'job exists in the namespace leader'
+}
+
+forced() {
+    exits 0 "$TENURE" acquire x --name host-a
+    exits 0 "$TENURE" release x --force
+    err_has 'cannot be renewed any more by host-a ' 'others enter when its lease ends, in '
+    exits 0 "$TENURE" history x
+    out_has "$(id -un)@$(uname -n)"
+}
+
+pause_answers() {
+    exits 0 "$TENURE" target add a b
+    exits 0 "$TENURE" target pause a b
+    err_has '2 paused'
+    exits 0 "$TENURE" target rm a
+    err_has '1 removed'
+}
+
+mistakes() {
+    for pair in mutex:lock lead:elect semaphore:'lock --count N' members:nodes ndoes:nodes; do
+        exits 2 "$TENURE" "${pair%%:*}"
+        err_has "did you mean '${pair#*:}'"
+    done
+    exits 2 "$TENURE" elect -- echo hi
+    err_has 'ROLE is missing before --'
+    for reader in ls status nodes 'show x' namespaces 'who x'; do
+        exits 3 "$TENURE" $reader --store "sqlite:$CASE/mistyped.db"
+        err_has "there is no store at $CASE/mistyped.db"
+        [ ! -e "$CASE/mistyped.db" ] || fail "$reader made a store"
+    done
+}
+
+# The screen of top, with a key or two.
+live() {
+    exits 0 "$TENURE" target add alpha beta
+    exits 0 "$TENURE" acquire alpha
+    python3 - "$TENURE" >"$CASE/screen" <<'END'
+import os, pty, sys, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], ["tenure", "top"])
+def until(text):
+    seen = b""
+    while text not in seen:
+        seen += os.read(fd, 65536)
+    return seen
+screen = until(b"alpha")
+os.write(fd, b"s")
+until(b"by holder")
+os.write(fd, b"/bet\n")
+until(b"filter: bet ")
+os.write(fd, b"q")
+print(screen.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+    grep -q '2 targets, 1 unowned' "$CASE/screen" || fail 'the summary is wrong'
+    # What nobody holds stands first.
+    same 'the first row' "$(grep -ao 'alpha  *held\|beta  *UNOWNED' "$CASE/screen" | head -n 1 | cut -c 1-4)" beta
+    exits 2 "$TENURE" top
+    err_has 'needs a terminal'
+}
+
+nothing_there() {
+    exits 0 "$TENURE" acquire x
+    OUT=$(python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$TENURE" ls --namespace none </dev/null)
+    out_has 'no targets in the namespace none; other namespaces: poll'
+}
+
+it 'who shows the leader and the standbys, and an instance may be named by a part of its id' who_leads
+it 'a part of an id that names several instances is refused, and the short form of the page is understood' ambiguous
+it 'the namespaces are listed, and show and history say where an id is' namespaces
+it 'a forced release says what will happen, and the history names the person' forced
+it 'pausing and removing targets answer' pause_answers
+it 'the words of other tools lead to ours, and a mistyped path makes no store' mistakes
+it 'top shows unowned targets first, sorts, filters and quits' live
+it 'an empty result says so on a terminal' nothing_there
+finish
