@@ -48,9 +48,10 @@ def picture(out, left, title, label, lines, low_x, high_x, low_y, high_y, unit="
     out.append(f'<text x="0" y="-16" font-weight="bold">{title}</text>')
     out.append(f'<rect width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>')
     for value in ticks(low_y, high_y):
+        number = f"{value:,.0f}" if value >= 1 else f"{value:g}"
         at = HEIGHT - place(value, low_y, high_y, HEIGHT)
         out.append(f'<line x1="0" x2="{WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="-8" y="{at + 4:.1f}" text-anchor="end">{value:,g} {unit}</text>')
+        out.append(f'<text x="-8" y="{at + 4:.1f}" text-anchor="end">{number} {unit}</text>')
     for value in ticks(low_x, high_x):
         at = place(value, low_x, high_x, WIDTH)
         out.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{HEIGHT}" stroke="#ddd"/>')
