@@ -10,6 +10,12 @@ import sys
 
 FILES = {"auth-file", "tls-cert", "tls-key", "client-ca"}
 WORDS = {"target": ["add", "rm", "pause", "resume", "ls"], "cron": ["ls", "check", "import"]}
+LIVE = {  # words that the store knows: of these commands the first column of what `tenure ...` prints
+    "nodes": ["drain"],
+    "ls": ["show", "owner", "renew", "release", "checkpoint", "history", "forget"],
+    "ls --namespace leader": ["who", "resign", "elect", "once"],
+    "ls --namespace lock": ["lock"],
+}
 PREFIXES = {  # values that begin with a word of a known set, and go on freely
     "store": ["sqlite:", "redis://", "rediss://", "redis+unix://", "redis+sentinel://", "postgres://", "etcd://", "etcds://",
               "http://", "https://"],
@@ -65,6 +71,17 @@ _tenure_values() {
     esac
 }
 
+# What is in the store that TENURE_STORE names; nothing, if it does not answer soon.
+_tenure_live() {
+    case $1 in
+@LIVE@
+    --from) set -- nodes --namespace leader ;;
+    --remove) set -- nodes ;;
+    *) return ;;
+    esac
+    timeout 2 tenure "$@" --quiet 2>/dev/null | cut -f 1
+}
+
 _tenure() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
     COMPREPLY=()
@@ -84,6 +101,10 @@ _tenure() {
             mapfile -t COMPREPLY < <(compgen -A file -- "$current")
             return
             ;;
+        --from | --remove)
+            mapfile -t COMPREPLY < <(compgen -W "$(_tenure_live "$previous")" -- "$current")
+            return
+            ;;
         @VALUED@)
             # bash takes : for the end of a word: values that have one are completed up to there
             mapfile -t COMPREPLY < <(compgen -W "$(_tenure_values "$previous")" -- "$current")
@@ -91,7 +112,10 @@ _tenure() {
             ;;
         esac
     fi
-    mapfile -t COMPREPLY < <(compgen -W "$(_tenure_words "$command")" -- "$current")
+    local words
+    words=$(_tenure_words "$command")
+    [[ $current == -* ]] || words+=" $(_tenure_live "$command")"
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
 complete -F _tenure tenure
 """
@@ -115,9 +139,10 @@ def bash(commands):
         words += [other for other, _, _ in commands] if name == "help" else ["--help"]
         lines.append(f"    {name}) echo '{' '.join(words)}' ;;")
     values = [f"    --{option}) echo '{' '.join(words)}' ;;" for option, words in valued(commands).items() if words]
-    text = BASH.replace("@COMMANDS@", names).replace("@WORDS@", "\n".join(lines)).replace("@VALUES@", "\n".join(values))
+    live = [f"    {' | '.join(names_of)}) set -- {source} ;;" for source, names_of in LIVE.items()]
+    text = BASH.replace("@LIVE@", "\n".join(live)).replace("@COMMANDS@", names).replace("@WORDS@", "\n".join(lines)).replace("@VALUES@", "\n".join(values))
     return text.replace("@FILES@", " | ".join(f"--{f}" for f in sorted(FILES))).replace(
-        "@VALUED@", " | ".join(f"--{option}" for option in valued(commands) if option not in FILES))
+        "@VALUED@", " | ".join(f"--{option}" for option in valued(commands) if option not in FILES and option not in ("from", "remove")))
 
 
 # ---- zsh
@@ -147,8 +172,11 @@ def zsh(commands):
         parts = [zsh_option(*option) for option in options] + ["'--help[print the help of the command]'"]
         if name in WORDS:
             parts.append(f"'1: :({' '.join(WORDS[name])})'")
+        for source, names_of in LIVE.items():
+            if name in names_of:
+                parts.append(f'"1: :($(timeout 2 tenure {source} --quiet 2>/dev/null | cut -f 1 | tr \'\\n\' \' \'))"')
         if name in ("elect", "once"):
-            parts += ["'1:role: '", "'*:::command: _normal'"]
+            parts += ["'*:::command: _normal'"]
         lines.append(f"        {name})")
         lines.append("            _arguments \\")
         lines += [f"                {part} \\" for part in parts[:-1]] + [f"                {parts[-1]}", "            ;;"]
@@ -169,6 +197,9 @@ def fish(commands):
         when = f"complete -c tenure -n '__fish_seen_subcommand_from {name}'"
         if name in WORDS:
             lines.append(f"{when} -a '{' '.join(WORDS[name])}'")
+        for source, names_of in LIVE.items():
+            if name in names_of:
+                lines.append(f"{when} -a '(timeout 2 tenure {source} --quiet 2>/dev/null | cut -f 1)'")
         for option, argument, text, words in options:
             value = ""
             if argument:

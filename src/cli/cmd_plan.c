@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/table.h"
 #include "cli/visible.h"
@@ -115,6 +116,10 @@ int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, add > 10000 ? "--add is at most 10000" : "plan takes no arguments");
     if (!ten_session_open(&session, &exit_code))
         return exit_code;
+    static char found[TEN_OPTION_LIST_MAX][TENURE_HOLDER_MAX + 1];
+    for (size_t i = 0; i < remove.count; i++)
+        if (!ten_find_instance(&session, &remove.items[i], found[i]))
+            return ten_session_close(&session, TEN_EXIT_USAGE);
     ten_view view;
     int r = ten_view_read(&session, &view);
     if (r < 0)

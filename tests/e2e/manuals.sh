@@ -73,6 +73,13 @@ bash_completes() {
     completes tenure drain --f ''
     completes tenure renew job --token '' ''
     completes tenure help dr 'drain'
+    # What the store knows: targets and roles.
+    ln -sf "$TENURE" "$CASE/tenure"
+    PATH=$CASE:$PATH
+    exits 0 "$TENURE" target add alpha-1 alpha-2
+    exits 0 "$TENURE" once nightly -- true
+    completes tenure show al 'alpha-1 alpha-2'
+    completes tenure who ni 'nightly'
     touch "$CASE/cert.pem"
     completes tenure serve --tls-cert cer 'cert.pem'
     completes tenure once role -- cer 'cert.pem'
