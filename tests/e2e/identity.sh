@@ -93,8 +93,12 @@ leader_http() {
 sick_leader() {
     : >"$CASE/a.well"
     : >"$CASE/b.well"
-    for name in a b; do candidate "$name" --healthy "test -e $CASE/$name.well" --healthy-every 200ms; done
+    for name in a b; do
+        TENURE_TOKEN_FILE=x PGPASSWORD=secret candidate "$name" --healthy "env >$CASE/$name.env; test -e $CASE/$name.well" \
+            --healthy-every 200ms
+    done
     until_true 20 somebody_leads
+    ! grep 'TENURE_\|PGPASSWORD' "$CASE/a.env" || fail 'a health check gets what the store is reached with'
     for name in a b; do entered "$name"; done
     first=$(name_of "$(leader)")
     other=$(echo ab | tr -d "$first")

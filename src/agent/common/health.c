@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/warden/environment.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
@@ -37,7 +38,10 @@ static _Noreturn void run_command(const char *command) {
     if (null >= 0)
         (void)dup2(null, STDIN_FILENO);
     (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* what the command of the term prints is not mixed with this */
-    (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    /* As for polls: nothing of what this program uses to reach the store. */
+    char **variables = ten_environment_make(NULL, 0, false);
+    if (variables)
+        (void)execle("/bin/sh", "sh", "-c", command, (char *)NULL, variables);
     _exit(127);
 }
 

@@ -57,8 +57,16 @@ static int fail_to_read(const char *path, int code, ten_error *error) {
     return ten_fail_errno(error, TENURE_E_INVALID, code, "cannot read the targets from %s", path);
 }
 
+/* Whoever can write a crontab runs commands as this user. */
+static int check_writers(const char *path, const struct stat *file, ten_error *error) {
+    if (!(file->st_mode & S_IWOTH))
+        return TENURE_OK;
+    return ten_fail(error, TENURE_E_INVALID, "everybody can write %s, and so run commands as this user: chmod o-w %s",
+                    path, path);
+}
+
 /* It is looked at before it is opened, because to open a device can have effects; and again afterwards. */
-static int open_file(const char *path, int *ret_fd, ten_error *error) {
+static int open_file(const char *path, bool crontab, int *ret_fd, ten_error *error) {
     struct stat file;
     if (stat(path, &file) != 0)
         return fail_to_read(path, errno, error);
@@ -68,13 +76,14 @@ static int open_file(const char *path, int *ret_fd, ten_error *error) {
     *ret_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*ret_fd < 0 || fstat(*ret_fd, &file) != 0)
         return fail_to_read(path, errno, error);
-    return check_file(path, &file, error);
+    r = check_file(path, &file, error);
+    return r < 0 || !crontab ? r : check_writers(path, &file, error);
 }
 
-static int read_whole(const char *path, ten_buf *text, ten_error *error) {
+static int read_whole(const char *path, bool crontab, ten_buf *text, ten_error *error) {
     char chunk[65536];
     TEN_CLEANUP(ten_close_fd) int fd = -1;
-    int r = open_file(path, &fd, error);
+    int r = open_file(path, crontab, &fd, error);
     if (r < 0)
         return r;
     ssize_t count;
@@ -140,7 +149,7 @@ static int read_targets(target_path *source, ten_error *error) {
     ten_source_feed_reading_begins(&source->feed);
     int r = source->watching ? TENURE_OK : watch(source, error);
     if (r == TENURE_OK)
-        r = read_whole(source->path, &text, error);
+        r = read_whole(source->path, source->crontab, &text, error);
     ten_source_feed_reading_ends(&source->feed);
     if (r == TENURE_OK)
         r = take_lines(source, &text, error);
