@@ -49,7 +49,8 @@ class Store:
     def prepare(self, namespaces):
         """Whatever the first use of a namespace has to have done before: a schema is made by one, in peace."""
         for namespace in namespaces:
-            self.command_surely("ls", namespace=namespace)
+            self.command_surely("target", "add", "made", namespace=namespace)
+            self.command_surely("target", "rm", "made", namespace=namespace)
 
     def harm(self, name):
         getattr(self, "do_" + name.replace("-", "_"))()

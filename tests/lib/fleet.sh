@@ -55,7 +55,7 @@ store_remove() {
     if [ -n "${POSTGRES:-}" ]; then postgres_remove; fi
 }
 # make_store: the file is there and has its tables, so that those who are started together do not wait for each other.
-make_store() { "$TENURE" ls >"$CASE/made" 2>&1 || :; }
+make_store() { "$TENURE" target add made --namespace made >"$CASE/made" 2>&1 || :; }
 # first_token TARGET: of its first grant. On Redis it depends on the time, on etcd on what was written before: there it is
 # the lowest that an agent has told.
 first_token() {

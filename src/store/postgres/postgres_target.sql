@@ -48,12 +48,14 @@ SELECT found FROM edit, told ORDER BY at;
 -- start, every instance all of them: one walk through an index, without the sort of the general form below.
 -- name: list_registered
 SELECT target.id, true, url, exec, spec, every_ms, paused, lease.version,
-       CASE WHEN lease.holder_id IS NOT NULL AND lease.expires_at > now THEN lease.holder_id END, lease.ttl_ms,
-       greatest(ceil(extract(epoch FROM lease.expires_at - now) * 1000), 1)::bigint,
+       CASE WHEN lease.holder_id IS NOT NULL AND lease.ends > now THEN lease.holder_id END, lease.ttl_ms,
+       greatest(ceil(extract(epoch FROM lease.ends - now) * 1000), 1)::bigint,
        floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
   FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock
  CROSS JOIN (SELECT * FROM tenure.target WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3::bigint) AS target
-  LEFT JOIN LATERAL (SELECT * FROM tenure.lease
+  LEFT JOIN LATERAL (SELECT lease.*,
+-- use: lease_end
+                            AS ends FROM tenure.lease
                       WHERE lease.namespace = $1 AND lease.target_id = target.id AND version > 0 OFFSET 0) AS lease ON true
  ORDER BY target.id;
 

@@ -152,13 +152,15 @@ static void listings_show_the_end_of_the_session_and_who_has_one(void **state) {
         return;
     must_beat(place, "a", LONG_MS);
     uint64_t token = must_take(place, "t", "a", LONG_MS);
+    put_target(place, "t");
     apply_one(
         place->store,
         (ten_op){
             .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "older", .ttl_ms = LONG_MS, .weight = 1});
-    for (enum tenure_filter filter = TENURE_ALL; filter <= TENURE_LEASED; filter++) {
+    static const enum tenure_filter filters[] = {TENURE_ALL, TENURE_LEASED, TENURE_REGISTERED};
+    for (size_t i = 0; i < TEN_COUNT(filters); i++) {
         ten_row row = {0};
-        ten_query query = {.namespace_name = place->ns, .filter = filter, .limit = 10, .current = true};
+        ten_query query = {.namespace_name = place->ns, .filter = filters[i], .limit = 10, .current = true};
         assert_int_equal(place->store->ops->list(place->store, &query, see_row, &row, CALL_MS), 0);
         assert_int_equal(row.token, token);
         assert_in_range(row.remaining_ms, 1, LONG_MS);
@@ -171,6 +173,34 @@ static void listings_show_the_end_of_the_session_and_who_has_one(void **state) {
     assert_int_equal(place->store->ops->list_instances(place->store, place->ns, see_instance, &with_session, CALL_MS),
                      0);
     assert_int_equal(with_session, 1);
+}
+
+static int see_free_row(const ten_row *row, void *userdata) {
+    unsigned *seen = userdata;
+    assert_null(row->holder);
+    ++*seen;
+    return 0;
+}
+
+/* A fleet that starts reads the registered targets: one that seems to be held would have no holder for ever. */
+static void listings_show_that_a_lease_has_ended_with_its_session(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    put_target(place, "t");
+    uint64_t ttl_ms = kept_ttl(place->store);
+    must_beat(place, "a", ttl_ms);
+    must_take(place, "t", "a", ttl_ms);
+    sleep_ms(ttl_ms + place->store->capabilities.expiry_late_ms);
+    static const enum tenure_filter filters[] = {TENURE_ALL, TENURE_FREE, TENURE_REGISTERED};
+    unsigned seen = 0;
+    for (size_t i = 0; i < TEN_COUNT(filters); i++) {
+        ten_query query = {.namespace_name = place->ns, .filter = filters[i], .limit = 10, .current = true};
+        assert_int_equal(place->store->ops->list(place->store, &query, see_free_row, &seen, CALL_MS), 0);
+    }
+    const char *ids[] = {"t"};
+    assert_int_equal(place->store->ops->read_targets(place->store, place->ns, ids, 1, see_free_row, &seen, CALL_MS), 0);
+    assert_int_equal(seen, TEN_COUNT(filters) + 1);
 }
 
 static void a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back(void **state) {
@@ -396,6 +426,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any_other),
     CASE(without_a_session_a_lease_has_an_end_of_its_own),
     CASE(listings_show_the_end_of_the_session_and_who_has_one),
+    CASE(listings_show_that_a_lease_has_ended_with_its_session),
     CASE(a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back),
     CASE(the_holder_itself_touches_nothing),
     CASE(whoever_else_changes_a_lease_raises_the_version),
