@@ -105,7 +105,7 @@ server_speaks() {
 # A service that cannot start is never ready.
 failure_is_not_ready() {
     manager "$CASE/notify"
-    exits 3 "$TENURE" agent --store redis://127.0.0.1:1 --targets store --poll http
+    exits 3 "$TENURE" agent --store redis://127.0.0.1:1 --targets store --poll http --store-wait 0s
     ! grep -q READY "$CASE/manager.out" || fail 'it was ready without a store'
 }
 
