@@ -302,7 +302,7 @@ static bool store_is_there(const ten_session *session) {
     bool there = true;
     if (!session->command->reads || !session->store || strncmp(session->store, "sqlite:", 7) != 0 ||
         ten_url_parse(session->store, &url, &error) < 0)
-        return true; /* whatever is wrong with it is told by the store */
+        return true; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
     if (url.path && ten_url_check_options(&url, known, &error) == TENURE_OK && access(url.path, F_OK) != 0 &&
         errno == ENOENT) {

@@ -175,13 +175,13 @@ bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urg
 }
 
 #define REFUSAL_EVERY_MS 100u
-#define REFUSAL_BURST_MS 1000u /* of that are told at once */
+#define REFUSAL_BURST_MS 1000u /* refusals worth that much time are sent without a delay */
 #define REFUSAL_MAX_MS   5000u /* clients wait no longer, and come again on another connection */
 
 uint64_t ten_account_refusal_ms(ten_account *account, uint64_t now_ms) {
-    uint64_t last_ms = ten_max_u64(account->told_ms, ten_sub_saturating(now_ms, REFUSAL_BURST_MS));
-    account->told_ms = ten_min_u64(last_ms + REFUSAL_EVERY_MS, now_ms + REFUSAL_MAX_MS);
-    return ten_sub_saturating(account->told_ms, now_ms);
+    uint64_t last_ms = ten_max_u64(account->refusal_sent_ms, ten_sub_saturating(now_ms, REFUSAL_BURST_MS));
+    account->refusal_sent_ms = ten_min_u64(last_ms + REFUSAL_EVERY_MS, now_ms + REFUSAL_MAX_MS);
+    return ten_sub_saturating(account->refusal_sent_ms, now_ms);
 }
 
 /* ---- order */

@@ -52,7 +52,7 @@ typedef struct ten_account {
     uint64_t urgent_us; /* of that, on what may be urgent */
     uint64_t level_ms;  /* when that was reckoned */
     uint64_t turns[TEN_ACCOUNT_QUEUES];
-    uint64_t told_ms; /* when the last of its refusals is told */
+    uint64_t refusal_sent_ms; /* when its latest refusal is sent */
 } ten_account;
 
 typedef struct ten_budget_rule {
@@ -101,8 +101,8 @@ void ten_budget_spend(ten_budget *budget, ten_account *account, enum ten_urgency
  * keeps himself from renewing. */
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms);
 
-/* How long a refusal is withheld. A refusal costs nearly as much as an answer, and who does not wait as long as it says
- * comes again at once: so those of one account are told one after the other, at a bounded rate. */
+/* How long a refusal is delayed. It costs nearly as much as an answer, and a client that ignores Retry-After comes again at
+ * once. So the refusals of one account are sent one after the other, at a bounded rate. */
 uint64_t ten_account_refusal_ms(ten_account *account, uint64_t now_ms);
 
 /* The place of a job in a queue: what has a lower number goes first. An account's jobs follow each other at the distance

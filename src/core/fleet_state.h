@@ -54,7 +54,7 @@ struct ten_fleet_held {
     bool on_session : 1; /* the lease hangs, or last hung, on this instance's session */
 };
 
-/* What is to be done before a lease on the session is believed for longer: see fleet_session.c. */
+/* What a lease on the session needs before this instance believes in it for longer: see fleet_session.c. */
 enum ten_fleet_check { TEN_FLEET_SURE, TEN_FLEET_READ, TEN_FLEET_RENEW };
 
 /* This instance's session, as the last heartbeat that was answered reported it. */

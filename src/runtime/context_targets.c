@@ -143,14 +143,17 @@ static int keep_instance(const ten_instance *instance, void *userdata) {
     return kept ? 0 : TENURE_E_NOMEM;
 }
 
+static int begin_listing(tenure_context *context, bool has_function, ten_store **ret_store) {
+    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK && !has_function)
+        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
+    return r == TENURE_OK ? ten_context_enter(context, ret_store) : r;
+}
+
 int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata) {
     ten_copies copies = {0};
     ten_store *store;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK && !each)
-        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
-    if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+    int r = begin_listing(context, each != NULL, &store);
     if (r < 0)
         return r;
     r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies, context->timing.timeout_ms);
@@ -173,11 +176,7 @@ static int keep_name(const char *name, void *userdata) {
 int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata) {
     ten_copies copies = {0};
     ten_store *store;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK && !each)
-        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
-    if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+    int r = begin_listing(context, each != NULL, &store);
     if (r < 0)
         return r;
     r = store->ops->list_namespaces ? store->ops->list_namespaces(store, keep_name, &copies, context->timing.timeout_ms)
@@ -372,11 +371,7 @@ static void keep_finding(enum tenure_check_level level, const char *check, const
 int tenure_store_check(tenure_context *context, tenure_check_fn each, void *userdata) {
     ten_copies copies = {0};
     ten_store *store;
-    int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK && !each)
-        r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
-    if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+    int r = begin_listing(context, each != NULL, &store);
     if (r < 0)
         return r;
     r = store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms);

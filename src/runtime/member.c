@@ -363,7 +363,7 @@ static bool is_stopped(const void *arg) {
     return member->stopped;
 }
 
-/* Waits for work only as long as it is told to, but for the store's answers in any case: a few requests. */
+/* Waits for work until the caller's time-out, but for the store's answers in any case: those are few requests. */
 static int stop(tenure_member *member, uint64_t wait_ms, bool cancellable) {
     ten_carrier *carrier = member->carrier;
     ten_carrier_lock(carrier);

@@ -457,8 +457,8 @@ static bool may_understand(ten_request *request) {
     return false;
 }
 
-/* Whether the answer is a refusal that is told later: its account has its share, or keeps trying without a token. */
-static bool is_told_later(const ten_request *request) {
+/* Whether the answer is a refusal that may be delayed: over the share of its account, or without a known token. */
+static bool may_be_delayed(const ten_request *request) {
     if (request->state != TEN_REQUEST_ANSWERED || request->paused || request->unread || request->server->draining)
         return false;
     return request->status == 429 || (request->status == 401 && request->account->stranger);
@@ -466,7 +466,7 @@ static bool is_told_later(const ten_request *request) {
 
 /* Called before the body is read, too: what is not read keeps the client waiting, and costs nothing. */
 static bool tell_later(ten_request *request) {
-    if (!is_told_later(request))
+    if (!may_be_delayed(request))
         return false;
     request->paused = true;
     uint64_t pause_ms = ten_account_refusal_ms(request->account, ten_now_ms());

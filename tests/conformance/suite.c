@@ -190,6 +190,17 @@ void put_target(const struct place *place, const char *id) {
     (void)edit_target(place, TEN_TARGET_PUT, id);
 }
 
+ten_result apply_on_session(const struct place *place, enum ten_op_kind kind, const char *target, const char *holder,
+                            uint64_t token, uint64_t ttl_ms) {
+    return apply_one(place->store, (ten_op){.kind = kind,
+                                            .flags = TEN_OP_SESSION,
+                                            .namespace_name = place->ns,
+                                            .target = target,
+                                            .holder = holder,
+                                            .token = token,
+                                            .ttl_ms = ttl_ms});
+}
+
 static const char *outcome_name(enum ten_outcome outcome) {
     static const char *const names[] = {"error", "ok", "held", "lost", "unknown"};
     return (unsigned)outcome < TEN_COUNT(names) ? names[outcome] : "?";

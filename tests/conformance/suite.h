@@ -99,6 +99,9 @@ uint64_t use_once(const struct place *place, const char *target);
 void use_many(const struct place *place, const char *prefix, size_t count);
 
 void put_target(const struct place *place, const char *id);
+/* An operation of the holder, with TEN_OP_SESSION. */
+ten_result apply_on_session(const struct place *place, enum ten_op_kind kind, const char *target, const char *holder,
+                            uint64_t token, uint64_t ttl_ms);
 bool edit_target(const struct place *place, enum ten_target_action action, const char *id);
 
 /* Fails the test with both, unless they are the same. */

@@ -52,7 +52,7 @@ static bool sleep_until(const ten_store_wait *wait, uint64_t until_ms) {
     }
 }
 
-/* Who waits for hours is told now and then, and when something else is wrong than before. */
+/* Logs why the store cannot be used: from time to time, and whenever the reason changes. */
 static void tell(const ten_store_wait *wait, const ten_error *error, ten_log **log, ten_error *told,
                  uint64_t *told_ms) {
     uint64_t now_ms = ten_now_ms();

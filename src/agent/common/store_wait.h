@@ -18,7 +18,7 @@
 typedef struct ten_store_wait {
     const char *store;          /* its URL; NULL: the default */
     uint64_t wait_ms;           /* 0: it is tried once */
-    const ten_log_config *log;  /* for store_waiting; NULL: nobody is told */
+    const ten_log_config *log;  /* for store_waiting; NULL: not logged */
     bool (*is_stopped)(void *); /* whether somebody has asked the program to end */
     void *userdata;             /* for it */
 } ten_store_wait;

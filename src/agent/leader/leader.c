@@ -553,14 +553,14 @@ static bool was_stopped(void *userdata) {
 
 static int open_context(struct leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    ten_log_config waiting = {.fd = STDERR_FILENO,
-                              .format = config->log_format,
-                              .level = config->log_level,
-                              .clock = &ten_system_clock,
-                              .namespace_name = config->context.namespace_name};
+    ten_log_config log = {.fd = STDERR_FILENO,
+                          .format = config->log_format,
+                          .level = config->log_level,
+                          .clock = &ten_system_clock,
+                          .namespace_name = config->context.namespace_name};
     ten_store_wait wait = {.store = config->store,
                            .wait_ms = config->store_wait_ms,
-                           .log = &waiting,
+                           .log = &log,
                            .is_stopped = was_stopped,
                            .userdata = leader};
     int r = ten_store_wait_open(&wait, &config->context, &leader->context, error);
@@ -569,12 +569,7 @@ static int open_context(struct leader *leader, ten_error *error) {
     struct ten_shared_state *state = leader->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", tenure_instance_id(leader->context));
     atomic_store(&state->ready, true);
-    ten_log_config log = {.fd = STDERR_FILENO,
-                          .format = config->log_format,
-                          .level = config->log_level,
-                          .clock = &ten_system_clock,
-                          .instance = state->instance,
-                          .namespace_name = config->context.namespace_name};
+    log.instance = state->instance;
     r = ten_log_open(&log, &leader->log, error);
     leader->children.log = leader->log;
     ten_children_report(&leader->children, TEN_LOG_DEBUG);

@@ -668,14 +668,14 @@ static bool was_stopped(void *userdata) {
 
 static int open_context(struct ten_agent *agent, ten_error *error) {
     const ten_agent_config *config = agent->config;
-    ten_log_config waiting = {.fd = STDERR_FILENO,
-                              .format = config->log_format,
-                              .level = config->log_level,
-                              .clock = &ten_system_clock,
-                              .namespace_name = config->context.namespace_name};
+    ten_log_config log = {.fd = STDERR_FILENO,
+                          .format = config->log_format,
+                          .level = config->log_level,
+                          .clock = &ten_system_clock,
+                          .namespace_name = config->context.namespace_name};
     ten_store_wait wait = {.store = config->store,
                            .wait_ms = config->store_wait_ms,
-                           .log = &waiting,
+                           .log = &log,
                            .is_stopped = was_stopped,
                            .userdata = agent};
     int r = ten_store_wait_open(&wait, &config->context, &agent->context, error);
@@ -686,12 +686,7 @@ static int open_context(struct ten_agent *agent, ten_error *error) {
     struct ten_shared_state *state = agent->shared->state;
     snprintf(state->instance, sizeof state->instance, "%s", agent->instance);
     atomic_store(&state->ready, true);
-    ten_log_config log = {.fd = STDERR_FILENO,
-                          .format = config->log_format,
-                          .level = config->log_level,
-                          .clock = &ten_system_clock,
-                          .instance = agent->instance,
-                          .namespace_name = agent->namespace_name};
+    log.instance = agent->instance;
     r = ten_log_open(&log, &agent->log, error);
     agent->children.log = agent->log;
     ten_children_report(&agent->children, TEN_LOG_INFO);

@@ -81,7 +81,7 @@ struct launch {
     ten_first first;            /* also of a command without a namespace */
     ten_first_words first_words;
     int first_fd; /* -1: it remains a copy of the worker */
-    int go_fd;    /* it waits there until it is wanted; -1: it is */
+    int go_fd;    /* a prepared process reads from it until it may exec; -1: it execs at once */
     const ten_descriptors *descriptors;
 };
 

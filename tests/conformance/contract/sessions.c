@@ -24,31 +24,11 @@ static ten_result must_beat(const struct place *place, const char *instance, uin
     return result;
 }
 
-static ten_result take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_ACQUIRE,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .ttl_ms = ttl_ms});
-}
-
 static uint64_t must_take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    ten_result result = take(place, target, holder, ttl_ms);
+    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
     expect_outcome(result, TEN_OK);
     assert_int_not_equal(result.session, 0);
     return result.token;
-}
-
-static ten_result put_on(const struct place *place, const char *target, const char *holder, uint64_t token,
-                         uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
 }
 
 static ten_result own_release(const struct place *place, const char *target, const char *holder, uint64_t token) {
@@ -100,7 +80,7 @@ static void a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any
     assert_int_equal(read.session, session.session);
     assert_int_equal(read.ttl_ms, LONG_MS);
     assert_in_range(read.remaining_ms, 1, LONG_MS);
-    expect_outcome(take(place, "t", "b", LONG_MS), TEN_HELD);
+    expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "b", 0, LONG_MS), TEN_HELD);
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
     assert_int_equal(must_take(place, "t", "a", LONG_MS), token);
     struct seen seen;
@@ -113,10 +93,10 @@ static void a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any
 
 static void without_a_session_a_lease_has_an_end_of_its_own(void **state) {
     const struct place *place = *state;
-    ten_result result = take(place, "t", "a", LONG_MS);
+    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.session, 0);
-    result = put_on(place, "t", "a", result.token, LONG_MS);
+    result = apply_on_session(place, TEN_OP_RENEW, "t", "a", result.token, LONG_MS);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.session, 0);
     if (cannot(place)) {
@@ -127,7 +107,7 @@ static void without_a_session_a_lease_has_an_end_of_its_own(void **state) {
     /* A heartbeat alone changes nothing about it; a renewal after that puts it on the session. */
     uint64_t session = must_beat(place, "a", LONG_MS).session;
     assert_int_equal(read_lease(place, "t").session, 0);
-    result = put_on(place, "t", "a", result.token, LONG_MS);
+    result = apply_on_session(place, TEN_OP_RENEW, "t", "a", result.token, LONG_MS);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.session, session);
 }
@@ -227,7 +207,7 @@ static void a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back(vo
     assert_int_not_equal(next.session, session.session);
     expect_free(place, "u");
     expect_outcome(renew(place, "u", "a", second, ttl_ms), TEN_LOST);
-    expect_outcome(put_on(place, "u", "a", second, ttl_ms), TEN_LOST);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "u", "a", second, ttl_ms), TEN_LOST);
     ten_result taken = acquire(place, "t", "b", LONG_MS);
     expect_outcome(taken, TEN_OK);
     assert_true(taken.token > first);
@@ -243,9 +223,9 @@ static void the_holder_itself_touches_nothing(void **state) {
     must_beat(place, "b", LONG_MS);
     uint64_t first = must_take(place, "t", "a", LONG_MS);
     uint64_t second = must_take(place, "u", "a", LONG_MS);
-    expect_outcome(put_on(place, "t", "a", first, LONG_MS), TEN_OK);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", first, LONG_MS), TEN_OK);
     expect_outcome(read_lease(place, "t"), TEN_OK);
-    expect_outcome(take(place, "t", "b", LONG_MS), TEN_HELD);
+    expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "b", 0, LONG_MS), TEN_HELD);
     expect_outcome(renew(place, "t", "b", first, LONG_MS), TEN_LOST);
     expect_outcome(release(place, "t", "b", first), TEN_LOST);
     expect_outcome(own_release(place, "t", "a", first), TEN_OK);
@@ -290,7 +270,7 @@ static void whoever_else_changes_a_lease_raises_the_version(void **state) {
     expect_untouched(place, "a", &session);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "root"), TEN_OK);
     expect_touched(place, "a", &session);
-    expect_outcome(take(place, "t", "b", LONG_MS), TEN_OK);
+    expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "b", 0, LONG_MS), TEN_OK);
     expect_untouched(place, "a", &session);
 }
 
@@ -311,7 +291,7 @@ static void a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ende
     /* Heartbeats do not renew it, nor does its holder. */
     while (now_ms() < forced_ms + ttl_ms + place->store->capabilities.expiry_late_ms) {
         must_beat(place, "a", ttl_ms);
-        expect_outcome(put_on(place, "t", "a", token, ttl_ms), TEN_LOST);
+        expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, ttl_ms), TEN_LOST);
         sleep_ms(ttl_ms / 6);
     }
     ten_result taken = acquire(place, "t", "b", LONG_MS);
@@ -332,14 +312,14 @@ static void a_renewal_without_the_session_leaves_it_and_never_shortens(void **st
     assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS / 2, LONG_MS);
     expect_touched(place, "a", &session);
     /* It comes back to the session, which ends later. */
-    renewed = put_on(place, "t", "a", token, LONG_MS);
+    renewed = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
     expect_outcome(renewed, TEN_OK);
     assert_int_equal(renewed.session, session.session);
     expect_untouched(place, "a", &session);
     /* Somebody who knows the token gives it longer than the session has: a late acquire does not take that away. */
     expect_outcome(renew(place, "t", NULL, token, 4 * LONG_MS), TEN_OK);
     expect_touched(place, "a", &session);
-    ten_result late = take(place, "t", "a", LONG_MS);
+    ten_result late = apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS);
     expect_outcome(late, TEN_OK);
     assert_int_equal(late.session, 0);
     assert_in_range(read_lease(place, "t").remaining_ms, 2 * LONG_MS, 4 * LONG_MS);
@@ -378,7 +358,7 @@ static void who_is_declared_gone_keeps_the_leases_and_gets_no_more(void **state)
     ten_result late = beat(place, "a", LONG_MS);
     expect_outcome(late, TEN_ERROR);
     assert_int_equal(late.error, TENURE_E_GONE);
-    expect_outcome(take(place, "u", "a", LONG_MS), TEN_ERROR);
+    expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "u", "a", 0, LONG_MS), TEN_ERROR);
     /* Whoever made it leave releases what has stopped. */
     expect_outcome(release(place, "t", "a", token), TEN_OK);
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);

@@ -39,19 +39,8 @@ static ten_result beat(const struct place *place, const char *instance, uint64_t
     return result;
 }
 
-static ten_result on_session(const struct place *place, enum ten_op_kind kind, const char *target, const char *holder,
-                             uint64_t token, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = kind,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
-}
-
 static uint64_t must_take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    ten_result result = on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
+    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
     expect_outcome(result, TEN_OK);
     assert_int_not_equal(result.session, 0);
     return result.token;
@@ -174,7 +163,7 @@ static void a_strangers_value_with_a_tab_is_a_strangers_lease(void **state) {
     struct place *place = open_both(redis);
     beat(place, "a", LONG_MS);
     redis_command(redis, "EVAL return(redis.call('SET',KEYS[1],'x\\ty')) 1 %s:lease:t", place->ns);
-    expect_outcome(on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS), TEN_HELD);
+    expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS), TEN_HELD);
     expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_HELD);
 }
 
@@ -183,10 +172,10 @@ static void a_strangers_value_with_a_tab_is_a_strangers_lease(void **state) {
 /* The holder's session is gone or another one, so it renews each lease: that puts them back, on its new session. */
 static void expect_survival(struct place *place, ten_result session, uint64_t token) {
     expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
-    expect_outcome(on_session(place, TEN_OP_ACQUIRE, "t", "newcomer", 0, TTL_MS), TEN_HELD);
+    expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "newcomer", 0, TTL_MS), TEN_HELD);
     ten_result next = beat(place, "a", TTL_MS);
     assert_true(next.session != session.session || next.session_version != session.session_version);
-    ten_result back = on_session(place, TEN_OP_RENEW, "t", "a", token, TTL_MS);
+    ten_result back = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, TTL_MS);
     expect_outcome(back, TEN_OK);
     assert_int_equal(back.token, token);
     assert_int_equal(back.session, next.session);
@@ -223,7 +212,7 @@ static void an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_o
     uint64_t old = must_take(place, "t", "a", LONG_MS);
     redis_command(redis, "SAVE");
     /* After the dump it was released, and another has it. */
-    expect_outcome(on_session(place, TEN_OP_RELEASE, "t", "a", old, 0), TEN_OK);
+    expect_outcome(apply_on_session(place, TEN_OP_RELEASE, "t", "a", old, 0), TEN_OK);
     ten_result session = beat(place, "a", LONG_MS);
     beat(place, "b", LONG_MS);
     uint64_t token = must_take(place, "t", "b", LONG_MS);
@@ -231,14 +220,14 @@ static void an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_o
     open_later(redis);
     ten_result next = beat(place, "a", LONG_MS);
     assert_true(next.session != session.session || next.session_version != session.session_version);
-    ten_result late = on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS);
+    ten_result late = apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS);
     expect_outcome(late, TEN_HELD);
     assert_true(late.recovering);
     beat(place, "b", LONG_MS);
-    ten_result back = on_session(place, TEN_OP_RENEW, "t", "b", token, LONG_MS);
+    ten_result back = apply_on_session(place, TEN_OP_RENEW, "t", "b", token, LONG_MS);
     expect_outcome(back, TEN_OK);
     expect_holder(read_lease(place, "t"), "b");
-    expect_outcome(on_session(place, TEN_OP_RENEW, "t", "a", old, LONG_MS), TEN_LOST);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", old, LONG_MS), TEN_LOST);
     /* That it was taken from the session in the dump is told to its holder. */
     assert_int_not_equal(beat(place, "a", LONG_MS).session_version, next.session_version);
 }
