@@ -9,6 +9,7 @@
 #define CHECKING_RANKS 2u
 #define SETTLE_TIMES   2u  /* so much longer a start waits for others that come */
 #define BUSY_TTLS      10u /* so long at most one is waited for that takes other targets, but not this one */
+#define PATIENT_RANKS  3u  /* those behind them follow each other faster */
 
 /* ---- what a target needs now */
 
@@ -51,18 +52,26 @@ static bool is_other_instance(uint32_t holder) {
     return holder != TEN_NOBODY && holder != TEN_OUTSIDER;
 }
 
+/* Until when the planned holder is waited for: it is given the time to settle after its start, and more as long as it
+ * is seen to take something, since it may have much to take. One that has come after the target was free may be the next
+ * of many that come and die soon: for all of them together it is waited only once. */
+static uint64_t patience_ms(const ten_fleet *fleet, const struct ten_fleet_instance *planned, uint64_t free_ms) {
+    bool newcomer = planned->since_ms > free_ms;
+    uint64_t busy_ms = (newcomer ? 1 : BUSY_TTLS) * fleet->timing.ttl_ms;
+    uint64_t settled_ms = ten_min_u64(planned->since_ms, free_ms) + fleet->settle_ms;
+    return ten_max_u64(ten_min_u64(planned->active_ms, free_ms + busy_ms), settled_ms);
+}
+
 /* The planned holder has its turn when the target is free; the others have theirs later, rank by rank. They are there
- * for the case that it is alive and does not take it. So it is given the time to settle after its start, and more as
- * long as it is seen to take something: it may have much to take. */
+ * for the case that it is alive and does not take it. Many of the first ranks can be dead and not be known to be, so the
+ * ranks behind them do not wait a whole turn for each. */
 static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t rank, uint64_t free_ms) {
     if (rank == 0)
         return free_ms;
-    if (planned != TEN_NOBODY) {
-        const struct ten_fleet_instance *instance = &fleet->instances[planned];
-        uint64_t busy_ms = ten_min_u64(instance->active_ms, free_ms + BUSY_TTLS * fleet->timing.ttl_ms);
-        free_ms = ten_max_u64(free_ms, ten_max_u64(busy_ms, instance->since_ms + fleet->settle_ms));
-    }
-    return free_ms + rank * fleet->fallback_ms;
+    if (planned != TEN_NOBODY)
+        free_ms = ten_max_u64(free_ms, patience_ms(fleet, &fleet->instances[planned], free_ms));
+    size_t first = ten_min_u64(rank, PATIENT_RANKS);
+    return free_ms + first * fleet->fallback_ms + (rank - first) * fleet->rank_delay_ms;
 }
 
 /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. As long
@@ -83,6 +92,10 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
+    /* While the store was away the heartbeats of all have expired, and their leases with them. What is planned for others
+     * is left to them until they have been seen again. */
+    if (rank > 0 && fleet->now_ms >= fleet->beat_ms + fleet->timing.ttl_ms)
+        return fleet->now_ms + fleet->settle_ms;
     /* What was handed over to this instance is its own already. */
     uint64_t first_ms = ten_fleet_holding(fleet, number).stray ? 0 : settled_ms(fleet);
     uint64_t free_ms = target->when_ms;
@@ -198,8 +211,8 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
-    /* Its session may live on in the store, with this lease, which would never end. */
-    bool expired = held && held->on_session && held->holding.expired && !busy;
+    /* Its session may live on in the store, with this lease, which would never end. An acquire finds that out. */
+    bool expired = held && held->on_session && held->holding.expired && !busy && !now;
     if (expired) {
         disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
         return;

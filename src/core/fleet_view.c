@@ -199,7 +199,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         return;
     }
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
-    if (instance != TEN_NOBODY && news == TEN_HOLDING_NEWER)
+    if (instance != TEN_NOBODY && news == TEN_HOLDING_NEWER && !handed) /* it need not live to be given something */
         fleet->instances[instance].active_ms = fleet->now_ms;
     target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
     target->when_ms = fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0);

@@ -56,6 +56,7 @@
     X(ASK_IGNORED, "a leader that is asked to resign does not look")                                                   \
     X(OWN_TTL_COUNTS, "a candidate waits for its own TTL, however short the leader's lease is")                        \
     X(FORCED_BELIEVED, "a refused renewal of a forced lease counts as a renewal")                                      \
+    X(NEWCOMERS_AWAITED, "a free target waits for each newcomer that is planned for it, however many come and die")    \
     X(NO_GRACE, "work begins to end at the deadline, and not before")                                                  \
     X(KILL_TOO_LATE, "work that does not end when asked is killed at the deadline, and not before")                    \
     X(STARTS_UNCERTAIN, "work starts under an uncertain lease")                                                        \

@@ -292,13 +292,22 @@ static void run_handoffs(struct sim_world *world) {
                  world->stats.requests - requests, REQUESTS);
 }
 
-/* Sixty candidates that know each other. Whoever leads is asked to resign. */
+/* Until so many us after the beginning. The calls that everybody has sent since then. */
+static uint64_t count_calls(struct sim_world *world, uint64_t began_us, uint64_t for_us, uint64_t before) {
+    run_for(world, began_us + for_us - world->now_us);
+    return world->stats.requests - before;
+}
+
+/* Sixty candidates that know each other. Whoever leads is asked to resign: one tries, and each reads the feed once. What
+ * a handoff costs is what is sent beyond the heartbeats of the same time without one. */
 static void run_line(struct sim_world *world) {
-    enum { COUNT = 60, HANDOFFS = 20 };
+    enum { COUNT = 60, HANDOFFS = 20, CALLS = COUNT + 20 };
+    const uint64_t each_us = sim_ttl_us(world) * 6 / 10;
+    uint64_t busy = 0, idle = 0;
     const struct sim_process *leader = start_election(world, SIM_FUNCTION, COUNT);
     run_for_ttls(world, 2);
     for (uint32_t i = 0; i < HANDOFFS && !world->failed; i++) {
-        uint64_t refused = world->refused;
+        uint64_t refused = world->refused, before = world->stats.requests, began_us = world->now_us;
         leader = sim_leader_of(world, 0);
         if (!leader || !sim_ask_leader(world, 0))
             sim_fail(world, 0, "after %u handoffs nobody leads", i);
@@ -311,8 +320,13 @@ static void run_line(struct sim_world *world) {
         /* Some try in this moment because the lease would have ended now, had it not been renewed. */
         if (world->refused - refused > COUNT / 3)
             sim_fail(world, 0, "one release made %" PRIu64 " candidates try in vain", world->refused - refused);
-        run_for_ttls(world, 0.5);
+        busy += count_calls(world, began_us, each_us, before);
+        before = world->stats.requests;
+        idle += count_calls(world, world->now_us, each_us, before);
     }
+    if (!world->failed && busy > idle + HANDOFFS * CALLS)
+        sim_fail(world, 0, "a handoff took %" PRIu64 " calls on average, but %u is the bound", (busy - idle) / HANDOFFS,
+                 CALLS);
 }
 
 static void run_dead_first(struct sim_world *world) {

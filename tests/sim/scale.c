@@ -591,7 +591,7 @@ static void run_faults(uint32_t count) {
     world.down = true;
     run_for(ttl_us * 3 / 2);
     world.down = false;
-    settle("... and for 1.5 TTL", world.now_us, world.target_count * 3 / 2);
+    settle("... and for 1.5 TTL", world.now_us, world.target_count * 9 / 8);
     world.lost = 0.05;
     run_for(ttl_us);
     since_us = world.now_us;

@@ -91,6 +91,62 @@ static void run_churn(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
+/* ---- a crash loop */
+
+enum { CRASH_LOOP_STEADY = 3, CRASH_LOOP_TARGETS = 60, CRASH_LOOP_TTLS = 8 };
+
+#define CRASH_LOOP(life_ms, count) ((life_ms) << 16 | (count))
+
+/* The newest instance dies, and its host with it, so that each life stays announced for a TTL; then the next one starts.
+ * `number`: how long it lives, in ms, and how many are to come. */
+static void crash_loop(struct sim_world *world, uint64_t number) {
+    uint64_t life_ms = number >> 16, count = number & 0xffff;
+    for (uint32_t i = 0; i < world->live_count; i++)
+        if (world->live[i] >= CRASH_LOOP_STEADY)
+            sim_crash(world, world->processes[world->live[i]], true);
+    if (count == 0)
+        return;
+    sim_start(world, 1, false);
+    sim_push(world, life_ms * SIM_MS, (struct sim_event){.kind = SIM_SCRIPT, .number = CRASH_LOOP(life_ms, count - 1)});
+}
+
+/* For some time, in which no target may be free for longer than the bound. */
+static void watch_crash_loop(struct sim_world *world, uint64_t life_ms) {
+    uint64_t held_us[CRASH_LOOP_TARGETS];
+    uint64_t bound_us = 2 * sim_ttl_us(world), longest_us = 0;
+    uint64_t end_us = world->now_us + CRASH_LOOP_TTLS * sim_ttl_us(world);
+    for (uint32_t i = 0; i < CRASH_LOOP_TARGETS; i++)
+        held_us[i] = world->now_us;
+    while (world->now_us < end_us && !world->failed) {
+        sim_run_until(world, world->now_us + 20 * SIM_MS, crash_loop);
+        for (uint32_t i = 0; i < CRASH_LOOP_TARGETS; i++) {
+            held_us[i] = sim_held(world, i) ? world->now_us : held_us[i];
+            longest_us = ten_max_u64(longest_us, world->now_us - held_us[i]);
+        }
+    }
+    if (longest_us > bound_us)
+        sim_fail(world, SIM_NOBODY,
+                 "a target was free for %" PRIu64 " ms beside an instance that dies every %" PRIu64 " ms, but %" PRIu64
+                 " ms is the bound",
+                 longest_us / SIM_MS, life_ms, bound_us / SIM_MS);
+}
+
+/* Whoever starts again and again, and dies soon, does not keep the others from taking over. */
+static void run_crash_loop(struct sim_world *world) {
+    add_targets(world);
+    for (uint32_t i = 0; i < CRASH_LOOP_STEADY; i++)
+        sim_start(world, 1, false);
+    sim_run_until(world, 4 * sim_ttl_us(world), crash_loop);
+    uint64_t ttl_ms = sim_ttl_us(world) / SIM_MS;
+    uint64_t lives_ms[] = {ttl_ms / 30, world->settle_ms / 2, world->settle_ms * 3 / 4, world->settle_ms * 3 / 2};
+    for (uint32_t i = 0; i < TEN_COUNT(lives_ms) && !world->failed; i++) {
+        uint64_t count = CRASH_LOOP_TTLS * ttl_ms / lives_ms[i];
+        sim_push(world, 0, (struct sim_event){.kind = SIM_SCRIPT, .number = CRASH_LOOP(lives_ms[i], count)});
+        watch_crash_loop(world, lives_ms[i]);
+        sim_run_until(world, world->now_us + 4 * sim_ttl_us(world), crash_loop);
+    }
+}
+
 /* ---- a rolling deploy */
 
 static void deploy(struct sim_world *world, uint64_t number) {
@@ -413,6 +469,12 @@ const struct sim_scenario sim_scenarios[] = {
      .large = true,
      .targets = 500,
      .ttl_ms = 30000},
+    {.name = "an instance in a crash loop keeps no target free for long",
+     .run = run_crash_loop,
+     .finds_mutants = true,
+     .slow = true,
+     .targets = CRASH_LOOP_TARGETS,
+     .ttl_ms = 3000},
     {.name = "instances that join and leave every second for ten minutes move a bounded number of targets",
      .run = run_churn,
      .targets = 60,
