@@ -650,6 +650,9 @@ TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms,
  * renews while it leads; and it treats the role as lost before the store lets any other instance in. It cannot stop work that
  * is under way: check tenure_election_leads() before each step, and send the token with everything, so that receivers
  * can refuse what a former leader still sends. A context has at most one election for a role.
+ * While it waits for the role it is announced as an instance of weight 0, so that the candidates take turns: a release
+ * makes the one that has waited longest try, and not all. A context is announced once in a namespace: its first election
+ * there takes part, further ones try without a turn.
  */
 typedef struct tenure_election tenure_election;
 

@@ -317,6 +317,26 @@ static int check_options(tenure_context *context, const char *role, const tenure
     return r;
 }
 
+static bool announces_there(const ten_object *object, const char *namespace_name) {
+    const tenure_election *election = (const tenure_election *)object;
+    return object->kind == TEN_OBJECT_ELECTION && strcmp(election->namespace_name, namespace_name) == 0 &&
+           election->announces != TEN_ELECTION_SILENT;
+}
+
+/* A candidate that waits announces itself, so that all take turns. A context has one heartbeat in a namespace: of its
+ * elections there the first announces itself, and the others wait without a turn. */
+static void choose_turns(const tenure_context *context, tenure_election *election) {
+    bool taken = false;
+    ten_carrier_lock(election->carrier);
+    for (const ten_object *object = context->objects; object; object = object->next)
+        taken |= announces_there(object, election->namespace_name);
+    if (!taken) {
+        election->announces = election->core.config.announces = TEN_ELECTION_WAITING;
+        election->core.config.has_turns = true;
+    }
+    ten_carrier_unlock(election->carrier);
+}
+
 static int open_checked(tenure_context *context, tenure_election *election) {
     ten_error error;
     int r = ten_task_open(&election->task, election->carrier, ten_max_u64(election->slot_count, 1) + 1, &error);
@@ -352,6 +372,8 @@ int ten_candidate_open(tenure_context *context, const char *role, const tenure_e
         free_election(election);
         return r;
     }
+    if (!extras)
+        choose_turns(context, election);
     *ret_election = election; /* before the first event */
     r = extras && extras->works_elsewhere ? TENURE_OK : ten_candidate_begin(election);
     if (r < 0) {

@@ -380,6 +380,79 @@ static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_ag
 }
 #endif
 
+/* ---- turns */
+
+struct standbys {
+    const char *instance; /* the one that is looked for */
+    unsigned count;       /* of all */
+    bool has_it;
+};
+
+static int see_standby(const tenure_instance *instance, void *userdata) {
+    struct standbys *standbys = userdata;
+    standbys->count++;
+    standbys->has_it |= strcmp(instance->instance, standbys->instance) == 0;
+    return 0;
+}
+
+/* Waits until so many are announced in the namespace of the elections. */
+static bool await_standbys(tenure_context *observer, unsigned count, const char *instance) {
+    for (uint64_t end_ms = ten_now_ms() + WAIT_MS; ten_now_ms() < end_ms; ten_sleep_us(2000)) {
+        struct standbys standbys = {.instance = instance};
+        assert_int_equal(tenure_instance_list(observer, see_standby, &standbys), TENURE_OK);
+        if (standbys.count == count)
+            return standbys.has_it;
+    }
+    fail_msg("there are never %u", count);
+    return false;
+}
+
+static void a_candidate_that_waits_is_announced_so_that_all_take_turns(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_context *observer = open_observer("memory:turns");
+    struct candidate first = start("memory:turns", &witness);
+    assert_int_equal(tenure_election_wait(first.election, WAIT_MS), TENURE_OK);
+    struct candidate second = start("memory:turns", &witness);
+    assert_true(await_standbys(observer, 1, tenure_instance_id(second.context)));
+    struct candidate third = start("memory:turns", &witness);
+    assert_true(await_standbys(observer, 2, tenure_instance_id(third.context)));
+    stop(first);
+    assert_int_equal(tenure_election_wait(second.election, WAIT_MS), TENURE_OK);
+    stop(second);
+    assert_int_equal(tenure_election_wait(third.election, WAIT_MS), TENURE_OK);
+    stop(third);
+    assert_false(await_standbys(observer, 0, "nobody"));
+    assert_int_equal(tenure_close(observer), TENURE_OK);
+}
+
+/* There is one heartbeat for a context in a namespace: it must not say now this role and then that. */
+static void of_several_elections_of_a_context_one_is_announced(void **state) {
+    (void)state;
+    struct witness witness = {0};
+    tenure_election_options options = {.size = sizeof options};
+    tenure_context *observer = open_observer("memory:several");
+    struct candidate leaders[2];
+    tenure_election *others[2];
+    leaders[0] = start("memory:several", &witness);
+    leaders[1] = leaders[0];
+    assert_int_equal(tenure_election_open(leaders[0].context, "db", &options, &leaders[1].election), TENURE_OK);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(tenure_election_wait(leaders[i].election, WAIT_MS), TENURE_OK);
+    tenure_context *waiting = open_context("memory:several");
+    assert_int_equal(tenure_election_open(waiting, "web", &options, &others[0]), TENURE_OK);
+    assert_int_equal(tenure_election_open(waiting, "db", &options, &others[1]), TENURE_OK);
+    assert_true(await_standbys(observer, 1, tenure_instance_id(waiting)));
+    tenure_election_close(others[0]);
+    assert_false(await_standbys(observer, 0, "nobody"));
+    tenure_election_close(leaders[1].election);
+    assert_int_equal(tenure_election_wait(others[1], WAIT_MS), TENURE_OK);
+    tenure_election_close(others[1]);
+    assert_int_equal(tenure_close(waiting), TENURE_OK);
+    stop(leaders[0]);
+    assert_int_equal(tenure_close(observer), TENURE_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_candidate_alone_is_elected_and_gives_the_role_back),
@@ -390,6 +463,8 @@ int main(void) {
         cmocka_unit_test(a_forked_child_leads_nothing),
         cmocka_unit_test(wrong_arguments_are_refused_with_the_reason),
         cmocka_unit_test(who_leads_is_read_in_the_namespace_of_the_election),
+        cmocka_unit_test(a_candidate_that_waits_is_announced_so_that_all_take_turns),
+        cmocka_unit_test(of_several_elections_of_a_context_one_is_announced),
         cmocka_unit_test(a_role_is_kept_until_work_that_goes_on_elsewhere_is_over),
         cmocka_unit_test(the_longest_time_for_which_a_role_can_be_kept_is_kept),
 #ifdef TEN_STORE_SQLITE
