@@ -26,17 +26,21 @@ is_served() { [ -n "$(served "$1" "$2")" ]; }
 agents() {
     printf 'one\ntwo\n' >"$CASE/targets"
     background a "$TENURE" agent --targets "file:$CASE/targets" --poll exec:true --ttl 20s --settle 200ms --name a \
-        --address db7.example:7000 --label zone=eu-1 --label 'rack=b 12'
+        --address db7.example:7000 --label zone=eu-1 --label 'rack=b 12' --label 'a.b="\' --label a-b=second \
+        --metrics 0 --log-format json
     until_true 20 holds_all
+    page "http://$(served a metrics_served)/metrics"
+    info='address="db7.example:7000",label_zone="eu-1",label_rack="b 12",label_a_b="\"\\"} 1'
+    case $OUT in *'tenure_instance_info{id="a-'*"$info"*) ;; *) fail "the metrics do not have $info" ;; esac
     exits 0 "$TENURE" nodes --json
-    out_has '"address":"db7.example:7000"' '"labels":{"zone":"eu-1","rack":"b 12"}' '"state":"live"'
+    out_has '"address":"db7.example:7000"' '"labels":{"zone":"eu-1","rack":"b 12",' '"state":"live"'
     exits 0 "$TENURE" nodes
-    out_has 'db7.example:7000' 'zone=eu-1,rack=b 12'
+    out_has 'db7.example:7000' 'zone=eu-1,rack=b 12,'
     exits 0 "$TENURE" owner one
     token=$("$TENURE" show one --json | sed -n 's/.*"token":\([0-9]*\).*/\1/p')
     case $OUT in "a-"*"	db7.example:7000	$token") ;; *) fail "owner says '$OUT'" ;; esac
     exits 0 "$TENURE" owner two --json
-    out_has '"target":"two"' '"address":"db7.example:7000"' '"labels":{"zone":"eu-1","rack":"b 12"}' '"token":'
+    out_has '"target":"two"' '"address":"db7.example:7000"' '"labels":{"zone":"eu-1","rack":"b 12",' '"token":'
     exits 1 "$TENURE" owner three
     out_is ''
     err_has three

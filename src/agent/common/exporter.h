@@ -19,6 +19,7 @@ typedef struct ten_exporter_config {
     enum ten_exports kind;
     const ten_measures *measures; /* all of these must outlive the exporter */
     const char *instance;
+    const tenure_options *identity; /* whose address and labels the instance announces; NULL: none */
     const char *namespace_name;
     const char *role;  /* of TEN_EXPORTS_ROLE */
     const char *store; /* its URL, of which the scheme is shown; NULL: the default */

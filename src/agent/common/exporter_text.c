@@ -114,6 +114,56 @@ static void write_guard(const ten_exporter_config *config, ten_buf *to) {
         ten_measure_get(&measures->refused_other));
 }
 
+/* ---- who it is */
+
+#define LABEL_SIZE 128u
+
+/* A label's name as Prometheus allows it: whatever else is in it becomes an underscore. */
+static void label_name(const char *label, char name[LABEL_SIZE]) {
+    snprintf(name, LABEL_SIZE, "label_%.*s", (int)strcspn(label, "="), label);
+    for (char *at = name; *at; at++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", *at))
+            *at = '_';
+}
+
+/* Two labels can have the same name there: the first of them is shown. Twice the same would spoil the whole page. */
+static bool is_shown(const tenure_options *identity, size_t number) {
+    char name[LABEL_SIZE];
+    char other[LABEL_SIZE];
+    label_name(identity->labels[number], name);
+    for (size_t i = 0; i < number; i++) {
+        label_name(identity->labels[i], other);
+        if (strcmp(name, other) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void write_label(ten_buf *to, const char *name, const char *value) {
+    ten_buf_format(to, ",%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            ten_buf_char(to, '\\');
+        ten_buf_char(to, *value);
+    }
+    ten_buf_char(to, '"');
+}
+
+static void write_identity(const ten_exporter_config *config, ten_buf *to) {
+    const tenure_options *identity = config->identity;
+    head(to, "tenure_instance_info", "gauge", "The instance that this is, and what it says of itself.");
+    ten_buf_format(to, "tenure_instance_info{id=\"%s\"", config->instance);
+    if (identity && identity->address)
+        write_label(to, "address", identity->address);
+    for (size_t i = 0; identity && i < identity->label_count; i++) {
+        char name[LABEL_SIZE];
+        label_name(identity->labels[i], name);
+        if (is_shown(identity, i))
+            write_label(to, name, strchr(identity->labels[i], '=') + 1);
+    }
+    ten_buf_text(to, "} 1\n");
+}
+
 static void write_store(const ten_exporter_config *config, ten_buf *to) {
     char store[24] = "sqlite";
     if (config->store && config->store[0])
@@ -126,8 +176,7 @@ static void write_store(const ten_exporter_config *config, ten_buf *to) {
                    atomic_load_explicit(&config->measures->store_up, memory_order_relaxed) ? 1 : 0);
     head(to, "tenure_build_info", "gauge", "The version that runs.");
     ten_buf_format(to, "tenure_build_info{version=\"%s\"} 1\n", tenure_version());
-    head(to, "tenure_instance_info", "gauge", "The instance that this is.");
-    ten_buf_format(to, "tenure_instance_info{id=\"%s\"} 1\n", config->instance);
+    write_identity(config, to);
 }
 
 void ten_exporter_write(const ten_exporter_config *config, ten_buf *to) {

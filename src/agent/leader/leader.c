@@ -177,6 +177,7 @@ static int open_exporter(struct ten_leader *leader, const char *address, enum te
                                     .kind = kind,
                                     .measures = &leader->measures,
                                     .instance = leader->shared->state->instance,
+                                    .identity = &config->context,
                                     .namespace_name = config->context.namespace_name,
                                     .role = config->role,
                                     .store = config->store,

@@ -167,6 +167,7 @@ static int open_exporter(struct ten_agent *agent, ten_error *error) {
                                   .kind = TEN_EXPORTS_FLEET,
                                   .measures = &agent->measures,
                                   .instance = agent->instance,
+                                  .identity = &agent->config->context,
                                   .namespace_name = agent->namespace_name,
                                   .store = agent->config->store,
                                   .log = agent->log};
