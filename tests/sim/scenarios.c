@@ -49,8 +49,10 @@ static void run_crowd(struct sim_world *world) {
     start_crowd(world, 300, 40, 12);
 }
 
+/* Each of the joins is read by itself, every other reading is followed by one that finds the end, and the instances are
+ * listed: 60 + 30 + 20, and some for its own start. */
 static void run_small_crowd(struct sim_world *world) {
-    start_crowd(world, 60, 90, 20);
+    start_crowd(world, 60, 120, 20);
 }
 
 /* ---- joining and leaving all the time */
