@@ -84,7 +84,7 @@ unknown_option() {
 }
 
 unknown_verb() {
-    refuses "no verb 'ad'|did you mean 'add'?" target ad x
+    refuses "unknown verb 'ad'|did you mean 'add'?" target ad x
     refuses 'target needs a verb' target
     refuses 'needs at least one id' target add
 }
