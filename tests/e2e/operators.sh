@@ -68,8 +68,6 @@ mistakes() {
         exits 2 "$TENURE" "${pair%%:*}"
         err_has "did you mean '${pair#*:}'"
     done
-    exits 2 "$TENURE" --store sqlite:x ls
-    err_has "the command comes first: write the option '--store' after it"
     exits 2 "$TENURE" elect -- echo hi
     err_has 'ROLE is missing before --'
     for reader in ls status nodes 'show x' namespaces 'who x' 'target ls' 'target rm x' 'cron ls' 'checkpoint x' watch doctor \

@@ -18,16 +18,9 @@
 
 #define RESOLVE_MS 1000u
 #define CONNECT_MS 500u
-#define ANSWER_MS  500u
+#define ANSWER_MS  300u
 
-struct kind {
-    const char *scheme; /* what the URL of such a store begins with */
-    uint16_t port;      /* the default one */
-    const char *name;
-    const char *question;
-    size_t size;
-    bool (*is_answer)(const char *answer, size_t size);
-};
+enum protocol { REDIS, POSTGRES, HTTP, PROTOCOL_COUNT };
 
 static bool begins(const char *answer, size_t size, const char *start) {
     return size >= strlen(start) && memcmp(answer, start, strlen(start)) == 0;
@@ -47,14 +40,32 @@ static bool is_http(const char *answer, size_t size) {
     return begins(answer, size, "HTTP/1.");
 }
 
-static const struct kind kinds[] = {
-    {"redis", 6379, "a Redis server", "PING\r\n", 6, is_redis},
-    {"postgres", 5432, "a PostgreSQL server", "\0\0\0\x08\x04\xd2\x16\x2f", 8, is_postgres},
-    {"etcd", 2379, "an HTTP server", "GET / HTTP/1.0\r\n\r\n", 18, is_http},
-    {"http", 80, "an HTTP server", "GET / HTTP/1.0\r\n\r\n", 18, is_http},
+static const struct {
+    const char *server;
+    const char *question;
+    size_t size;
+    bool (*is_answer)(const char *answer, size_t size);
+} protocols[PROTOCOL_COUNT] = {
+    [REDIS] = {"a Redis server", "PING\r\n", 6, is_redis},
+    [POSTGRES] = {"a PostgreSQL server", "\0\0\0\x08\x04\xd2\x16\x2f", 8, is_postgres},
+    [HTTP] = {"an HTTP server", "GET / HTTP/1.0\r\n\r\n", 18, is_http},
 };
 
-/* By the start of the scheme: rediss, postgresql, etcds and https are meant, too. NULL: there is no server to ask. */
+/* Stores by the start of their scheme: rediss, postgresql, etcds and https are meant, too. */
+struct kind {
+    const char *scheme;
+    uint16_t port; /* the default one */
+    enum protocol protocol;
+};
+
+static const struct kind kinds[] = {
+    {"redis", 6379, REDIS},
+    {"postgres", 5432, POSTGRES},
+    {"etcd", 2379, HTTP},
+    {"http", 80, HTTP},
+};
+
+/* NULL: there is no server to ask. */
 static const struct kind *expected_kind(const ten_url *url) {
     if (!url->hosts || url->hosts[0] == '\0' || strchr(url->scheme, '+') || ten_url_option(url, "socket"))
         return NULL;
@@ -103,48 +114,45 @@ static int connect_to(const ten_addresses *addresses) {
     return -1;
 }
 
-/* What the server says to the question of that kind: the size, 0 if nothing; -1: it cannot be reached. */
-static ssize_t ask(const ten_addresses *addresses, const struct kind *kind, char answer[64]) {
+/* Whether the server answers to that protocol. -1: it cannot be reached. */
+static int ask(const ten_addresses *addresses, enum protocol protocol) {
+    char answer[64];
     TEN_CLEANUP(ten_close_fd) int fd = connect_to(addresses);
     if (fd < 0)
         return -1;
-    if (send(fd, kind->question, kind->size, MSG_NOSIGNAL) != (ssize_t)kind->size ||
+    if (send(fd, protocols[protocol].question, protocols[protocol].size, MSG_NOSIGNAL) < 0 ||
         ten_wait_readable(fd, -1, ANSWER_MS) != 1)
         return 0;
-    ssize_t size = ten_read_some(fd, answer, 64);
-    return size > 0 ? size : 0;
+    ssize_t size = ten_read_some(fd, answer, sizeof answer);
+    return size > 0 && protocols[protocol].is_answer(answer, (size_t)size);
 }
 
-/* The kind that answers, the expected one if it does; NULL: none of them. */
-static const struct kind *find_kind(const ten_addresses *addresses, const struct kind *expected) {
-    char answer[64];
-    for (size_t i = 0; i <= TEN_COUNT(kinds); i++) {
-        const struct kind *kind = i == 0 ? expected : &kinds[i - 1];
-        ssize_t size = ask(addresses, kind, answer);
-        if (size < 0)
-            return NULL;
-        if (kind->is_answer(answer, (size_t)size))
-            return kind;
-    }
-    return NULL;
+/* Another protocol than the expected one to which the server answers; PROTOCOL_COUNT: none. */
+static enum protocol find_other(const ten_addresses *addresses, enum protocol expected) {
+    if (ask(addresses, expected) != 0)
+        return PROTOCOL_COUNT;
+    for (enum protocol i = 0; i < PROTOCOL_COUNT; i++)
+        if (i != expected && ask(addresses, i) == 1)
+            return i;
+    return PROTOCOL_COUNT;
 }
 
 bool ten_server_kind_is_wrong(const char *store, ten_error *error) {
     ten_url url;
     ten_addresses addresses;
     ten_error unused;
+    enum protocol found = PROTOCOL_COUNT;
     if (!store || ten_url_parse(store, &url, &unused) < 0)
         return false;
     const struct kind *expected = expected_kind(&url);
-    const struct kind *found =
-        expected && find_addresses(&url, expected->port, &addresses) ? find_kind(&addresses, expected) : NULL;
-    bool wrong = found && found->is_answer != expected->is_answer;
-    if (wrong) {
-        char shown[300];
-        ten_url_redact(store, shown, sizeof shown);
-        ten_fail(error, TENURE_E_STORE, "%s: %s answers there; check the scheme and the port of the store's URL", shown,
-                 found->name);
-    }
+    if (expected && find_addresses(&url, expected->port, &addresses))
+        found = find_other(&addresses, expected->protocol);
     ten_url_free(&url);
-    return wrong;
+    if (found == PROTOCOL_COUNT)
+        return false;
+    char shown[300];
+    ten_url_redact(store, shown, sizeof shown);
+    ten_fail(error, TENURE_E_STORE, "%s: %s answers there; check the scheme and the port of the store's URL", shown,
+             protocols[found].server);
+    return true;
 }
