@@ -99,7 +99,7 @@ static const ten_command commands[] = {
      "no\n"
      "longer renew, and the role is free when its lease expires.\n\n"
      "Exit codes: 0 asked, or with --wait handed over; 1 nobody leads; 4 another leads, or --wait has elapsed.",
-     ten_cmd_resign, LEADER, .needs_store = true},
+     ten_cmd_resign, LEADER},
 #ifdef TEN_SERVER
     {"serve", "[--listen ADDR:PORT | --listen unix:PATH] [--auth-file F] [--tls-cert F --tls-key F]",
      "Serve leases, events, metrics and a web page over REST, on any store",
@@ -152,12 +152,12 @@ static const ten_command commands[] = {
     {"renew", "ID --token T", "Renew a lease, matched by target and token",
      "Without --ttl the lease keeps the TTL that it was taken with.\n\n"
      "Exit codes: 0 renewed; 5 lost: stop the work.",
-     ten_cmd_renew, POLL, .needs_store = true},
+     ten_cmd_renew, POLL},
     {"release", "ID --token T | ID --force [--now]", "Release a lease, or take it away from its holder",
      "Stop the work first, then release. Releasing what is not held under that token changes nothing and exits 0.\n"
      "With --force the holder cannot renew any more, and others enter when the lease ends; with --force --now they\n"
      "enter at once, although the old holder may believe in its lease until then.",
-     ten_cmd_release, POLL, .needs_store = true},
+     ten_cmd_release, POLL},
     {"checkpoint", "ID | ID --token T VALUE", "Print or write the checkpoint that is kept beside a lease",
      "A holder keeps up to 4096 bytes of text beside its lease, such as how far its work has come. The store accepts\n"
      "it only under the current token, so a stale holder changes nothing. The checkpoint stays for the next holder\n"

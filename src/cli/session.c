@@ -333,9 +333,11 @@ static int check_store_exists(const ten_session *session, ten_error *error) {
     static const char *const known[] = {"timeout", NULL};
     if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
         errno == ENOENT)
-        r = ten_fail(error, TENURE_E_UNREACHABLE,
-                     "there is no store at %.300s; check the path (commands that take leases or add targets create it)",
-                     url.path);
+        r = ten_fail(
+            error, TENURE_E_UNREACHABLE,
+            "there is no store at %.300s: No such file or directory; check the path ('tenure lock', 'target add' and "
+            "others create it)",
+            url.path);
     ten_url_free(&url);
     return r;
 }

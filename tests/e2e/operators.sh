@@ -71,7 +71,7 @@ mistakes() {
     exits 2 "$TENURE" elect -- echo hi
     err_has 'ROLE is missing before --'
     for reader in ls status nodes 'show x' namespaces 'who x' 'target ls' 'target rm x' 'cron ls' 'checkpoint x' watch doctor \
-        'elect --observe x' 'drain x' 'release x --force' 'renew x --token 1' 'forget x' 'resign x --from y'; do
+        'elect --observe x' 'drain x' 'forget x'; do
         exits 3 "$TENURE" $reader --store "sqlite:$CASE/mistyped.db"
         printf '%s\n%s\n' "$OUT" "$ERR" | grep -q "there is no store at $CASE/mistyped.db" || fail "$reader says: $OUT $ERR"
         [ ! -e "$CASE/mistyped.db" ] || fail "$reader made a store"
