@@ -14,6 +14,8 @@
 
 enum { COLUMNS = 9, LEASE_FIELDS = 11, INSTANCE_FIELDS = 5 };
 
+#define GROUP_FLAG (1u << 16) /* beside those of store.h, for apply_leases: the operations of the step are one group */
+
 /* Operations that one statement carries: all on one namespace, and none on the same target; or one on an instance. */
 struct step {
     size_t first; /* place in batch->order */
@@ -274,6 +276,7 @@ static size_t segment_length(const struct batch *batch, size_t first) {
         return 1;
     while (first + length < batch->count && batch->ops[first + length].target &&
            (batch->ops[first + length].kind == TEN_OP_CHECKPOINT) == checkpoints &&
+           batch->ops[first + length].group == batch->ops[first].group &&
            strcmp(batch->ops[first].namespace_name, batch->ops[first + length].namespace_name) == 0)
         length++;
     return length;
@@ -388,7 +391,7 @@ static int send_leases(struct batch *batch, const struct step *step) {
         ten_postgres_add_text(list++, op->holder);
         ten_postgres_add_number(list++, op->token);
         ten_postgres_add_number(list++, op->ttl_ms);
-        ten_postgres_add_number(list++, op->flags);
+        ten_postgres_add_number(list++, op->flags | (op->group ? GROUP_FLAG : 0));
         ten_postgres_add_text(list++, ten_reason_name(op->reason));
         ten_postgres_add_text(list++, or_empty(op->kind == TEN_OP_HAND ? op->successor : op->actor));
         ten_postgres_add_number(list++, op->ask);
@@ -479,6 +482,7 @@ static const struct {
     {"given", TEN_OK, 0},
     {"handed", TEN_OK, 0},
     {"held", TEN_HELD, 0},
+    {"withheld", TEN_HELD, 0},
     {"lost", TEN_LOST, 0},
     {"proof", TEN_LOST, 0}, /* and the store has lost data */
     {"freed", TEN_OK, 0},

@@ -91,7 +91,8 @@ SELECT count(*)
 -- The flags are those of store.h; $9 is who forced a release, or to whom a lease is handed over. An acquire of what one has never shortens it: it may be kept for longer, and this may
 -- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
 --
--- seen: all that an operation has to know, each row looked up by itself, as above; judged: what it comes to; changed:
+-- seen: all that an operation has to know, each row looked up by itself, as above; ruled: what it comes to by itself;
+-- judged: in a group (65536, all of the operations are one) nothing is given if one of them is refused; changed:
 -- what has become of the lease, found by its place, which stays while it is locked. The row count is believed, not what
 -- was read before: if a row appeared or changed since the locks were taken, or the namespace is not there yet, the whole
 -- is refused, and sent again. oldest: the feed goes up to there, now and then; by count, because cursors leap when an
@@ -147,7 +148,7 @@ WITH here AS MATERIALIZED (
       LEFT JOIN tenure.instance AS successor
              ON kind = 'hand' AND successor.namespace = $1 AND successor.instance = actor AND NOT successor.gone
             AND successor.expires_at > now AND successor.weight > 0 AND successor.ask <> 2
-), judged AS MATERIALIZED (
+), ruled AS MATERIALIZED (
     SELECT *, CASE kind
            WHEN 'acquire' THEN
                CASE WHEN is_unknown THEN 'unknown'
@@ -186,8 +187,14 @@ WITH here AS MATERIALIZED (
            ELSE
                CASE WHEN is_unknown THEN 'unknown' WHEN NOT held AND greatest(token_floor - 1, counter) > version THEN 'bound'
                     ELSE 'read' END
-           END AS verdict
+           END AS ruling
       FROM (SELECT *, token = version OR (token = 0 AND holder IS NOT NULL) AS is_meant FROM seen) AS seen
+), judged AS MATERIALIZED (
+    SELECT *, CASE WHEN ruling <> 'given' OR flags & 65536 = 0 THEN ruling
+                   WHEN EXISTS (SELECT FROM ruled
+                                 WHERE ruling NOT IN ('given', 'recognised', 'on session', 'extended')) THEN 'withheld'
+                   ELSE 'given' END AS verdict
+      FROM ruled
 ), changed AS (
     UPDATE tenure.lease
        SET holder_id = CASE WHEN is_new THEN next_holder WHEN verdict <> 'freed' THEN held_by END,
