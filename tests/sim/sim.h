@@ -221,6 +221,7 @@ struct sim_target {
     uint64_t moves;
     uint64_t waited_us;  /* of leases: it was not free then, or nobody waited for it */
     uint64_t excused_us; /* until then belief may differ from the store: it lost data */
+    uint64_t old_token;  /* under which a late renewal has put a lease back, after the store lost data */
 };
 
 /* How bad the network and the store are; all of it is switched off in calm weather. */

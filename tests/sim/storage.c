@@ -120,6 +120,9 @@ static void execute_one(struct sim_world *world, struct sim_process *process, st
     bool handed = op.kind == TEN_OP_HAND && result->outcome == TEN_OK;
     if (handed || (op.kind == TEN_OP_RELEASE && result->outcome == TEN_OK && op.reason == TEN_REASON_REBALANCE))
         world->targets[target].released_us = world->now_us;
+    if (op.kind == TEN_OP_RENEW && result->outcome == TEN_OK && world->targets[target].excused_us > 0 &&
+        result->token < world->targets[target].highest_token)
+        world->targets[target].old_token = result->token;
     if (handed)
         sim_check_grant(world, target, op.successor, result->token);
     if (op.kind == TEN_OP_ACQUIRE && result->outcome == TEN_OK)
