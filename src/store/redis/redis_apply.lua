@@ -663,7 +663,10 @@ local function beat(instance, joins)
             call('HSET', EPOCH, 'session', whole(session.number))
         end
         session.version = session.version + (joins and 1 or 0)
-        session.ends = math.max(lives and session.ends or 0, now + run.ttl)
+        -- Only a shorter TTL leaves it where it was. A clock that was set back must not: the session would outlive its
+        -- instance by as much.
+        local shrinks = lives and run.ttl < session.ttl
+        session.ends = math.max(shrinks and session.ends or 0, now + run.ttl)
     else
         session.number, session.ends = 0, 0
     end
