@@ -39,6 +39,7 @@ local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDL
 local OUR_KEYS, OUR_ARGUMENTS = 13, 8
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS, MODE = unpack(ARGV, 1, 8)
 local TOKEN_MAX = 9007199254740991
+local EPOCH_STEP = 1048576 -- as in lease_row.h
 local FEED_MAX, FEED_MOST = 10000, 250000
 local FEED_YOUNG = 60000 -- milliseconds
 local FEED_AGE = 2592000000 -- 30 days
@@ -92,8 +93,9 @@ local provisional = false -- the quarantine has not begun
 local function begin_epoch(server)
     began, longest = now, 0
     provisional = REPLICAS ~= '0'
-    -- What was granted in this very millisecond may be forgotten, too.
-    floor = math.max(floor, now + 1)
+    -- What was granted in this very millisecond may be forgotten, too. The floor rises also when the clock was set back:
+    -- the versions of sessions count from it.
+    floor = math.max(floor + EPOCH_STEP, now + 1)
     cursor = math.max(cursor, now * 1000)
     first = cursor
     call('HSET', EPOCH, 'server', server, 'database', DATABASE, 'began', now_text,

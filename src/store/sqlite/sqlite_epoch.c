@@ -89,7 +89,7 @@ static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
 
 /* The database is not the one that it was: a copy, a backup, or a new file beside an old side file. */
 static int begin_epoch(ten_db *db, struct store_row *row) {
-    row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(db->context.wall_ms, TENURE_TOKEN_MAX / 2));
+    row->token_floor = ten_lease_next_floor(row->token_floor, db->context.wall_ms);
     int r = recovering_end(db, &row->recovering_until_ms);
     db->context.recovering_ms = 1; /* so that nothing is forgotten with the entry that follows */
     /* Above every cursor that was: the entry of the epoch makes all readers that are behind it start over. */
