@@ -251,6 +251,11 @@ static const char *other_word(const char *name) {
 }
 
 int ten_command_unknown(const char *name) {
+    if (name[0] == '-') {
+        fprintf(stderr, "tenure: there is no command before '%.60s'; options come behind it: tenure COMMAND %.60s\n",
+                name, name);
+        return TEN_EXIT_USAGE;
+    }
     const char *names[TEN_COUNT(commands)];
     for (size_t i = 0; i < TEN_COUNT(commands); i++)
         names[i] = commands[i].name;

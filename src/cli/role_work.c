@@ -11,8 +11,6 @@
 #include "cli/host_check.h"
 #include "cli/visible.h"
 
-#define STORE_MIN_MS 1000u /* a store that is far away needs some time to answer */
-
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
@@ -95,13 +93,11 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     config->count = work->count;
     ten_timing_defaults(&session->timing);
     config->store = session->store;
-    if (config->once) /* elect has an option of its own */
+    if (config->once) { /* elect has an option of its own */
+        ten_session_set_wait(session, config->wait_ms);
         config->store_wait_ms = config->wait_ms;
+    }
     config->context = ten_session_options(session);
-    /* Whoever waits for so long for the role waits no longer for a store that hangs. */
-    uint64_t patience_ms = ten_max_u64(config->wait_ms, STORE_MIN_MS);
-    if (config->once && patience_ms < session->timing.timeout_ms)
-        config->context.timeout_ms = patience_ms;
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;

@@ -19,7 +19,8 @@
 #include "runtime/context.h"
 #include "runtime/metadata.h"
 
-#define LOG_FLUSH_MS 1000u
+#define LOG_FLUSH_MS  1000u
+#define ANSWER_MIN_MS 1000u /* a store that is far away needs some time to answer */
 
 static const char *const log_formats[] = {"text", "json", "human", NULL}; /* as enum ten_log_format */
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
@@ -283,6 +284,14 @@ void ten_session_open_log(ten_session *session, const char *instance) {
         ten_say(error.message); /* lease work does not need a log */
 }
 
+void ten_session_set_wait(ten_session *session, uint64_t wait_ms) {
+    session->store_wait_ms = wait_ms;
+    ten_timing_defaults(&session->timing);
+    uint64_t answer_ms = ten_max_u64(wait_ms, ANSWER_MIN_MS);
+    if (answer_ms < session->timing.timeout_ms)
+        session->answer_ms = answer_ms;
+}
+
 tenure_options ten_session_options(const ten_session *session) {
     return (tenure_options){.size = sizeof(tenure_options),
                             .namespace_name = session->namespace_name,
@@ -290,6 +299,7 @@ tenure_options ten_session_options(const ten_session *session) {
                             .ttl_ms = session->timing.ttl_ms,
                             .renew_ms = session->timing.renew_ms,
                             .margin_ms = session->timing.margin_ms,
+                            .timeout_ms = session->answer_ms,
                             .address = session->address,
                             .labels = session->labels.items,
                             .label_count = session->labels.count};

@@ -35,6 +35,7 @@ typedef struct ten_session {
     const char *namespace_name;
     const char *name;
     ten_timing timing;      /* 0: not given */
+    uint64_t answer_ms;     /* how long the store may take for an answer; 0: the default */
     uint64_t store_wait_ms; /* how long opening waits for a store that is down; 0: not at all */
     int log_format;
     int log_level;
@@ -64,6 +65,8 @@ int ten_session_check_roles(const ten_session *session);
 /* What can be checked without the store: times, namespace, name. False: it has been said; end with *ret_exit. For
  * commands that open no context; ten_session_open() does it, too. */
 bool ten_session_check(const ten_session *session, int *ret_exit);
+/* The command waits up to wait_ms for what it wants: no longer for a store that is down, or that hangs. */
+void ten_session_set_wait(ten_session *session, uint64_t wait_ms);
 /* The options of a context that the command line gives. */
 tenure_options ten_session_options(const ten_session *session);
 /* Opens the log and the context. False: it has been said why; end with *ret_exit. */

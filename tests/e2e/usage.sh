@@ -71,6 +71,7 @@ refuses() {
 }
 
 unknown_command() {
+    refuses "no command before '--store'|tenure COMMAND --store" --store sqlite:jobs.db show job-1
     refuses "no command 'acqire'|did you mean 'acquire'?" acqire job-1
     refuses "no command 'frobnicate'|'tenure help' lists them" frobnicate
     refuses "no command 'shwo'|did you mean 'show'?" help shwo
