@@ -19,11 +19,6 @@
 
 #include <string.h>
 
-uint64_t ten_lease_next_floor(uint64_t floor, uint64_t wall_ms) {
-    return ten_max_u64(ten_min_u64(floor, TENURE_TOKEN_MAX / 2) + TEN_EPOCH_STEP,
-                       ten_min_u64(wall_ms, TENURE_TOKEN_MAX / 2));
-}
-
 bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms) {
     return row->holder[0] != '\0' && row->ends_ms > now_ms;
 }

@@ -39,11 +39,6 @@ enum ten_group_pass { TEN_GROUP_GRANT, TEN_GROUP_JUDGE, TEN_GROUP_WITHHOLD };
 /* How far a token may be ahead of the wall clock in ms, or of the floor, to be believed: 366 days. */
 #define TEN_TOKEN_AHEAD_MS (UINT64_C(366) * 24 * 60 * 60 * 1000)
 
-/* The floor of an epoch that begins: above the wall clock in ms, and above the floor before it by far more than a session
- * is touched, also when the clock was set back. The reported versions of sessions count from it. */
-#define TEN_EPOCH_STEP (UINT64_C(1) << 20)
-uint64_t ten_lease_next_floor(uint64_t floor, uint64_t wall_ms);
-
 /* What happened, for the feed: first the loss, then the rest. */
 typedef struct ten_lease_effect {
     bool row_changed;

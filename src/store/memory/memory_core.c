@@ -177,7 +177,7 @@ void ten_memory_feed_blank(struct ten_memory_core *core, const char *namespace_n
 }
 
 bool ten_memory_begin_epoch(struct ten_memory_core *core, uint64_t until_ms, uint64_t wall_ms) {
-    core->token_floor = ten_lease_next_floor(core->token_floor, wall_ms);
+    core->token_floor = ten_max_u64(core->token_floor, wall_ms);
     core->recovering_until_ms = ten_max_u64(core->recovering_until_ms, until_ms);
     return ten_memory_feed(
         core,

@@ -258,7 +258,7 @@ SELECT store.identity <> server.identity OR coalesce(began_at > clock_timestamp(
 
 -- The data are not this server's own, or not all of them: an epoch begins. Cursors and tokens go on above the wall
 -- clock, so that nothing which was forgotten is met again. When the clock was set back, newcomers wait no longer than
--- they would have; and the floor rises nevertheless (as in lease_row.h), because the versions of sessions count from it.
+-- they would have.
 --
 -- Until the commit has returned, synchronous standbys may still follow a former primary, which grants and renews with
 -- them. So the epoch has no beginning yet, and nothing gets past the gate. Whoever finds it like that commits a write of
@@ -273,7 +273,7 @@ UPDATE tenure.store SET began_at = clock_timestamp() WHERE began_at > clock_time
 WITH begun AS (
     UPDATE tenure.store
        SET identity = server.identity, began_at = 'infinity',
-           token_floor = greatest(token_floor + 1048576, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+           token_floor = greatest(token_floor, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
       FROM tenure.server
      WHERE store.identity <> server.identity
     RETURNING token_floor

@@ -699,8 +699,8 @@ local function beat(instance, joins)
     known_sessions[instance] = session
     write_session(instance, session)
     -- After an epoch the session may be older than it was, and so may its version: a holder must not take it for the one
-    -- that it knows. The floor grows by far more than there are touches.
-    return session.number, session.number > 0 and session.version + floor or 0
+    -- that it knows. The floor grows by far more than there are touches; when the clock was set back, `began` differs.
+    return session.number, session.number > 0 and session.version + floor + kept_began or 0
 end
 
 -- Marks of leases that have ended: as long as there are any, renewals take the long way. Many are gone through in steps.

@@ -89,7 +89,7 @@ static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
 
 /* The database is not the one that it was: a copy, a backup, or a new file beside an old side file. */
 static int begin_epoch(ten_db *db, struct store_row *row) {
-    row->token_floor = ten_lease_next_floor(row->token_floor, db->context.wall_ms);
+    row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(db->context.wall_ms, TENURE_TOKEN_MAX / 2));
     int r = recovering_end(db, &row->recovering_until_ms);
     db->context.recovering_ms = 1; /* so that nothing is forgotten with the entry that follows */
     /* Above every cursor that was: the entry of the epoch makes all readers that are behind it start over. */
@@ -136,6 +136,7 @@ int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms) {
     if (r == TENURE_OK)
         r = put_store_row(db, &row);
     db->context.token_floor = row.token_floor;
+    db->epoch_ms = row.recovering_until_ms;
     db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
     return r;
 }
@@ -178,6 +179,7 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
         db->memory = (ten_side_memory){.cursor = db->memory.cursor};
     memcpy(db->memory.boot_id, db->boot_id, sizeof db->boot_id);
     db->context.token_floor = row.token_floor;
+    db->epoch_ms = row.recovering_until_ms;
     db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
     return r;
 }

@@ -252,15 +252,6 @@ static void only_the_holder_shortens_its_lease(void **state) {
     assert_int_equal(result.ttl_ms, 100);
 }
 
-/* By it a holder notices the epoch. */
-static void the_floor_rises_with_each_epoch_whatever_the_clock_says(void **state) {
-    (void)state;
-    assert_int_equal(ten_lease_next_floor(0, 1794941000000), 1794941000000);
-    assert_true(ten_lease_next_floor(1794941000000, 1794941000000) > 1794941000000);
-    assert_true(ten_lease_next_floor(1794941000000, 5) > 1794941000000);
-    assert_true(ten_lease_next_floor(TENURE_TOKEN_MAX, UINT64_MAX) < TENURE_TOKEN_MAX);
-}
-
 static void apply_to(void *arg) {
     ten_result result = {0};
     ten_lease_effect effect;
@@ -288,7 +279,6 @@ int main(void) {
         cmocka_unit_test(a_target_without_a_row_starts_above_what_was_forgotten),
         cmocka_unit_test(a_forgotten_token_proves_nothing_and_is_not_put_back),
         cmocka_unit_test(only_the_holder_shortens_its_lease),
-        cmocka_unit_test(the_floor_rises_with_each_epoch_whatever_the_clock_says),
         cmocka_unit_test(a_row_with_an_impossible_token_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
