@@ -106,8 +106,10 @@ static int fail_to_connect(const ten_postgres_link *link, ten_error *error) {
             break;
         }
     }
-    if (PQconnectionNeedsPassword(link->connection))
+    if (PQconnectionNeedsPassword(link->connection)) {
         state = "28P01";
+        message = "the server asks for a password; name a file that has it: password_file=PATH";
+    }
     const char *last = strstr(message, "failed: "); /* behind the address, which has been named */
     bool about_tls = link->verifies && (strstr(message, "SSL") || strstr(message, "certificate"));
     return fail_by_state(state, link->name, last ? last + 8 : message, about_tls ? TLS_ADVICE : "", error);
@@ -152,7 +154,7 @@ static int finish_connecting(ten_postgres_link *link, uint64_t deadline_ms, ten_
     for (PostgresPollingStatusType next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK;) {
         int ready = wait_for(link, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ms);
         if (ready == 0)
-            return ten_fail(error, TENURE_E_TIMEOUT, "%s: no connection in time", link->name);
+            return ten_fail(error, TENURE_E_TIMEOUT, "%s accepted no session in time", link->name);
         if (ready < 0)
             return ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "%s", link->name);
         next = PQconnectPoll(link->connection);
