@@ -270,6 +270,10 @@ static void an_epoch_is_another_version_also_after_the_clock_was_set_back(void *
     ten_result after = beat(place, "a", TTL_MS);
     assert_int_equal(after.session, before.session);
     assert_int_not_equal(after.session_version, before.session_version);
+    for (int i = 0; i < 3; i++) { /* and stays that version, also when the quarantine is over */
+        sleep_ms(AFTER_MS / 2);
+        assert_int_equal(beat(place, "a", TTL_MS).session_version, after.session_version);
+    }
 }
 
 int main(void) {
