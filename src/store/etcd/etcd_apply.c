@@ -82,11 +82,9 @@ static void note_lease(ten_etcd_chunk *chunk, uint64_t lease) {
         chunk->leases[chunk->lease_count++] = lease;
 }
 
-/* Whether it matters how long etcd keeps a lease that the holder of this operation may have, or renews. */
+/* Whether it matters how long etcd keeps a lease that is to hang on a session: it may end later than that. */
 static bool is_end_needed(const ten_etcd_cell *cell) {
-    bool leaves = json_is_true(json_object_get(cell->kv.value, "session")) && cell->session.lease != cell->kv.lease;
-    bool joins = cell->session.lease && ten_etcd_longest_ms(&cell->kv) > cell->session.ttl_ms;
-    return leaves || joins || ten_etcd_number(cell->kv.value, "kept_ms") > 0;
+    return cell->session.lease && ten_etcd_longest_ms(&cell->kv) > cell->session.ttl_ms;
 }
 
 static void note_lease_of(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
@@ -252,7 +250,7 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
         else
             ten_etcd_instance_written(chunk, cell);
         ten_etcd_group *home = cell->home;
-        bool counts = home             ? ten_etcd_is_confirmed(chunk->store, home)
+        bool counts = home              ? ten_etcd_is_confirmed(chunk->store, home)
                       : cell->own_lease ? chunk->store->head.term == chunk->head.term
                                         : true;
         cell->granted = home != NULL;

@@ -45,7 +45,8 @@ struct ten_etcd_cell {
     size_t fleet_at;
     size_t successor_at; /* hand: its entry and its tombstone */
     size_t checkpoint_at;
-    size_t session_at; /* an instance's: the key that whoever touches its session writes. A lease's: the holder's entry */
+    size_t
+        session_at; /* an instance's: the key that whoever touches its session writes. A lease's: the holder's entry */
     /* what was read */
     ten_etcd_kv kv;     /* the lease's or the instance's */
     ten_etcd_kv behind; /* its fence; an instance's shadow */
@@ -59,16 +60,17 @@ struct ten_etcd_cell {
         uint64_t lease; /* etcd's name for it */
         uint64_t term;  /* in which that was granted */
         uint64_t ttl_ms;
-        uint64_t version; /* of an instance: the revision of the key that others write; 0: it was not read, or is gone */
+        uint64_t
+            version; /* of an instance: the revision of the key that others write; 0: it was not read, or is gone */
     } session;
-    json_t *fence;         /* hand: what its first step wrote */
+    json_t *fence; /* hand: what its first step wrote */
     /* what was decided */
     ten_lease_row row;
     ten_lease_effect effect;
     enum ten_etcd_write write;
-    bool passes; /* hand: this is the second step */
-    bool named;  /* its new token is written out: it is not the revision */
-    bool wrote;  /* the key itself, not only compared */
+    bool passes;  /* hand: this is the second step */
+    bool named;   /* its new token is written out: it is not the revision */
+    bool wrote;   /* the key itself, not only compared */
     bool touches; /* an instance: raises the version of its session */
     bool again;   /* nothing was decided: it has to be read once more */
     ten_etcd_group *home;

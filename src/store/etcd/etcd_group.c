@@ -279,8 +279,8 @@ static bool is_session_beaten(const ten_etcd_store *store, const ten_etcd_group 
 /* The largest for each namespace, holder and TTL: what is in the others moves there. */
 static bool choose_homes(ten_etcd_store *store) {
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
-        bool goes_on = !group->is_session && group->covered_in == store->call && group->covered == group->count && group->renewed > 0 &&
-                       (group->term == store->head.term || store->is_full) && group->revision > 0;
+        bool goes_on = !group->is_session && group->covered_in == store->call && group->covered == group->count &&
+                       group->renewed > 0 && (group->term == store->head.term || store->is_full) && group->revision > 0;
         if (!goes_on)
             continue;
         const ten_etcd_group *other = home_of(store, group->namespace_name, group->holder, group->ttl_ms);

@@ -328,8 +328,7 @@ static void report_session(const ten_etcd_chunk *chunk, const ten_etcd_cell *cel
         return;
     bool written = cell->touches || cell->home->revision == 0;
     result->session = ten_etcd_session_number(cell->home->lease);
-    result->session_version =
-        chunk->identity.floor + (written ? chunk->store->head.revision : cell->session.version);
+    result->session_version = chunk->identity.floor + (written ? chunk->store->head.revision : cell->session.version);
 }
 
 void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {

@@ -409,13 +409,10 @@ static void compare_forgotten(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) 
 }
 
 /* For how long the lease must be kept at least: its holder may believe in it until the end of the session that it
- * leaves. This is at least what etcd says is left, which is in whole seconds. */
-static uint64_t least_ms(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
-    bool own = cell->op.kind == TEN_OP_ACQUIRE && ten_etcd_number(cell->kv.value, "kept_ms") > 0;
-    if (!own && !was_on_session(&cell->kv))
-        return 0;
-    uint64_t longest_ms = ten_etcd_longest_ms(&cell->kv);
-    return ten_min_u64(ten_etcd_left_of(chunk, cell->kv.lease, longest_ms) + 1000, longest_ms);
+ * leaves, or has left. What etcd says is left of that is not believed. */
+static uint64_t least_ms(const ten_etcd_cell *cell) {
+    bool left = cell->op.kind == TEN_OP_ACQUIRE && ten_etcd_number(cell->kv.value, "kept_ms") > 0;
+    return left || was_on_session(&cell->kv) ? ten_etcd_longest_ms(&cell->kv) : 0;
 }
 
 static int attach_for(ten_etcd_chunk *chunk, ten_etcd_cell *cell, uint64_t kept_ms) {
@@ -445,8 +442,8 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         attach_to_session(chunk, cell);
         return TENURE_OK;
     }
-    if (least_ms(chunk, cell) > cell->row.ttl_ms)
-        return attach_for(chunk, cell, least_ms(chunk, cell));
+    if (least_ms(cell) > cell->row.ttl_ms)
+        return attach_for(chunk, cell, least_ms(cell));
     int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms, chunk->deadline_ms,
                           &cell->home);
     if (r < 0)

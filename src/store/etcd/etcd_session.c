@@ -74,7 +74,8 @@ int ten_etcd_session_go_on(ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_etcd_
         *ret_session = session->version ? group : NULL;
         return TENURE_OK;
     }
-    int r = group->home_in == chunk->store->call ? TENURE_OK : ten_etcd_group_keep(chunk->store, &group, chunk->deadline_ms);
+    int r = group->home_in == chunk->store->call ? TENURE_OK
+                                                 : ten_etcd_group_keep(chunk->store, &group, chunk->deadline_ms);
     cell->again = r == TENURE_OK && group;
     return r;
 }
@@ -129,9 +130,8 @@ int ten_etcd_session_offer(ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_lease
         return TENURE_OK;
     uint64_t known_ms = ten_etcd_session_left_ms(chunk->store, session->lease);
     uint64_t left_ms = ten_etcd_left_of(chunk, session->lease, ten_max_u64(known_ms, 1));
-    context->session = (ten_session){.id = ten_etcd_session_number(session->lease),
-                                     .ends_ms = context->now_ms + left_ms,
-                                     .ttl_ms = session->ttl_ms};
+    context->session = (ten_session){
+        .id = ten_etcd_session_number(session->lease), .ends_ms = context->now_ms + left_ms, .ttl_ms = session->ttl_ms};
     bool held = cell->kv.revision > 0 && strcmp(cell->row.holder, cell->op.holder) == 0;
     int r = held && cell->row.session != context->session.id ? offer_to_held(chunk, cell, context) : TENURE_OK;
     if (cell->session.lease == 0)
