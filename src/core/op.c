@@ -121,6 +121,13 @@ bool ten_op_word_parse(const char *word, enum ten_op_kind *ret_kind, unsigned *r
     return true;
 }
 
+size_t ten_op_group_length(const ten_op *ops, size_t count) {
+    size_t length = 1;
+    while (ops[0].group && length < count && ops[length].group == ops[0].group)
+        length++;
+    return length;
+}
+
 const char *ten_outcome_name(enum ten_outcome outcome) {
     return outcomes[outcome];
 }

@@ -102,7 +102,13 @@ typedef struct ten_op {
     const char *metadata;  /* announce: JSON text, or NULL */
     enum ten_ask ask;
     const char *checkpoint; /* checkpoint: UTF-8 of at most TENURE_CHECKPOINT_MAX bytes; "": none from now on */
+    uint32_t group;         /* acquire: the number of its group, see store.h; 0: it stands by itself */
 } ten_op;
+
+#define TEN_GROUP_MAX 24u /* acquires in a group: as many fit into one transaction of etcd */
+
+/* How many of these operations, from the first on, are one group; 1: the first stands by itself. */
+size_t ten_op_group_length(const ten_op *ops, size_t count);
 
 enum ten_outcome {
     /* `error` says which; nothing may be believed */
@@ -111,7 +117,8 @@ enum ten_outcome {
      * Read: the lease as it is; if it is free, a NULL holder and the last token granted */
     TEN_OK,
     /* Acquire: another instance holds the target: holder, token, remaining_ms (at least 1); a NULL holder while the
-     * store is recovering */
+     * store is recovering. In a group also, without a holder and with a remaining_ms of 0: it is free, but another target
+     * of the group was refused (ten_result_is_withheld()) */
     TEN_HELD,
     /* Renew, release: not held under that token (and by that holder); holder and token describe the present lease.
      * Leave: the instance was not announced. Ask: the target has no holder, or not that one */
@@ -144,6 +151,10 @@ typedef struct ten_result {
     const char *checkpoint;
     uint64_t checkpoint_token;
 } ten_result;
+
+static inline bool ten_result_is_withheld(const ten_result *result) {
+    return result->outcome == TEN_HELD && !result->holder && !result->recovering && result->remaining_ms == 0;
+}
 
 /* ---- targets, instances, changes ----------------------------------------------------------------------- */
 

@@ -304,6 +304,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     bool barred_before = cell->row.barred;
     settle_operation(cell, &cell->row);
     read_epoch(chunk, cell, &context);
+    context.withheld = chunk->withheld;
     if (shows_loss(chunk, cell, context.wall_ms))
         return TENURE_OK; /* nothing is written in this round */
     int r = ten_etcd_session_offer(chunk, cell, &context);

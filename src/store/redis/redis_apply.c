@@ -60,7 +60,7 @@ static bool alike(const ten_op *a, const ten_op *b) {
     return a->kind == b->kind && a->flags == b->flags && a->ttl_ms == b->ttl_ms && a->reason == b->reason &&
            a->ask == b->ask && a->target && b->target && same_text(a->holder, b->holder) &&
            same_text(a->actor, b->actor) && same_text(a->successor, b->successor) &&
-           same_text(a->checkpoint, b->checkpoint);
+           same_text(a->checkpoint, b->checkpoint) && a->group == b->group;
 }
 
 /* The targets of a run, so that none comes twice: the script reads them all before it changes the first. */
@@ -106,9 +106,11 @@ static size_t run_length(const ten_op *ops, size_t limit, uint64_t *ret_signatur
 }
 
 /* Whether an operation may travel in the call that starts with `first`: of one kind (renewals by themselves are the usual
- * case, for which the script has a short way), or the leases that are read with a heartbeat. */
+ * case, for which the script has a short way), or the leases that are read with a heartbeat. A group has a call of its
+ * own. */
 static bool goes_with(const ten_op *first, const ten_op *op) {
-    return (first->kind == op->kind || (first->kind == TEN_OP_ANNOUNCE && op->kind == TEN_OP_READ)) &&
+    return first->group == op->group &&
+           (first->kind == op->kind || (first->kind == TEN_OP_ANNOUNCE && op->kind == TEN_OP_READ)) &&
            same_text(first->namespace_name, op->namespace_name);
 }
 
@@ -151,7 +153,7 @@ static const char *kind_word(const ten_op *op) {
 }
 
 #define FLAGS_SIZE 64u
-static const char *flag_words(const ten_redis_store *store, unsigned flags, char text[FLAGS_SIZE]) {
+static const char *flag_words(const ten_redis_store *store, const ten_op *op, char text[FLAGS_SIZE]) {
     static const struct {
         unsigned flag;
         const char *word;
@@ -162,10 +164,9 @@ static const char *flag_words(const ten_redis_store *store, unsigned flags, char
                  {TEN_OP_REQUIRE_TARGET, "require "},
                  {TEN_OP_WITH_CHECKPOINT, "checkpoint "},
                  {TEN_OP_SESSION, "session "}};
-    size_t size = 0;
-    text[0] = '\0';
+    size_t size = (size_t)snprintf(text, FLAGS_SIZE, "%s", op->group ? "group " : "");
     for (size_t i = 0; i < TEN_COUNT(words); i++)
-        if ((flags & words[i].flag) && (store->sessions || words[i].flag != TEN_OP_SESSION))
+        if ((op->flags & words[i].flag) && (store->sessions || words[i].flag != TEN_OP_SESSION))
             size += (size_t)snprintf(text + size, FLAGS_SIZE - size, "%s", words[i].word);
     return text;
 }
@@ -203,7 +204,7 @@ static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
     char flags[FLAGS_SIZE];
     ten_redis_word(words, kind_word(op));
     ten_redis_word_number(words, count);
-    ten_redis_word(words, flag_words(store, op->flags, flags));
+    ten_redis_word(words, flag_words(store, op, flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
     ten_redis_word_reason(words, op->reason);

@@ -26,7 +26,7 @@ static bool are_targets_plain(const ten_op *ops, size_t count) {
 
 bool ten_redis_lean_fits(const ten_op *ops, size_t count) {
     const ten_op *op = &ops[0];
-    if (!op->target || !op->holder)
+    if (!op->target || !op->holder || op->group)
         return false;
     if (op->kind == TEN_OP_RENEW)
         return (op->flags & ~(unsigned)TEN_OP_KEEP) == 0 && op->ttl_ms > 0;
