@@ -172,15 +172,28 @@ struct listing {
     size_t count;
 };
 
+static int take_newest(const ten_cron_run *run, void *userdata) {
+    if (run->end > TEN_CRON_LOST) /* it did not run */
+        return 0;
+    *(ten_cron_run *)userdata = *run;
+    return 1;
+}
+
 /* A claim without a result: its runner is at work, or nobody knows what has become of it. */
-static void name_result(const ten_cron_memory *memory, const char *holder, char text[24]) {
+static void name_result(const ten_cron_memory *memory, const char *checkpoint, const char *holder, char text[24]) {
     bool runs = memory->open && holder[0] != '\0' && strcmp(holder, memory->holder) == 0;
+    ten_cron_run last = {.end = TEN_CRON_EXITED, .code = (uint64_t)memory->exit_code}; /* of an older version */
+    (void)ten_cron_log_each(checkpoint, take_newest, &last);
     if (memory->open)
         snprintf(text, 24, "%s", runs ? "running" : "lost");
+    else if (last.end == TEN_CRON_LOST)
+        snprintf(text, 24, "lost");
     else if (memory->runs == 0)
         snprintf(text, 24, "-");
+    else if (last.end == TEN_CRON_EXITED || last.end == TEN_CRON_KILLED)
+        snprintf(text, 24, "%s %u", last.end == TEN_CRON_EXITED ? "exit" : "signal", (unsigned)last.code);
     else
-        snprintf(text, 24, "exit %d", memory->exit_code);
+        snprintf(text, 24, "%s", last.end == TEN_CRON_TIMED_OUT ? "timed out" : "not started");
 }
 
 static void print_json(const tenure_info *info, const ten_cron_memory *memory, const char *result) {
@@ -216,7 +229,7 @@ static int list_one(const tenure_info *info, void *userdata) {
     char last[TEN_RFC3339_SIZE] = "-";
     char next[TEN_RFC3339_SIZE] = "-";
     char took[TEN_DURATION_SIZE] = "-";
-    name_result(&memory, info->holder, result);
+    name_result(&memory, size ? text : NULL, info->holder, result);
     if (listing->session->json) {
         print_json(info, &memory, result);
         return ferror(stdout) ? 1 : 0;

@@ -56,6 +56,10 @@ static const char *const events[TEN_EVENT_COUNT] = {
     [TENURE_EVENT_TARGET_CHANGED] = "target_changed",
     [TENURE_EVENT_TARGET_REMOVED] = "target_removed",
     [TENURE_EVENT_ASKED] = "lease_asked",
+    [TENURE_EVENT_CRON_STARTED] = "cron_started",
+    [TENURE_EVENT_CRON_ENDED] = "cron_ended",
+    [TENURE_EVENT_CRON_LOST] = "cron_lost",
+    [TENURE_EVENT_CRON_MISSED] = "cron_missed",
 };
 
 static const char *const actions[] = {
@@ -147,6 +151,10 @@ const char *ten_reason_name(enum ten_reason reason) {
 enum ten_reason ten_reason_parse(const char *word) {
     size_t reason = find(word, reasons, TEN_REASON_COUNT);
     return reason == TEN_REASON_COUNT ? TEN_REASON_NONE : (enum ten_reason)reason;
+}
+
+const char *ten_change_reason(const ten_change *change) {
+    return change->result ? change->result : ten_reason_name(change->reason);
 }
 
 const char *ten_event_name(enum tenure_event_kind kind) {

@@ -216,8 +216,9 @@ typedef struct ten_instance {
 
 /* The kinds of events and of entries of the feed are those of the C API (enum tenure_event_kind). In a feed,
  * TENURE_EVENT_LOST is written at once for a forced lease, and for an expired one when the target is acquired next.
- * TENURE_EVENT_UNOWNED is never in a feed: core/history.h derives it from the other entries. */
-#define TEN_EVENT_COUNT (TENURE_EVENT_ASKED + 1)
+ * TENURE_EVENT_UNOWNED and those of crontabs are never in a feed: core/history.h derives them from the other entries and
+ * from the checkpoint of the job. */
+#define TEN_EVENT_COUNT (TENURE_EVENT_CRON_MISSED + 1)
 
 #define TEN_FEED_MAX      10000u  /* entries that a backend keeps at least */
 #define TEN_FEED_MOST     250000u /* and at most, if they are young: a start of a large fleet */
@@ -242,6 +243,13 @@ typedef struct ten_change {
     /* Filled in by core/history.h; 0 in a feed, which means "not known". */
     uint64_t held_ms; /* released, lost: for how long that holder held it */
     uint64_t free_ms; /* acquired: for how long it was free before. Unowned: so far, or until it was acquired */
+    /* The same, of the runs of a job; see tenure_change. */
+    const char *result; /* in place of the reason; NULL: it is no run */
+    uint64_t instant_ms;
+    uint64_t late_ms;
+    uint64_t duration_ms;
+    uint64_t count;
+    int exit_code;
 } ten_change;
 
 /* ---- words --------------------------------------------------------------------------------------------- */
@@ -256,6 +264,7 @@ const char *ten_outcome_name(enum ten_outcome outcome);
 bool ten_outcome_parse(const char *word, enum ten_outcome *ret_outcome);
 const char *ten_reason_name(enum ten_reason reason);     /* "" for none */
 enum ten_reason ten_reason_parse(const char *word);      /* none when it is unknown */
+const char *ten_change_reason(const ten_change *change); /* its reason, or the result of its run */
 const char *ten_event_name(enum tenure_event_kind kind); /* "lease_acquired" */
 int ten_event_parse(const char *word);                   /* TEN_EVENT_COUNT when it is unknown */
 const char *ten_op_action_name(enum ten_target_action action);

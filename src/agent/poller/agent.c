@@ -164,11 +164,13 @@ static void close_sinks(struct ten_agent *agent) {
 
 static int open_exporter(struct ten_agent *agent, ten_error *error) {
     ten_exporter_config config = {.address = agent->config->metrics,
-                                  .kind = TEN_EXPORTS_FLEET,
+                                  .kind = agent->config->cron ? TEN_EXPORTS_CRON : TEN_EXPORTS_FLEET,
                                   .measures = &agent->measures,
                                   .instance = agent->instance,
                                   .namespace_name = agent->namespace_name,
                                   .store = agent->config->store,
+                                  .write_jobs = ten_jobs_gauges_write,
+                                  .jobs = &agent->job_gauges,
                                   .log = agent->log};
     return ten_exporter_open(&config, &agent->exporter, error);
 }
@@ -190,6 +192,7 @@ static void close_agent(struct ten_agent *agent) {
     ten_timers_free(&agent->polls);
     ten_timers_free(&agent->checks);
     ten_zones_free(&agent->zones);
+    ten_jobs_gauges_free(&agent->job_gauges);
     ten_free(agent->targets);
     ten_free(agent->sinks);
     ten_children_free(&agent->children);
@@ -227,6 +230,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
                               .source_fd = -1,
                               .health = TEN_HEALTH_NONE};
     pthread_mutex_init(&agent.event_lock, NULL);
+    ten_jobs_gauges_open(&agent.job_gauges, config->context.namespace_name);
     agent.last_event = &agent.first_event;
     /* Before anything else: children of the worker that is set up have no memory of most libraries. */
     int r =

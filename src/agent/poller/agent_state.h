@@ -11,6 +11,7 @@
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
 #include "agent/common/renewals.h"
+#include "agent/cron/job_gauges.h"
 #include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/sinks/sink.h"
@@ -59,6 +60,7 @@ struct ten_poll {
     uint64_t duration_ms;
     char error[160]; /* "": it went well so far */
     int exit_code;   /* of a command; 128 + N: it was killed by signal N */
+    int signal;      /* that one; 0: it was not */
     ten_buf output;
     bool by_command;
     /* exec */
@@ -123,10 +125,11 @@ struct ten_agent {
     ten_error refusal; /* the store's own words about that; "": none */
     bool source_read;  /* all targets of a source that is not the store have been read once */
     ten_measures measures;
-    ten_exporter *exporter;          /* NULL: nobody asks */
-    uint64_t dropped;                /* messages that no sink took */
-    uint64_t sinks_look_ms;          /* when they are to be asked for events */
-    ten_zones zones;                 /* of a crontab */
+    ten_exporter *exporter; /* NULL: nobody asks */
+    uint64_t dropped;       /* messages that no sink took */
+    uint64_t sinks_look_ms; /* when they are to be asked for events */
+    ten_zones zones;        /* of a crontab */
+    ten_jobs_gauges job_gauges;
     _Atomic(int64_t) store_ahead_ms; /* the store's clock, of this host's */
     uint64_t clock_told_ms;          /* that it differs from the store's; not again before this */
 };

@@ -260,7 +260,8 @@ local function write_checkpoint()
     return replies
 end
 
--- To the replies of a run that asked for it: what is there.
+-- To the replies of a run that asked for it: what is there. One that has none is a plain token, but the first one: its
+-- holder learns what time it is here.
 local function add_checkpoints(replies)
     if not has('checkpoint') then
         return
@@ -268,7 +269,7 @@ local function add_checkpoints(replies)
     local texts = call('HMGET', CHECKPOINT, run_keys())
     for i = 1, run.count do
         local token, value = match(texts[i] or '', '^(%d+) (.*)$')
-        if value and type(replies[i]) == 'number' then
+        if (value or i == 1) and type(replies[i]) == 'number' then
             replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, now, 0 }
         end
         if value and replies[i][1] == OK then
