@@ -211,12 +211,17 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
-    /* Its session may live on in the store, with this lease, which would never end. An acquire finds that out. */
-    bool expired = held && held->on_session && held->holding.expired && !busy && !now;
-    if (expired) {
-        disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
+    /* Its session may live on in the store, with this lease, which would never end. An acquire finds that out, but does
+     * not get a lease that was forced. */
+    bool forced = fleet->targets[number].end_reason != TEN_REASON_EXPIRED;
+    bool expired = held && held->on_session && held->holding.expired && !busy && (forced || !now);
+    uint64_t ends_ms = fleet->targets[number].when_ms; /* a forced one is kept until its end */
+    if (expired && ends_ms <= fleet->now_ms) {
+        disown(fleet, held, number, held->holding.token, forced ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
         return;
     }
+    if (expired)
+        at_ms = ten_min_u64(at_ms, ends_ms);
     if (!now && !stray) {
         if (at_ms != UINT64_MAX && !busy)
             ten_timers_set(&fleet->looks, number, at_ms);
