@@ -81,6 +81,11 @@ static uint64_t settled_ms(const ten_fleet *fleet) {
     return ten_max_u64(fleet->start_ms, last_ms) + fleet->settle_ms;
 }
 
+/* Its own heartbeat has expired, and the next one is not confirmed yet. */
+static bool was_away(const ten_fleet *fleet) {
+    return fleet->now_ms >= fleet->beat_ms + fleet->timing.ttl_ms;
+}
+
 /* When this instance may try to acquire a target that it does not hold; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
@@ -94,7 +99,7 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
     /* While the store was away the heartbeats of all have expired, and their leases with them. What is planned for others
      * is left to them until they have been seen again. */
-    if (rank > 0 && fleet->now_ms >= fleet->beat_ms + fleet->timing.ttl_ms)
+    if (rank > 0 && was_away(fleet))
         return fleet->now_ms + fleet->settle_ms;
     /* What was handed over to this instance is its own already. */
     uint64_t first_ms = ten_fleet_holding(fleet, number).stray ? 0 : settled_ms(fleet);
@@ -211,10 +216,9 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
-    /* Its session may live on in the store, with this lease, which would never end. An acquire finds that out, but does
-     * not get a lease that was forced. */
+    /* Its session may live on in the store, with this lease, which would never end; but not while the store was away. */
     bool forced = fleet->targets[number].end_reason != TEN_REASON_EXPIRED;
-    bool expired = held && held->on_session && held->holding.expired && !busy && (forced || !now);
+    bool expired = held && held->on_session && held->holding.expired && !busy && !(now && was_away(fleet));
     uint64_t ends_ms = fleet->targets[number].when_ms; /* a forced one is kept until its end */
     if (expired && ends_ms <= fleet->now_ms) {
         disown(fleet, held, number, held->holding.token, forced ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
