@@ -379,11 +379,11 @@ static int look(ten_etcd_chunk *chunk, bool *ret_current) {
     return r == TENURE_OK ? ten_etcd_epoch_check(chunk, ret_current) : r;
 }
 
-/* What was waited for may be free: then one request is enough. If not, it has brought what the first round reads. */
+/* What is foretold may be so: then one request is enough. If not, it has brought what the first round reads. */
 static int try_at_once(ten_etcd_chunk *chunk) {
     ten_etcd_store *store = chunk->store;
     bool prepared, succeeded = false;
-    int r = ten_etcd_wait_prepare(chunk, &prepared);
+    int r = ten_etcd_prepare_at_once(chunk, &prepared);
     if (r < 0 || !prepared)
         return r;
     finish_changes(chunk);

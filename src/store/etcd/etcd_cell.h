@@ -74,7 +74,7 @@ struct ten_etcd_cell {
     bool touches; /* an instance: raises the version of its session */
     bool again;   /* nothing was decided: it has to be read once more */
     ten_etcd_group *home;
-    const char *foretold; /* what the fence is compared with, instead of its revision; NULL: nothing */
+    const char *foretold; /* what the fence is compared with, instead of its revision; "": with nothing */
     uint64_t own_lease;   /* an etcd lease for it alone, which nobody keeps alive: forced, or longer than its TTL, */
     uint64_t kept_ms;     /* and how long that lasts, if that is longer than the TTL */
 };
@@ -202,7 +202,7 @@ void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 /* The cell was refused: what was read is remembered. */
 void ten_etcd_wait_note(ten_etcd_chunk *chunk, const ten_etcd_cell *cell);
 /* *ret_prepared: the transaction for the only cell is there, without anything having been read. */
-int ten_etcd_wait_prepare(ten_etcd_chunk *chunk, bool *ret_prepared);
+int ten_etcd_prepare_at_once(ten_etcd_chunk *chunk, bool *ret_prepared);
 
 /* etcd_apply.c: for those two */
 /* Decides as many as fit into one transaction; how many those are. */

@@ -384,9 +384,9 @@ static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uin
         json_decref(cell->fence);
         cell->fence = json_loads(ten_buf_string(value), 0, NULL);
     }
-    if (cell->foretold)
+    if (cell->foretold && cell->foretold[0])
         ten_etcd_compare_value(&chunk->store->txn, key, cell->foretold);
-    else
+    else if (!cell->foretold)
         ten_etcd_compare(&chunk->store->txn, key, cell->behind.revision);
     ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
 }

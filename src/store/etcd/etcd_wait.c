@@ -6,6 +6,7 @@
  *  - What was read when the acquire was refused is remembered. A release writes a fence that can be foretold, so the next
  *    acquire sends what it would write at once, with the comparison that the fence is just that one and everything else
  *    as it was. If it is not, the same request brings what had to be read anyway.
+ * And the holder releases with one request, too: it compares the key with what it wrote itself.
  * Called by etcd_apply.c and etcd_feed.c.
  */
 #include <string.h>
@@ -179,11 +180,9 @@ static bool is_plain(const ten_etcd_chunk *chunk) {
            cell->home->reserve_ms && chunk->shown_token == 0;
 }
 
-int ten_etcd_wait_prepare(ten_etcd_chunk *chunk, bool *ret_prepared) {
+static int prepare_acquire(ten_etcd_chunk *chunk, bool *ret_prepared) {
     ten_etcd_cell *cell = &chunk->cells[0];
-    *ret_prepared = false;
-    bool plain = chunk->count == 1 && cell->op.kind == TEN_OP_ACQUIRE && cell->op.flags == 0 && !cell->op.group;
-    ten_etcd_waiting *waiting = plain ? ten_map_remove(&chunk->store->waits, cell->key) : NULL;
+    ten_etcd_waiting *waiting = ten_map_remove(&chunk->store->waits, cell->key);
     if (!waiting)
         return TENURE_OK;
     size_t count;
@@ -197,4 +196,40 @@ int ten_etcd_wait_prepare(ten_etcd_chunk *chunk, bool *ret_prepared) {
     cell->foretold = NULL;
     forget(waiting);
     return r;
+}
+
+/* ---- the release ------------------------------------------------------------------------------------------- */
+
+/* This handle wrote the key: if nobody has written it since, nobody has written the fence either. */
+static int prepare_release(ten_etcd_chunk *chunk, bool *ret_prepared) {
+    ten_etcd_cell *cell = &chunk->cells[0];
+    const ten_op *op = &cell->op;
+    const ten_etcd_hold *hold = ten_etcd_hold_find(chunk->store, cell->key);
+    if (!hold || !op->holder || op->token == 0 || op->token != hold->token ||
+        strcmp(hold->group->holder, op->holder) != 0 || !ten_etcd_is_checked(chunk))
+        return TENURE_OK;
+    json_int_t ttl_ms = (json_int_t)hold->group->ttl_ms;
+    json_t *value =
+        json_pack("{s:s,s:I,s:I}", "holder", op->holder, "ttl_ms", ttl_ms, "token", (json_int_t)hold->token);
+    if (!value)
+        return ten_etcd_no_memory(chunk->store);
+    chunk->head = chunk->store->head;
+    cell->kv = (ten_etcd_kv){.revision = hold->revision, .lease = hold->group->lease, .value = value};
+    cell->behind = (ten_etcd_kv){.revision = 1};
+    cell->foretold = "";
+    size_t count;
+    int r = ten_etcd_decide(chunk, &count);
+    *ret_prepared = r == TENURE_OK && cell->write == TEN_ETCD_REMOVE;
+    cell->foretold = NULL;
+    return r;
+}
+
+int ten_etcd_prepare_at_once(ten_etcd_chunk *chunk, bool *ret_prepared) {
+    const ten_op *op = &chunk->cells[0].op;
+    *ret_prepared = false;
+    if (chunk->count != 1 || op->flags != 0 || op->group || chunk->store->is_full)
+        return TENURE_OK;
+    return op->kind == TEN_OP_ACQUIRE   ? prepare_acquire(chunk, ret_prepared)
+           : op->kind == TEN_OP_RELEASE ? prepare_release(chunk, ret_prepared)
+                                        : TENURE_OK;
 }

@@ -89,6 +89,22 @@ static void what_is_acquired_lasts_for_its_ttl_however_long_was_waited(void **st
     }
 }
 
+static void the_holder_releases_with_one_request(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    uint64_t before = etcd_calls_served();
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    assert_int_equal(etcd_calls_served() - before, 1);
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RELEASED);
+    assert_int_equal(seen.at[0].change.token, token);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    assert_true(must_acquire(place, "t", "b", LONG_MS) > token);
+}
+
 /* ---- what comes in between */
 
 static void take_it(const struct place *place) {
@@ -124,6 +140,39 @@ static void whoever_is_declared_gone_gets_nothing(void **state) {
     expect_outcome(result, TEN_ERROR);
     assert_int_equal(result.error, TENURE_E_GONE);
     expect_holder(read_lease(*state, "t"), NULL);
+}
+
+static void delete_and_take(const struct place *place) {
+    struct place rival = elsewhere_of(place);
+    etcd_delete_key(place, "t");
+    must_acquire(&rival, "t", "rival", LONG_MS);
+}
+
+static void bar_it(const struct place *place) {
+    struct place other = elsewhere_of(place);
+    expect_outcome(force(&other, "t", TEN_OP_FORCE, "root"), TEN_OK);
+}
+
+static void a_late_release_does_nothing_to_whoever_took_it(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    etcd_wire.place = place;
+    etcd_wire.before = delete_and_take;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_holder(read_lease(place, "t"), "rival");
+}
+
+static void what_was_forced_meanwhile_is_released_as_ever(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    etcd_wire.place = place;
+    etcd_wire.before = bar_it;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_holder(read_lease(place, "t"), NULL);
 }
 
 static void revoke_all(const struct place *place) {
@@ -215,7 +264,10 @@ int main(void) {
         ETCD_CASE(after_a_release_the_one_that_waits_needs_two_requests),
         ETCD_CASE(the_first_renewal_moves_it_to_an_etcd_lease_of_its_ttl),
         ETCD_CASE(what_is_acquired_lasts_for_its_ttl_however_long_was_waited),
+        ETCD_CASE(the_holder_releases_with_one_request),
         ETCD_CASE(whoever_was_faster_is_not_overwritten),
+        ETCD_CASE(a_late_release_does_nothing_to_whoever_took_it),
+        ETCD_CASE(what_was_forced_meanwhile_is_released_as_ever),
         ETCD_CASE(whoever_is_declared_gone_gets_nothing),
         ETCD_CASE(a_reserve_that_was_revoked_by_hand_is_replaced),
         ETCD_CASE(after_a_change_of_leader_nothing_that_was_prepared_is_used),
