@@ -15,8 +15,9 @@
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
-#define WAITS_MAX 64u
-#define KEEP_MS   1000u /* for keeping a reserve alive, while nothing else is to do */
+#define WAITS_MAX  64u
+#define TTL_MIN_MS 4000u /* with a shorter one, what is granted in advance is too old before it is kept alive */
+#define KEEP_MS    1000u /* for keeping a reserve alive, while nothing else is to do */
 
 struct ten_etcd_waiting {
     ten_buf fence; /* what a release by the holder will write */
@@ -72,7 +73,7 @@ static void make_reserve(ten_etcd_store *store, const ten_op *op, uint64_t deadl
 
 void ten_etcd_reserve_want(ten_etcd_store *store, const ten_op *op, const ten_result *result, uint64_t deadline_ms) {
     bool waits = store->watch && op->kind == TEN_OP_ACQUIRE && op->flags == 0 && !op->group &&
-                 result->outcome == TEN_HELD && !result->recovering;
+                 op->ttl_ms >= TTL_MIN_MS && result->outcome == TEN_HELD && !result->recovering;
     if (!waits)
         return;
     ten_error error = store->base.error;
