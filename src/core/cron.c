@@ -87,7 +87,8 @@ static bool take_number(struct reader *reader, const struct field *field, unsign
     if (number >= field->least && number <= field->most)
         return true;
     reader->at = start;
-    return fail(reader, "%s is %u to %u, not %u", field->name, field->least, field->most, number);
+    return fail(reader, "%s is %u to %u, not %.*s", field->name, field->least, field->most,
+                (int)ten_min_u64(strspn(start, "0123456789"), 20), start);
 }
 
 /* A number, a range or `*`, each perhaps with a step. */
