@@ -36,7 +36,7 @@
 #include "store/store.h"
 
 #define BATCH       1000u
-#define GIVE_UP_MS  UINT64_C(180000)
+#define GIVE_UP_MS  UINT64_C(900000)
 #define SETTLE_MS   UINT64_C(12000) /* a renewal interval and a little: what the start has left to do */
 #define INTERVAL_MS UINT64_C(10000) /* between two renewals, at the default TTL */
 #define INTERVALS   2u

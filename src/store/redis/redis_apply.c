@@ -236,8 +236,9 @@ static const char *proof_for(ten_redis_store *store, const struct call *call) {
 
 /* A call that the server sends back is repeated after the calls behind it. */
 static bool may_be_lean(const struct batch *batch, const struct call *call, size_t run) {
-    return run == call->count && !call->unusual && (batch->call_count == 1 || batch->reorderable) &&
-           ten_redis_lean_fits(&batch->ops[call->first], call->count);
+    bool beats = batch->ops[call->first].kind == TEN_OP_ANNOUNCE;
+    return (beats ? batch->store->sessions : run == call->count) && !call->unusual &&
+           (batch->call_count == 1 || batch->reorderable) && ten_redis_lean_fits(&batch->ops[call->first], call->count);
 }
 
 static void make_call(struct batch *batch, const struct call *call, const ten_redis_space *space) {
@@ -394,7 +395,7 @@ static void keep_proof(ten_redis_store *store, const struct call *call, const ch
     *place_of_proof(store, call->signature) = call->signature;
 }
 
-/* An answer of redis_lean_run.lua: of renewals nothing, or the state to show the next time. */
+/* An answer of redis_lean_run.lua or redis_lean_beat.lua: of renewals nothing, or the state to show the next time. */
 static int take_run(struct batch *batch, const struct call *call, const redisReply *reply) {
     ten_redis_store *store = batch->store;
     const ten_op *ops = &batch->ops[call->first];
@@ -414,7 +415,7 @@ static int take_run(struct batch *batch, const struct call *call, const redisRep
 /* An answer of redis_lean.lua: a token, a 1, or the lease of somebody else. */
 static int take_lean(struct batch *batch, const struct call *call, const redisReply *reply) {
     const ten_op *op = &batch->ops[call->first];
-    if (call->count > 1)
+    if (call->count > 1 || op->kind == TEN_OP_ANNOUNCE)
         return take_run(batch, call, reply);
     bool plain = op->kind != TEN_OP_ACQUIRE && reply->type == REDIS_REPLY_INTEGER;
     return take_one(batch->store, op, plain ? NULL : reply, &batch->results[call->first]);

@@ -69,6 +69,9 @@ local function read_leases()
         local last, since = held_of(helds[i])
         local barred, ask = mark_of(marks[i], token)
         local holder, session = holder_of(SESSIONS, values[i], now)
+        if session then
+            last = holder -- it is ours, also if somebody has deleted what is known beside it
+        end
         leases[i] = { key = KEYS[run.first + i - 1], value = holder, session = session, known = fences[i], token = token, ttl = ttl,
             last = last, since = since, barred = barred, ask = ask, marked = marks[i] }
     end
@@ -301,6 +304,7 @@ local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait, se
     local lease = { key = key, token = token, ttl = ttl }
     lease.value, lease.session = holder_of(SESSIONS, call('MGET', key)[1], now)
     lease.last, lease.since = held_of(held)
+    lease.last = lease.session and lease.value or lease.last
     lease.barred, lease.ask = mark_of(mark, token)
     local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
     if own and wait == 0 and token >= floor then
@@ -689,7 +693,10 @@ local function beat(instance, joins)
             call('HSET', EPOCH, 'session', whole(session.number))
         end
         session.version = session.version + (joins and 1 or 0)
-        session.ends = math.max(lives and session.ends or 0, now + run.ttl)
+        -- Only a shorter TTL leaves it where it was. A clock that was set back must not: the session would outlive its
+        -- instance by as much.
+        local shrinks = lives and run.ttl < session.ttl
+        session.ends = math.max(shrinks and session.ends or 0, now + run.ttl)
     else
         session.number, session.ends = 0, 0
     end
@@ -697,8 +704,8 @@ local function beat(instance, joins)
     known_sessions[instance] = session
     write_session(instance, session)
     -- After an epoch the session may be older than it was, and so may its version: a holder must not take it for the one
-    -- that it knows. The floor grows by far more than there are touches.
-    return session.number, session.number > 0 and session.version + floor or 0
+    -- that it knows. The floor grows by far more than there are touches; when the clock was set back, `began` differs.
+    return session.number, session.number > 0 and session.version + floor + kept_began or 0
 end
 
 -- Marks of leases that have ended: as long as there are any, renewals take the long way. Many are gone through in steps.
