@@ -12,7 +12,7 @@ FILES = {"auth-file", "tls-cert", "tls-key", "client-ca"}
 WORDS = {"target": ["add", "rm", "pause", "resume", "ls"], "cron": ["ls", "check", "import"]}
 LIVE = {  # words that the store knows: of these commands the first column of what `tenure ...` prints
     "nodes": ["drain"],
-    "ls": ["show", "owner", "renew", "release", "checkpoint", "history", "forget"],
+    "ls": ["show", "owner", "renew", "release", "checkpoint", "history", "forget", "move"],
     "ls --namespace leader": ["who", "resign", "elect", "once"],
     "ls --namespace lock": ["lock"],
 }
@@ -76,7 +76,7 @@ _tenure_live() {
     case $1 in
 @LIVE@
     --from) set -- nodes --namespace leader ;;
-    --remove) set -- nodes ;;
+    --remove | --to | --not) set -- nodes ;;
     *) return ;;
     esac
     timeout 2 tenure "$@" --quiet 2>/dev/null | cut -f 1
