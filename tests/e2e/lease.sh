@@ -113,7 +113,7 @@ force_waits() {
 force_now() {
     exits 0 "$TENURE" acquire job-1
     exits 0 "$TENURE" release job-1 --force --now
-    err_has 'job-1 is free at once' 'compares tokens'
+    err_has 'the target is free at once' 'compares tokens'
     exits 0 "$TENURE" acquire job-1
     out_is 2
     exits 5 "$TENURE" renew job-1 --token 1
