@@ -12,10 +12,19 @@ FILES = {"auth-file", "tls-cert", "tls-key", "client-ca"}
 WORDS = {"target": ["add", "rm", "pause", "resume", "ls"], "cron": ["ls", "check", "import"]}
 LIVE = {  # words that the store knows: of these commands the first column of what `tenure ...` prints
     "nodes": ["drain"],
-    "ls": ["show", "owner", "renew", "release", "checkpoint", "history", "forget", "move"],
+    "ls": ["show", "owner", "renew", "release", "checkpoint", "history", "forget", "acquire", "move", "target"],
     "ls --namespace leader": ["who", "resign", "elect", "once"],
     "ls --namespace lock": ["lock"],
 }
+LIVE_OPTIONS = {  # the same for values of options
+    "from": "nodes --namespace leader",
+    "remove": "nodes",
+    "to": "nodes",
+    "not": "nodes",
+    "namespace": "namespaces",
+}
+RUNS = {"elect", "once", "lock"}  # what follows -- is a command of its own
+TAKES_FILE = {"cron"}
 PREFIXES = {  # values that begin with a word of a known set, and go on freely
     "store": ["sqlite:", "redis://", "rediss://", "redis+unix://", "redis+sentinel://", "postgres://", "etcd://", "etcds://",
               "http://", "https://"],
@@ -75,8 +84,7 @@ _tenure_values() {
 _tenure_live() {
     case $1 in
 @LIVE@
-    --from) set -- nodes --namespace leader ;;
-    --remove | --to | --not) set -- nodes ;;
+@LIVE_OPTIONS@
     *) return ;;
     esac
     timeout 2 tenure "$@" --quiet 2>/dev/null | cut -f 1
@@ -101,7 +109,7 @@ _tenure() {
             mapfile -t COMPREPLY < <(compgen -A file -- "$current")
             return
             ;;
-        --from | --remove)
+        @LIVE_VALUED@)
             mapfile -t COMPREPLY < <(compgen -W "$(_tenure_live "$previous")" -- "$current")
             return
             ;;
@@ -116,6 +124,13 @@ _tenure() {
     words=$(_tenure_words "$command")
     [[ $current == -* ]] || words+=" $(_tenure_live "$command")"
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    case $command in
+    @TAKES_FILE@)
+        if [[ $current != -* ]]; then
+            mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -A file -- "$current")
+        fi
+        ;;
+    esac
 }
 complete -F _tenure tenure
 """
@@ -140,9 +155,14 @@ def bash(commands):
         lines.append(f"    {name}) echo '{' '.join(words)}' ;;")
     values = [f"    --{option}) echo '{' '.join(words)}' ;;" for option, words in valued(commands).items() if words]
     live = [f"    {' | '.join(names_of)}) set -- {source} ;;" for source, names_of in LIVE.items()]
-    text = BASH.replace("@LIVE@", "\n".join(live)).replace("@COMMANDS@", names).replace("@WORDS@", "\n".join(lines)).replace("@VALUES@", "\n".join(values))
+    live_options = [f"    --{option}) set -- {source} ;;" for option, source in LIVE_OPTIONS.items()]
+    text = BASH
+    for mark, found in (("LIVE", "\n".join(live)), ("LIVE_OPTIONS", "\n".join(live_options)), ("COMMANDS", names),
+                        ("WORDS", "\n".join(lines)), ("VALUES", "\n".join(values)), ("TAKES_FILE", " | ".join(sorted(TAKES_FILE))),
+                        ("LIVE_VALUED", " | ".join(f"--{option}" for option in LIVE_OPTIONS))):
+        text = text.replace(f"@{mark}@", found)
     return text.replace("@FILES@", " | ".join(f"--{f}" for f in sorted(FILES))).replace(
-        "@VALUED@", " | ".join(f"--{option}" for option in valued(commands) if option not in FILES and option not in ("from", "remove")))
+        "@VALUED@", " | ".join(f"--{option}" for option in valued(commands) if option not in FILES and option not in LIVE_OPTIONS))
 
 
 # ---- zsh
@@ -155,12 +175,23 @@ def zsh_option(option, argument, text, words):
     value = ""
     if argument:
         kind = "_files" if option in FILES else "(" + " ".join(w.replace(":", "\\:") for w in words) + ")" if words else ""
+        if option in LIVE_OPTIONS:
+            kind = f" _tenure_live {LIVE_OPTIONS[option]}"
         value = f":{argument}:{kind}"
     return f"'*--{option}[{zsh_quote(text)}]{value}'"
 
 
+ZSH_LIVE = """# What is in the store that TENURE_STORE names; nothing, if it does not answer soon.
+_tenure_live() {
+    local -a found
+    found=(${(f)"$(timeout 2 tenure "$@" --quiet 2>/dev/null | cut -f 1)"})
+    compadd -a found
+}
+"""
+
+
 def zsh(commands):
-    lines = ["#compdef tenure", "# zsh completion for tenure; made from its --help.", "", "_tenure() {",
+    lines = ["#compdef tenure", "# zsh completion for tenure; made from its --help.", "", ZSH_LIVE, "_tenure() {",
              "    local curcontext=$curcontext state line", "    local -a commands", "    commands=("]
     lines += [f"        '{name}:{zsh_quote(summary)}'" for name, summary, _ in commands]
     lines += ["    )", "    _arguments -C '1: :->command' '*:: :->rest'", "    case $state in",
@@ -174,8 +205,10 @@ def zsh(commands):
             parts.append(f"'1: :({' '.join(WORDS[name])})'")
         for source, names_of in LIVE.items():
             if name in names_of:
-                parts.append(f'"1: :($(timeout 2 tenure {source} --quiet 2>/dev/null | cut -f 1 | tr \'\\n\' \' \'))"')
-        if name in ("elect", "once"):
+                parts.append(f"'{'*' if name == 'target' else 1}: : _tenure_live {source}'")
+        if name in TAKES_FILE:
+            parts.append("'*:file:_files'")
+        if name in RUNS:
             parts += ["'*:::command: _normal'"]
         lines.append(f"        {name})")
         lines.append("            _arguments \\")
@@ -197,12 +230,16 @@ def fish(commands):
         when = f"complete -c tenure -n '__fish_seen_subcommand_from {name}'"
         if name in WORDS:
             lines.append(f"{when} -a '{' '.join(WORDS[name])}'")
+        if name in TAKES_FILE:
+            lines.append(f"{when} -F")
         for source, names_of in LIVE.items():
             if name in names_of:
                 lines.append(f"{when} -a '(timeout 2 tenure {source} --quiet 2>/dev/null | cut -f 1)'")
         for option, argument, text, words in options:
             value = ""
             if argument:
+                if option in LIVE_OPTIONS:
+                    words = [f"(timeout 2 tenure {LIVE_OPTIONS[option]} --quiet 2>/dev/null | cut -f 1)"]
                 value = " -r -F" if option in FILES else f" -x -a '{' '.join(words)}'" if words else " -x"
             lines.append(f"{when} -l {option}{value} -d {fish_quote(text)}")
         if name == "help":

@@ -174,7 +174,12 @@ enum tenure_event_kind {
     TENURE_EVENT_TARGET_ADDED = 18,     /* target_added * */
     TENURE_EVENT_TARGET_CHANGED = 19,   /* target_changed *: paused and resumed, too */
     TENURE_EVENT_TARGET_REMOVED = 20,   /* target_removed * */
-    TENURE_EVENT_ASKED = 21             /* lease_asked *: something is asked of the holder */
+    TENURE_EVENT_ASKED = 21,            /* lease_asked *: something is asked of the holder */
+    /* Of a job of `tenure cron`, in the history of that target: */
+    TENURE_EVENT_CRON_STARTED = 22, /* cron_started: the run that is under way, as far as the store knows */
+    TENURE_EVENT_CRON_ENDED = 23,   /* cron_ended: a run; reason is exited, signal, timed_out or not_started */
+    TENURE_EVENT_CRON_LOST = 24,    /* cron_lost: its runner died or lost the lease; how it ended is not known */
+    TENURE_EVENT_CRON_MISSED = 25   /* cron_missed: instants that did not run; reason is missed or overlap */
 };
 
 /* The word for the log, as in the comments above: "lease_acquired"; never NULL. */
@@ -517,17 +522,24 @@ TENURE_API int tenure_registry_list(tenure_context *context, tenure_target_fn ea
 
 typedef struct tenure_change {
     size_t size;
-    enum tenure_event_kind kind; /* in a history also TENURE_EVENT_UNOWNED */
+    enum tenure_event_kind kind; /* in a history also TENURE_EVENT_UNOWNED and those of tenure cron */
     uint64_t cursor;             /* grows by time; pass the last one seen to go on */
     uint64_t at_ms;              /* Unix time, for display */
     uint64_t token;              /* 0 for instances and targets */
     const char *target;          /* "" for instances; the strings are valid during the call of `each` */
     const char *instance;
-    const char *reason; /* of lease_released and lease_lost, and of target_changed if it was pinned; else "" */
-    const char *actor;  /* who forced it or pinned it; else "" */
+    /* Of lease_released, lease_lost, cron_ended and cron_missed, and of target_changed if it was pinned; else "" */
+    const char *reason;
+    const char *actor; /* who forced it or pinned it; else "" */
     /* In a history only; 0: not known, because it began before what is kept, or less than a millisecond. */
     uint64_t held_ms; /* lease_released, lease_lost: how long that holder had it */
     uint64_t free_ms; /* lease_acquired: how long it was free before; target_unowned: so far, or until it was taken */
+    /* Of cron_...; else 0. at_ms is when the run ended, or when it was known that an instant did not run. */
+    uint64_t instant_ms;  /* Unix time: the instant; cron_missed: the first of them */
+    uint64_t late_ms;     /* cron_ended: from the instant to the start of the command */
+    uint64_t duration_ms; /* cron_ended: how long the command ran */
+    uint64_t count;       /* cron_missed: how many instants */
+    int exit_code;        /* cron_ended; 128 + N: signal N */
 } tenure_change;
 
 typedef int (*tenure_change_fn)(const tenure_change *change, void *userdata);
@@ -548,7 +560,7 @@ TENURE_API int tenure_watch_wait(tenure_context *context, uint64_t *cursor, uint
  * the newest (SIZE_MAX: all), no older than for_ms (0: as far back as the store keeps, which is 10,000 changes, and
  * 30 days), until `each` returns non-zero, which is then returned. A target that its holder lost, or left to others,
  * and that stayed free for longer than the fleet's TTL (without instances: 30 s) is a target_unowned, at the moment at
- * which that time had passed.
+ * which that time had passed. With a target that is a job of `tenure cron`, its last 200 or so runs are in it, too.
  */
 TENURE_API int tenure_history_read(tenure_context *context, const char *target, uint64_t for_ms, size_t limit,
                                    tenure_change_fn each, void *userdata);

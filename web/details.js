@@ -7,6 +7,7 @@ import { drawTimeline, gapsOf, holdsOf, holdsTable } from './timeline.js';
 const ranges = [['latest', 'Latest changes'], ['900000', '15 minutes'], ['3600000', '1 hour'], ['21600000', '6 hours'], ['86400000', '1 day'], ['0', 'All that is kept']];
 const lanesMax = 30;
 const latestHolds = 12;
+const runsMax = 8;
 
 export class Details {
   // on: {close(), pause(row), drain(id), force(row), openTarget(id), openInstance(id), failed(error)}
@@ -137,6 +138,7 @@ export class Details {
       ['Every', row.everyMs ? formatDuration(row.everyMs) : null],
       ['Spec', row.spec === undefined ? null : JSON.stringify(row.spec)],
       ...checkpointFacts(this.checkpoint),
+      ['Recent runs', recentRuns(this.changes)],
     ]);
     const admin = this.model.role === 'admin' && row;
     this.setButtons([
@@ -208,6 +210,21 @@ function checkpointFacts(checkpoint) {
     ['Next run', at(run.next)],
     ['Runs', `${formatNumber(Number(run.runs))}, ${formatNumber(Number(run.skipped))} skipped`],
   ];
+}
+
+const endings = { exited: (run) => `exit code ${run.exitCode}`, signal: (run) => `signal ${run.exitCode - 128}`, timed_out: () => 'timed out', not_started: () => 'could not start' };
+const runTexts = {
+  cron_started: () => 'running',
+  cron_ended: (run) => `${(endings[run.reason] || (() => run.reason))(run)} after ${formatDuration(run.durationMs)}`,
+  cron_lost: () => 'lost: its host died during the run',
+  cron_missed: (run) => `${formatNumber(run.count)} skipped (${run.reason})`,
+};
+
+// The last runs of a job, the newest first; of another target null.
+function recentRuns(changes) {
+  const runs = changes.filter((change) => runTexts[change.event]).slice(-runsMax).reverse();
+  if (runs.length === 0) return null;
+  return make('span', { class: 'list' }, ...runs.map((run) => make('span', {}, `${formatStamp(Date.parse(run.instant))}: ${runTexts[run.event](run)}`)));
 }
 
 const lastOf = (holds) => holds[holds.length - 1].to || Infinity;

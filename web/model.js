@@ -277,5 +277,9 @@ export function toChange(item) {
     actor: item.actor || '',
     heldMs: item.held_ms,
     freeMs: item.free_ms,
+    instant: item.instant, // of the runs of a job
+    durationMs: item.duration_ms,
+    exitCode: item.exit_code,
+    count: item.count,
   };
 }

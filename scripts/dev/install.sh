@@ -29,7 +29,7 @@ cmd_install() {
     *) prefix=$SOURCE_ROOT/$prefix ;;
     esac
     require build install
-    build_in "$BUILD_ROOT/build-install" '' --buildtype=release "--prefix=$prefix" -Dtests=false -Dbench=false ||
+    build_in "$BUILD_ROOT/build-install" '' --buildtype=release "--prefix=$prefix" --libdir=lib -Dtests=false -Dbench=false ||
         die 'the build failed'
     above=$prefix
     until [ -d "$above" ]; do above=$(dirname "$above"); done
@@ -69,5 +69,5 @@ say_what_to_set() {
         has_entry "${PYTHONPATH:-}" "$prefix/lib/python3/dist-packages" || [ "$prefix" = /usr ] ||
             printf '  export PYTHONPATH="%s"\n' "$prefix/lib/python3/dist-packages"
     )
-    [ -z "$settings" ] || printf 'what remains to be done:\n%s\n' "$settings"
+    [ -z "$settings" ] || printf 'to use the library, the program and the Python module from there:\n%s\n' "$settings"
 }

@@ -96,6 +96,17 @@ class Processes:
             os.close(reading)
         return command.exit_code, lines
 
+    def wait(self, command):
+        """Returns when a command of start() has ended."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.wakeup, selectors.EVENT_READ)
+            while command.exit_code is None:
+                self._reap()
+                if self.received:
+                    raise Interrupted(self.received)
+                if command.exit_code is None:
+                    selector.select()
+
     def _reap(self):
         read_all(self.wakeup)
         while True:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,7 @@ class Runner:
     def __init__(self, with_load):
         self.clock = Clock()
         self.with_load, self.load = with_load, None
+        self.ahead = None  # the builds of later configurations, under way beside the first tests
         self.processes = Processes()
         self.passed = self.failed = 0
         self.ran = False  # whether a build came as far as its tests
@@ -53,9 +55,12 @@ class Runner:
         """True if it was built. A failure counts and is shown at the end."""
         started = self.clock.seconds()
         self.clock.say(f"{build.label}: building{place}")
+        if self.ahead:
+            self.processes.wait(self.ahead)
+            self.ahead = None
         code, lines = self.processes.run(
-            ["sh", f"{SOURCE}/scripts/test/build.sh", build.directory(ROOT), *build.options],
-            {**os.environ, "CC": build.compiler}, on_idle=lambda: self.clock.say(f"{build.label}: still building"))
+            builder(build), {**os.environ, "CC": build.compiler},
+            on_idle=lambda: self.clock.say(f"{build.label}: still building"))
         took = self.clock.seconds() - started
         if code == 0:
             self.clock.say(f"{build.label}: built in {took} s")
@@ -64,6 +69,13 @@ class Runner:
         self.clock.say(f"{build.label}: FAIL: the build failed after {took} s")
         self.note_failure(f"build-{build.label}", "failed", lines)
         return False
+
+    def build_ahead(self, builds):
+        """Starts to build these, one after the other, at the lowest priority: the tests of the first configuration wait
+        most of the time. build() waits for it, finds little left to do, and shows what failed."""
+        words = [shlex.join(["env", f"CC={build.compiler}", *builder(build)]) for build in builds]
+        with open(f"{ROOT}/build/ahead.log", "wb") as output:
+            self.ahead = self.processes.start(["nice", "-n", "19", "sh", "-c", "; ".join(words)], output)
 
     def build_previous(self):
         """The previous version's program, for the upgrade tests; True if it is there."""
@@ -173,7 +185,10 @@ class Runner:
         for number, build in enumerate(builds, 1):
             later = ", ".join(other.label for other in builds[number:])
             place = f" (configuration {number} of {len(builds)}{f'; then {later}' if later else ''})"
-            if self.build(build, place if len(builds) > 1 else "") and build.suites:
+            built = self.build(build, place if len(builds) > 1 else "")
+            if built and number == 1 and len(builds) > 1 and not self.with_load:
+                self.build_ahead(builds[1:])
+            if built and build.suites:
                 self.run_suites(build, f"; still to come: {later}" if later else "")
 
     # ---- some tests, perhaps many times
@@ -260,6 +275,10 @@ def find_previous():
     found = subprocess.run(["sh", f"{SOURCE}/scripts/test/previous.sh", "where"], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, check=False)
     return found.stdout.strip(), found.stderr.strip()
+
+
+def builder(build):
+    return ["sh", f"{SOURCE}/scripts/test/build.sh", build.directory(ROOT), *build.options]
 
 
 def name_of(test):

@@ -35,6 +35,10 @@ static const struct {
     {"command_ending", "ending the command"},
     {"command_ended", "the command ended"},
     {"command_failed", "the command cannot be run"},
+    {"isolation", "commands are isolated"},
+    {"sink_failed", "results cannot be sent"},
+    {"publish_dropped", "results dropped"},
+    {"lease_closing", "stopping the work"},
     {"log_dropped", "log lines dropped"},
 };
 
@@ -82,7 +86,7 @@ static bool names_instance(const ten_field *field) {
 static void add_detail(ten_buf *line, const ten_field *field) {
     size_t size = strlen(field->key);
     bool is_time = !field->text && size > 3 && strcmp(field->key + size - 3, "_ms") == 0;
-    if (!is(field, "reason") && !is(field, "other")) {
+    if (!is(field, "reason") && !is(field, "other") && !is(field, "isolation")) {
         add_spaced(line, field->key, is_time ? size - 3 : size);
         ten_buf_char(line, ' ');
     }

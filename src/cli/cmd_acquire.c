@@ -65,7 +65,8 @@ int ten_cmd_acquire(const ten_command *command, int argc, char **argv) {
     if (session.count != 1)
         return ten_session_usage(&session, "acquire takes one target id");
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
-    session.store_wait_ms = wait_ms;
+    if (wait_ms)
+        ten_session_set_wait(&session, wait_ms);
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;

@@ -89,7 +89,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
          "auto (default), on or off: run each command in a PID namespace of its own; auto: or in a control group", NULL,
          namespace_words},
         {"metrics", TEN_OPTION_TEXT, &config.metrics, "ADDR",
-         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
+         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
         {"trust-targets", TEN_OPTION_FLAG, &config.trust_targets, NULL, "run the commands that targets bring along",
          NULL, NULL},
         {"healthy", TEN_OPTION_TEXT, &config.healthy, "CMD",

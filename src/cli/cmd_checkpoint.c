@@ -8,6 +8,7 @@
 
 #include "base/io.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/visible.h"
 
 /* Whoever held the lease may have written anything. Its lines stay lines. */
@@ -27,8 +28,12 @@ static int print(const ten_session *session, const char *target) {
     size_t size = 0;
     uint64_t token = 0;
     int r = tenure_target_checkpoint(session->context, target, value, &size, &token);
-    if (r < 0)
-        return ten_session_error(session, r);
+    if (r < 0) {
+        int exit_code = ten_session_error(session, r);
+        if (r == TENURE_E_UNKNOWN_TARGET)
+            ten_find_elsewhere(session, target);
+        return exit_code;
+    }
     if (token == 0) {
         fprintf(stderr, "tenure: %s has no checkpoint\n", target);
         return TEN_EXIT_FAILED;

@@ -15,6 +15,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/host_check.h"
 #include "cli/table.h"
 #include "core/crontab.h"
@@ -168,17 +169,31 @@ static int import_file(const char *path) {
 struct listing {
     const ten_session *session;
     ten_table table;
+    size_t count;
 };
 
+static int take_newest(const ten_cron_run *run, void *userdata) {
+    if (run->end > TEN_CRON_LOST) /* it did not run */
+        return 0;
+    *(ten_cron_run *)userdata = *run;
+    return 1;
+}
+
 /* A claim without a result: its runner is at work, or nobody knows what has become of it. */
-static void name_result(const ten_cron_memory *memory, const char *holder, char text[24]) {
+static void name_result(const ten_cron_memory *memory, const char *checkpoint, const char *holder, char text[24]) {
     bool runs = memory->open && holder[0] != '\0' && strcmp(holder, memory->holder) == 0;
+    ten_cron_run last = {.end = TEN_CRON_EXITED, .code = (uint64_t)memory->exit_code}; /* of an older version */
+    (void)ten_cron_log_each(checkpoint, take_newest, &last);
     if (memory->open)
         snprintf(text, 24, "%s", runs ? "running" : "lost");
+    else if (last.end == TEN_CRON_LOST)
+        snprintf(text, 24, "lost");
     else if (memory->runs == 0)
         snprintf(text, 24, "-");
+    else if (last.end == TEN_CRON_EXITED || last.end == TEN_CRON_KILLED)
+        snprintf(text, 24, "%s %u", last.end == TEN_CRON_EXITED ? "exit" : "signal", (unsigned)last.code);
     else
-        snprintf(text, 24, "exit %d", memory->exit_code);
+        snprintf(text, 24, "%s", last.end == TEN_CRON_TIMED_OUT ? "timed out" : "not started");
 }
 
 static void print_json(const tenure_info *info, const ten_cron_memory *memory, const char *result) {
@@ -202,6 +217,7 @@ static void print_json(const tenure_info *info, const ten_cron_memory *memory, c
 
 static int list_one(const tenure_info *info, void *userdata) {
     struct listing *listing = userdata;
+    listing->count++;
     char text[TENURE_CHECKPOINT_MAX + 1];
     size_t size = 0;
     ten_cron_memory memory = {0};
@@ -213,7 +229,7 @@ static int list_one(const tenure_info *info, void *userdata) {
     char last[TEN_RFC3339_SIZE] = "-";
     char next[TEN_RFC3339_SIZE] = "-";
     char took[TEN_DURATION_SIZE] = "-";
-    name_result(&memory, info->holder, result);
+    name_result(&memory, size ? text : NULL, info->holder, result);
     if (listing->session->json) {
         print_json(info, &memory, result);
         return ferror(stdout) ? 1 : 0;
@@ -233,6 +249,7 @@ static int list_jobs(ten_session *session) {
     static const char *const headings[] = {"JOB", "LAST", "RESULT", "TOOK", "NEXT", "HOLDER"};
     struct listing listing = {.session = session};
     int exit_code;
+    session->needs_store = true;
     if (!ten_session_open(session, &exit_code))
         return exit_code;
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
@@ -240,6 +257,8 @@ static int list_jobs(ten_session *session) {
     exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
+    if (r == TENURE_OK && listing.count == 0)
+        ten_find_nothing(session, "jobs");
     return ten_session_close(session, exit_code);
 }
 
@@ -303,7 +322,7 @@ int ten_cmd_cron(const ten_command *command, int argc, char **argv) {
     config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
     const ten_option options[] = {
         {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
-        {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's part of the jobs; default 1", NULL, NULL},
+        {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's share of the jobs; default 1", NULL, NULL},
         {"settle", TEN_OPTION_PERIOD, &settle_ms, "D",
          "how long an instance must be there before it is handed jobs; default 2s", NULL, NULL},
         {"grace", TEN_OPTION_PERIOD, &grace_ms, "D", "end a command this long before its deadline; default TTL / 10",
@@ -314,7 +333,7 @@ int ten_cmd_cron(const ten_command *command, int argc, char **argv) {
          "auto (default), on or off: run each command in a PID namespace of its own; auto: or in a control group", NULL,
          namespace_words},
         {"metrics", TEN_OPTION_TEXT, &config.metrics, "ADDR",
-         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
+         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
         {.name = NULL},
     };
     int exit_code;

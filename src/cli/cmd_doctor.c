@@ -167,21 +167,38 @@ static int end_recovery(struct report *report) {
     return TENURE_OK;
 }
 
-static void report_store(struct report *report, enum tenure_check_level level, const char *why) {
+/* What helps against an error of the store, where its message does not say so itself. */
+static const char *advice_for(int error) {
+    switch (error) {
+    case TENURE_E_TIMEOUT:
+    case TENURE_E_UNREACHABLE:
+        return "start the store, or correct --store or TENURE_STORE";
+    case TENURE_E_FULL:
+        return "make room for the store";
+    case TENURE_E_DENIED:
+        return "give this user the rights that the store's page in docs/stores lists";
+    default:
+        return "";
+    }
+}
+
+static void report_store(struct report *report, int error, const char *why) {
     char shown[300];
     char found[sizeof shown + sizeof((ten_error *)0)->message];
     ten_url_redact(report->session->store ? report->session->store : "(the default)", shown, sizeof shown);
     snprintf(found, sizeof found, "%s%s%s", shown, why[0] ? ": " : "", why);
-    print_check(level, "store", found,
-                level == TENURE_CHECK_OK ? "" : "start the store's server, or correct --store or TENURE_STORE", report);
+    print_check(error ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "store", found, advice_for(error), report);
 }
 
 /* What needs no store is checked all the same. */
-static int report_unreachable(struct report *report, int exit_code) {
+static int report_unopened(struct report *report, int exit_code) {
+    const ten_error *failure = &report->session->failure;
     if (exit_code == TEN_EXIT_STORE) {
-        report_store(report, TENURE_CHECK_FAIL, tenure_message(NULL));
+        report_store(report, failure->code, failure->message);
         check_clock(report);
         ten_host_check(print_check, report);
+    } else if (failure->code != TENURE_E_CANCELLED) {
+        ten_say(failure->message);
     }
     return exit_code;
 }
@@ -193,9 +210,9 @@ static int check_store(struct report *report) {
     if (r == TENURE_OK)
         r = tenure_store_ping(report->session->context, &elapsed_us);
     if (ten_exit_code(r) == TEN_EXIT_STORE)
-        report_store(report, TENURE_CHECK_FAIL, tenure_message(report->session->context));
+        report_store(report, r, tenure_message(report->session->context));
     else if (r == TENURE_OK)
-        report_store(report, TENURE_CHECK_OK, "");
+        report_store(report, TENURE_OK, "");
     return r;
 }
 
@@ -216,8 +233,9 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     if (session.count != 0)
         return ten_session_usage(&session, "doctor takes no arguments");
     struct report report = {.session = &session};
-    if (!ten_session_open(&session, &exit_code))
-        return report_unreachable(&report, exit_code);
+    session.needs_store = !migrate;
+    if (!ten_session_try_open(&session, &exit_code))
+        return report_unopened(&report, exit_code);
     check_clock(&report);
     check_password(&report);
     check_secret_files(&report);

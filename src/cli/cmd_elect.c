@@ -66,6 +66,7 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
 static int observe(ten_session *session) {
     struct observer observer = {.session = session};
     int exit_code = ten_session_check_roles(session);
+    session->needs_store = true;
     if (exit_code || !ten_session_open(session, &exit_code))
         return exit_code;
     int r;

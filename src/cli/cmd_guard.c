@@ -259,7 +259,7 @@ int ten_cmd_guard(const ten_command *command, int argc, char **argv) {
          "reject (default) or accept: the newest token known, when the store cannot confirm it any more", NULL,
          expired_words},
         {"metrics", TEN_OPTION_TEXT, &options.metrics, "ADDR",
-         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
+         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
         {.name = NULL},
     };
     ten_session session;

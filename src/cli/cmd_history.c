@@ -2,6 +2,7 @@
  * tenure history: what has happened to the targets of a namespace, or to one of them.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "cli/table.h"
 
 #define LIMIT_DEFAULT 1000u
+#define RUN_COLUMNS   3u /* the last ones: only one target may be a job, and have runs */
 
 struct listing {
     const ten_session *session;
@@ -34,6 +36,15 @@ static void print_json(const tenure_change *change, const char *namespace_name) 
         ten_json_number(&line, "held_ms", change->held_ms);
     if (change->free_ms)
         ten_json_number(&line, "free_ms", change->free_ms);
+    if (change->instant_ms)
+        ten_json_time(&line, "instant", change->instant_ms);
+    if (change->kind == TENURE_EVENT_CRON_ENDED) {
+        ten_json_time(&line, "started_at", change->instant_ms + change->late_ms);
+        ten_json_number(&line, "duration_ms", change->duration_ms);
+        ten_json_number(&line, "exit_code", (uint64_t)change->exit_code);
+    }
+    if (change->count)
+        ten_json_number(&line, "count", change->count);
     ten_json_close(&line);
     puts(ten_buf_string(&line));
     ten_buf_free(&line);
@@ -41,6 +52,18 @@ static void print_json(const tenure_change *change, const char *namespace_name) 
 
 static const char *or_dash(const char *text) {
     return text[0] ? text : "-";
+}
+
+/* For people: how a run ended, or how many instants did not run. */
+static void show_reason(const tenure_change *change, char text[32]) {
+    if (change->kind == TENURE_EVENT_CRON_MISSED)
+        snprintf(text, 32, "%.12s %llu", change->reason, (unsigned long long)change->count);
+    else if (change->kind == TENURE_EVENT_CRON_ENDED && strcmp(change->reason, "exited") == 0)
+        snprintf(text, 32, "exit %d", change->exit_code);
+    else if (change->kind == TENURE_EVENT_CRON_ENDED && strcmp(change->reason, "signal") == 0)
+        snprintf(text, 32, "signal %d", change->exit_code - 128);
+    else
+        snprintf(text, 32, "%.31s", or_dash(change->reason));
 }
 
 static int add_row(const tenure_change *change, void *userdata) {
@@ -54,7 +77,18 @@ static int add_row(const tenure_change *change, void *userdata) {
     char token[24] = "-";
     char held[TEN_DURATION_SIZE] = "-";
     char unheld[TEN_DURATION_SIZE] = "-";
+    char reason[32];
+    char instant[TEN_RFC3339_SIZE] = "-";
+    char late[TEN_DURATION_SIZE] = "-";
+    char took[TEN_DURATION_SIZE] = "-";
     ten_rfc3339(change->at_ms, at);
+    show_reason(change, reason);
+    if (change->instant_ms)
+        ten_rfc3339(change->instant_ms, instant);
+    if (change->kind == TENURE_EVENT_CRON_ENDED) {
+        ten_duration_show(change->late_ms, late);
+        ten_duration_show(change->duration_ms, took);
+    }
     if (change->token)
         snprintf(token, sizeof token, "%llu", (unsigned long long)change->token);
     if (change->held_ms)
@@ -62,14 +96,15 @@ static int add_row(const tenure_change *change, void *userdata) {
     if (change->free_ms)
         ten_duration_show(change->free_ms, unheld);
     ten_table_row(&listing->table, (const char *const[]){at, or_dash(change->target), tenure_event_name(change->kind),
-                                                         or_dash(change->instance), token, or_dash(change->reason),
-                                                         or_dash(change->actor), held, unheld});
+                                                         or_dash(change->instance), token, reason,
+                                                         or_dash(change->actor), held, unheld, instant, late, took});
     return ferror(stdout) ? 1 : 0;
 }
 
 int ten_cmd_history(const ten_command *command, int argc, char **argv) {
-    static const char *const headings[] = {"TIME",   "TARGET", "EVENT", "INSTANCE", "TOKEN",
-                                           "REASON", "BY",     "HELD",  "FREE"};
+    static const char *const headings[] = {"TIME", "TARGET", "EVENT", "INSTANCE", "TOKEN", "REASON",
+                                           "BY",   "HELD",   "FREE",  "INSTANT",  "LATE",  "TOOK"};
+    size_t columns = TEN_COUNT(headings);
     ten_session session;
     uint64_t since_ms = 0;
     uint32_t limit = LIMIT_DEFAULT;
@@ -88,7 +123,9 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     struct listing listing = {.session = &session};
-    ten_table_start(&listing.table, headings, TEN_COUNT(headings));
+    if (session.count == 0)
+        columns -= RUN_COLUMNS;
+    ten_table_start(&listing.table, headings, columns);
     int r = tenure_history_read(session.context, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row,
                                 &listing);
     if (r == TENURE_OK && listing.count == 0 && session.count > 0) {

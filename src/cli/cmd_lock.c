@@ -16,7 +16,8 @@ int ten_cmd_lock(const ten_command *command, int argc, char **argv) {
         {"count", TEN_OPTION_NUMBER, &count, "N",
          "a semaphore: N hold it at a time, each in a slot of its own; TENURE_SLOT says which", NULL, NULL},
         {"all", TEN_OPTION_FLAG, &all, NULL, "several names: CMD runs when it has all of them", NULL, NULL},
-        {"wait", TEN_OPTION_DURATION, &config.wait_ms, "D", "wait up to this long; default: without limit", NULL, NULL},
+        {"wait", TEN_OPTION_DURATION, &config.wait_ms, "D", "wait at most this long; default: without limit", NULL,
+         NULL},
         {"no-wait", TEN_OPTION_FLAG, &no_wait, NULL, "exit with 4 at once if another has it", NULL, NULL},
     };
     ten_role_work_options(&work, options + 4);

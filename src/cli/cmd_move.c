@@ -11,7 +11,7 @@
 
 struct given {
     bool undo;
-    const char *not;
+    const char * not ;
     const char *reason;
     uint64_t for_ms;
 };
@@ -31,8 +31,8 @@ static void say_effect(const ten_session *session, const char *target, const ten
                          "%s is %s %s for %s; this has no effect while an instance of an older version is in the fleet",
                          target, how, instance, lasts);
     else if (effect.idle)
-        ten_session_note(session, "%s is %s %s for %s; this has no effect now, because %s", target, how, instance, lasts,
-                         pin->away ? "no other instance takes targets" : "that instance is draining");
+        ten_session_note(session, "%s is %s %s for %s; this has no effect now, because %s", target, how, instance,
+                         lasts, pin->away ? "no other instance takes targets" : "that instance is draining");
     else if (strcmp(effect.holder, effect.planned) == 0)
         ten_session_note(session, "%s is %s %s for %s; %s holds it", target, how, instance, lasts, effect.planned);
     else if (effect.holder[0])
@@ -52,8 +52,9 @@ static int undo(const ten_session *session, const char *target) {
 
 static int pin_target(const ten_session *session, const struct given *given) {
     const char *target = session->arguments[0];
-    tenure_pin pin = {
-        .size = sizeof pin, .away = given->not != NULL, .remaining_ms = given->for_ms ? given->for_ms : TENURE_PIN_DEFAULT_MS};
+    tenure_pin pin = {.size = sizeof pin,
+                      .away = given->not != NULL,
+                      .remaining_ms = given->for_ms ? given->for_ms : TENURE_PIN_DEFAULT_MS};
     int exit_code;
     if (!ten_pinning_set_reason(session, given->reason, &pin, &exit_code) ||
         !ten_pinning_find(session, given->not ? given->not : session->arguments[1], &pin, &exit_code))

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/visible.h"
 #include "runtime/metadata.h"
 
@@ -69,7 +70,9 @@ int ten_cmd_owner(const ten_command *command, int argc, char **argv) {
         print(&session, &info, &search.found);
         exit_code = TEN_EXIT_DONE;
     } else {
-        fprintf(stderr, "tenure: nobody holds %s\n", session.arguments[0]);
+        fprintf(stderr, "tenure: no instance holds %s\n", session.arguments[0]);
+        if (r == TENURE_E_UNKNOWN_TARGET)
+            ten_find_elsewhere(&session, session.arguments[0]);
     }
     ten_metadata_free(&search.found);
     return ten_session_close(&session, exit_code);

@@ -134,6 +134,8 @@ int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
         print_plan(&run);
     if (!ten_table_end(&run.table))
         exit_code = TEN_EXIT_FAILED;
+    if (exit_code == TEN_EXIT_DONE && view.target_count == 0)
+        ten_find_nothing(&session, "targets");
     if (exit_code == TEN_EXIT_DONE && !session.json)
         print_shares(&run);
     if (exit_code == TEN_EXIT_DONE && changes && !session.json)

@@ -16,20 +16,20 @@ struct given {
     bool force;
     bool now;
     const char *to;
-    const char *not;
+    const char * not ;
     const char *reason;
     uint64_t for_ms;
 };
 
 static int check_usage(const ten_session *session, const struct given *given) {
-    bool names = given->to || given->not;
+    bool names = given->to || given->not ;
     if (session->count != 1)
         return ten_session_usage(session, "release takes one target id");
     if (given->now && !given->force)
         return ten_session_usage(session, "--now goes with --force");
     if (names && !given->force)
         return ten_session_usage(session, "--to and --not go with --force; 'tenure move' moves a target without force");
-    if (given->to && given->not)
+    if (given->to && given->not )
         return ten_session_usage(session, "--to and --not exclude each other");
     if ((given->for_ms || given->reason) && !names)
         return ten_session_usage(session, "--for and --reason go with --to or --not");
@@ -71,8 +71,8 @@ static void say_forced(const ten_session *session, const struct given *given, co
                          same ? ", because the plan names it ('--not' leaves it out, '--to' names another)" : "",
                          warning);
     else
-        ten_session_note(session, "%s: %s can no longer renew its lease; the target is free %s%s", before->target, holder,
-                         when, warning);
+        ten_session_note(session, "%s: %s can no longer renew its lease; the target is free %s%s", before->target,
+                         holder, when, warning);
 }
 
 static void say_what_happened(const ten_session *session, const struct given *given, const tenure_info *before,
@@ -102,7 +102,8 @@ static bool pin_target(const ten_session *session, const struct given *given, in
     if (r < 0)
         *ret_exit_code = ten_session_error(session, r);
     if (r == TENURE_E_UNKNOWN_TARGET)
-        ten_say("--to and --not need a registered target; for a role, use 'tenure resign ROLE --from INSTANCE --force'");
+        ten_say(
+            "--to and --not need a registered target; for a role, use 'tenure resign ROLE --from INSTANCE --force'");
     return r == TENURE_OK;
 }
 
@@ -111,13 +112,12 @@ static int release(const ten_session *session, const struct given *given) {
     bool released = false;
     tenure_info before = {.size = sizeof before};
     int exit_code;
-    if ((given->to || given->not) && !pin_target(session, given, &exit_code))
+    if ((given->to || given->not ) && !pin_target(session, given, &exit_code))
         return exit_code;
     if (given->force) /* for what is said of it; that it fails is no reason not to go on */
         (void)tenure_target_read(session->context, target, &before);
-    int r = given->force
-                ? tenure_force_release(session->context, target, NULL, given->now ? TENURE_NOW : 0, &released)
-                : tenure_token_release(session->context, target, given->token, &released);
+    int r = given->force ? tenure_force_release(session->context, target, NULL, given->now ? TENURE_NOW : 0, &released)
+                         : tenure_token_release(session->context, target, given->token, &released);
     if (r < 0)
         return ten_session_error(session, r);
     say_what_happened(session, given, &before, released);

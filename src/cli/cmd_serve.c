@@ -32,8 +32,8 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
     config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
     const ten_option options[] = {
         {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
-        {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR", "ADDR:PORT or unix:PATH; default 127.0.0.1:7480",
-         "TENURE_LISTEN", NULL},
+        {"listen", TEN_OPTION_TEXT, &config.listen, "ADDR",
+         "PORT (of 127.0.0.1), ADDR:PORT or unix:PATH; default 127.0.0.1:7480", "TENURE_LISTEN", NULL},
         {"auth-file", TEN_OPTION_TEXT, &config.auth_file, "F",
          "a line: NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX; read again at SIGHUP", NULL, NULL},
         {"tls-cert", TEN_OPTION_TEXT, &config.tls_cert, "F", "certificate chain, PEM", NULL, NULL},

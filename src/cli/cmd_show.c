@@ -76,7 +76,8 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
     if (r == TENURE_E_UNKNOWN_TARGET)
         ten_find_elsewhere(&session, session.arguments[0]);
     tenure_pin pin = {.size = sizeof pin};
-    if (r == TENURE_OK && info.registered && tenure_registry_pin_read(session.context, info.target, &pin) == TENURE_OK) {
+    if (r == TENURE_OK && info.registered &&
+        tenure_registry_pin_read(session.context, info.target, &pin) == TENURE_OK) {
         memcpy(info.pin_instance, pin.instance, sizeof info.pin_instance);
         info.pin_remaining_ms = pin.remaining_ms;
         info.pin_away = pin.away;

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/table.h"
 #include "store/common/json_value.h"
 
@@ -72,10 +73,11 @@ static int edit_each(ten_session *session) {
         if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
             break;
     }
-    ten_session_note(session, "%zu %s", done,
-                     strcmp(verb, "rm") == 0      ? "removed"
-                     : strcmp(verb, "pause") == 0 ? "paused; whoever polls them stops and releases them"
-                                                  : "resumed");
+    if (done > 0)
+        ten_session_note(session, "%zu %s", done,
+                         strcmp(verb, "rm") == 0      ? "removed"
+                         : strcmp(verb, "pause") == 0 ? "paused; their holders stop the work and release them"
+                                                      : "resumed");
     return exit_code;
 }
 
@@ -84,6 +86,7 @@ static int edit_each(ten_session *session) {
 struct listing {
     const ten_session *session;
     ten_table table;
+    size_t count;
 };
 
 static void print_json(const tenure_target *target, const char *namespace_name) {
@@ -110,6 +113,7 @@ static void print_json(const tenure_target *target, const char *namespace_name) 
 static int add_row(const tenure_target *target, void *userdata) {
     struct listing *listing = userdata;
     char every[TEN_DURATION_SIZE] = "-";
+    listing->count++;
     if (listing->session->json) {
         print_json(target, listing->session->namespace_name);
         return ferror(stdout) ? 1 : 0;
@@ -128,7 +132,10 @@ static int list(ten_session *session) {
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
     int r = tenure_registry_list(session->context, add_row, &listing);
     int exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
-    return ten_table_end(&listing.table) ? exit_code : TEN_EXIT_FAILED;
+    bool complete = ten_table_end(&listing.table);
+    if (r == TENURE_OK && listing.count == 0)
+        ten_find_nothing(session, "registered targets");
+    return complete ? exit_code : TEN_EXIT_FAILED;
 }
 
 /* ---- the command */
@@ -143,7 +150,7 @@ static int check_usage(const ten_session *session, const struct given *given) {
         at++;
     if (at == TEN_COUNT(verbs)) {
         const char *meant = ten_suggest(verb, verbs, TEN_COUNT(verbs));
-        return ten_session_usage(session, "target knows no verb '%.40s'%s%s%s", verb, meant ? "; did you mean '" : "",
+        return ten_session_usage(session, "unknown verb '%.40s' of target%s%s%s", verb, meant ? "; did you mean '" : "",
                                  meant ? meant : "", meant ? "'?" : "");
     }
     bool described = given->url || given->exec || given->spec || given->every_ms || given->paused;
@@ -173,6 +180,7 @@ int ten_cmd_target(const ten_command *command, int argc, char **argv) {
     if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
         return exit_code;
     exit_code = check_usage(&session, &given);
+    session.needs_store = session.count > 0 && strcmp(session.arguments[0], "add") != 0;
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
     const char *verb = session.arguments[0];

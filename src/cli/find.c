@@ -85,7 +85,7 @@ void ten_find_elsewhere(const ten_session *session, const char *target) {
     struct search search = {.session = session, .target = target};
     (void)tenure_namespace_list(session->context, look_in, &search);
     if (search.count > 0)
-        ten_session_note(session, "%s exists in the namespace%s %.500s; --namespace names it", target,
+        ten_session_note(session, "%s exists in the namespace%s %.500s; use --namespace", target,
                          search.count > 1 ? "s" : "", ten_buf_string(&search.names));
     ten_buf_free(&search.names);
 }

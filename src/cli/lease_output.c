@@ -20,8 +20,8 @@ void ten_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]) {
     ten_id_shorten(info->pin_instance, instance);
     snprintf(words, TEN_PIN_WORDS_SIZE, "%s%s",
              info->pin_instance[0] == '\0' ? ""
-             : info->pin_away               ? "kept away from "
-                                            : "pinned to ",
+             : info->pin_away              ? "kept away from "
+                                           : "pinned to ",
              instance);
 }
 

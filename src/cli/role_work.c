@@ -11,8 +11,6 @@
 #include "cli/host_check.h"
 #include "cli/visible.h"
 
-#define STORE_MIN_MS 1000u /* a store that is far away needs some time to answer */
-
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
@@ -22,12 +20,12 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
         {"kill-after", TEN_OPTION_PERIOD, &work->kill_after_ms, "D",
          "SIGKILL this long after SIGTERM; sooner if the lease is about to end; default 10s", NULL, NULL},
         {"on-uncertain", TEN_OPTION_CHOICE, &work->on_uncertain, "W",
-         "wait (default) or stop: what becomes of CMD when a renewal fails", NULL, uncertain_words},
+         "wait (default) or stop: what happens to CMD when a renewal fails", NULL, uncertain_words},
         {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",
          "auto (default), on or off: run CMD in a PID namespace of its own; auto: or in a control group", NULL,
          namespace_words},
         {"metrics", TEN_OPTION_TEXT, &work->metrics, "ADDR",
-         "serve Prometheus' text at http://ADDR/metrics; a port alone is this host's own", NULL, NULL},
+         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
     };
     memcpy(options, common, sizeof common);
     *work = (ten_role_work){.kill_after_ms = 10000, .noun = "ROLE"};
@@ -44,7 +42,8 @@ static int check_arguments(const ten_session *session, const ten_role_work *work
     if (work->several && session->before < 0)
         return ten_session_usage(session, "there is no -- between the names and the command: --all A B -- CMD");
     if (session->count <= roles)
-        return ten_session_usage(session, "there is no command to run: %s -- CMD", what);
+        return ten_session_usage(session, "there is no command to run: write it after --, as in 'tenure %s %s -- CMD'",
+                                 session->command->name, session->arguments[0]);
     if (roles > 1 && !work->several)
         return ten_session_usage(session, "unexpected argument '%.100s' before --: there is one %s",
                                  session->arguments[1], what);
@@ -95,13 +94,11 @@ int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten
     config->count = work->count;
     ten_timing_defaults(&session->timing);
     config->store = session->store;
-    if (config->once) /* elect has an option of its own */
+    if (config->once) { /* elect has an option of its own */
+        ten_session_set_wait(session, config->wait_ms);
         config->store_wait_ms = config->wait_ms;
+    }
     config->context = ten_session_options(session);
-    /* Whoever waits for so long for the role waits no longer for a store that hangs. */
-    uint64_t patience_ms = ten_max_u64(config->wait_ms, STORE_MIN_MS);
-    if (config->once && patience_ms < session->timing.timeout_ms)
-        config->context.timeout_ms = patience_ms;
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/common/server_kind.h"
 #include "agent/common/store_wait.h"
 #include "base/id.h"
 #include "base/url.h"
@@ -19,18 +20,20 @@
 #include "runtime/context.h"
 #include "runtime/metadata.h"
 
-#define LOG_FLUSH_MS 1000u
+#define LOG_FLUSH_MS  1000u
+#define ANSWER_MIN_MS 1000u /* a store that is far away needs some time to answer */
 
 static const char *const log_formats[] = {"text", "json", "human", NULL}; /* as enum ten_log_format */
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 #define COMMON_COUNT 12
 static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
+    static char namespace_help[64];
+    snprintf(namespace_help, sizeof namespace_help, "the set of targets; default %s", s->command->default_namespace);
     const ten_option common[COMMON_COUNT] = {
         {"store", TEN_OPTION_TEXT, &s->store, "URL", "where the leases live; default sqlite: in $XDG_STATE_HOME/tenure",
          "TENURE_STORE", NULL},
-        {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", "the set of targets; default poll, for roles leader",
-         "TENURE_NAMESPACE", NULL},
+        {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", namespace_help, "TENURE_NAMESPACE", NULL},
         {"ttl", TEN_OPTION_PERIOD, &s->timing.ttl_ms, "D", "how long a lease lasts unrenewed; default 30s",
          "TENURE_TTL", NULL},
         {"renew", TEN_OPTION_PERIOD, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3", "TENURE_RENEW",
@@ -41,7 +44,8 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
          "TENURE_NAME", NULL},
         {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F",
          "human, text or json; default human on a terminal, else text", "TENURE_LOG_FORMAT", log_formats},
-        {"log-level", TEN_OPTION_CHOICE, &s->log_level, "L", "error, warn, info or debug; default info",
+        {"log-level", TEN_OPTION_CHOICE, &s->log_level, "L",
+         s->command->quiet ? "error, warn, info or debug; default warn" : "error, warn, info or debug; default info",
          "TENURE_LOG_LEVEL", log_levels},
         {"quiet", TEN_OPTION_FLAG, &s->quiet, NULL, "log and say errors only; also -q", NULL, NULL},
         {"verbose", TEN_OPTION_FLAG, &s->verbose, NULL, "log more; also -v", NULL, NULL},
@@ -63,7 +67,7 @@ void ten_session_identity_options(ten_session *session, ten_option options[TEN_I
                               TEN_OPTION_LIST,
                               &session->labels,
                               "K=V",
-                              "what else is to be known of this instance; repeatable",
+                              "anything else to know about this instance; repeatable",
                               NULL,
                               NULL};
 }
@@ -71,7 +75,7 @@ void ten_session_identity_options(ten_session *session, ten_option options[TEN_I
 static const ten_option no_options[] = {{.name = NULL}};
 
 void ten_session_help(const ten_command *command, const ten_option *own) {
-    ten_session shown = {0};
+    ten_session shown = {.command = command};
     ten_option common[COMMON_COUNT];
     common_options(&shown, common);
     printf("usage: tenure %s %s\n\n%s.\n", command->name, command->usage, command->summary);
@@ -94,7 +98,7 @@ int ten_session_usage(const ten_session *session, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ten_say(text);
-    fprintf(stderr, "usage: tenure %s %s\n       tenure %s --help tells more\n", session->command->name,
+    fprintf(stderr, "usage: tenure %s %s\n'tenure %s --help' explains the options\n", session->command->name,
             session->command->usage, session->command->name);
     return TEN_EXIT_USAGE;
 }
@@ -135,11 +139,19 @@ int ten_exit_code(int error) {
     }
 }
 
-int ten_session_error(const ten_session *session, int error) {
+/* What the failed call said; in its place, if another kind of server answers at the store's address, which one. */
+static const char *explain(const ten_session *session, int error, ten_error *room) {
+    if (ten_store_wait_helps(session->store, error) && ten_server_kind_is_wrong(session->store, room))
+        return room->message;
     const char *message = tenure_message(session->context);
+    return message[0] ? message : tenure_strerror(error);
+}
+
+int ten_session_error(const ten_session *session, int error) {
+    ten_error room;
     /* The user who pressed ^C knows. */
     if (error != TENURE_E_CANCELLED)
-        ten_say(message[0] ? message : tenure_strerror(error));
+        ten_say(explain(session, error, &room));
     return ten_exit_code(error);
 }
 
@@ -209,6 +221,7 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
         return false;
     }
     session->arguments = argv;
+    session->needs_store = command->needs_store;
     if (!session->namespace_name)
         session->namespace_name = command->default_namespace;
     return true;
@@ -250,20 +263,25 @@ static int check_store(const ten_session *session, ten_error *error) {
     return TENURE_OK;
 }
 
-bool ten_session_check(const ten_session *session, int *ret_exit) {
-    ten_error error;
-    int r = check_timing(session, &error);
+static int check_all(const ten_session *session, ten_error *error) {
+    int r = check_timing(session, error);
     if (r == TENURE_OK)
-        r = check_store(session, &error);
+        r = check_store(session, error);
     if (r == TENURE_OK)
-        r = ten_id_check_namespace(session->namespace_name, &error);
+        r = ten_id_check_namespace(session->namespace_name, error);
     if (r == TENURE_OK && session->name)
-        r = ten_id_check_instance_name(session->name, &error);
+        r = ten_id_check_instance_name(session->name, error);
     tenure_options options = ten_session_options(session);
     ten_buf members = {0};
     if (r == TENURE_OK)
-        r = ten_metadata_identity(&options, &members, &error);
+        r = ten_metadata_identity(&options, &members, error);
     ten_buf_free(&members);
+    return r;
+}
+
+bool ten_session_check(const ten_session *session, int *ret_exit) {
+    ten_error error;
+    int r = check_all(session, &error);
     if (r < 0) {
         ten_say(error.message);
         *ret_exit = ten_exit_code(r);
@@ -283,6 +301,14 @@ void ten_session_open_log(ten_session *session, const char *instance) {
         ten_say(error.message); /* lease work does not need a log */
 }
 
+void ten_session_set_wait(ten_session *session, uint64_t wait_ms) {
+    session->store_wait_ms = wait_ms;
+    ten_timing_defaults(&session->timing);
+    uint64_t answer_ms = ten_max_u64(wait_ms, ANSWER_MIN_MS);
+    if (answer_ms < session->timing.timeout_ms)
+        session->answer_ms = answer_ms;
+}
+
 tenure_options ten_session_options(const ten_session *session) {
     return (tenure_options){.size = sizeof(tenure_options),
                             .namespace_name = session->namespace_name,
@@ -290,29 +316,30 @@ tenure_options ten_session_options(const ten_session *session) {
                             .ttl_ms = session->timing.ttl_ms,
                             .renew_ms = session->timing.renew_ms,
                             .margin_ms = session->timing.margin_ms,
+                            .timeout_ms = session->answer_ms,
                             .address = session->address,
                             .labels = session->labels.items,
                             .label_count = session->labels.count};
 }
 
-/* A command that only reads must not answer a mistyped path with an empty store. False: it has been said. */
-static bool store_is_there(const ten_session *session) {
+/* A command that works on what is there must not answer a mistyped path with an empty store. */
+static int check_store_exists(const ten_session *session, ten_error *error) {
     ten_url url;
-    ten_error error;
-    bool there = true;
-    if (!session->command->reads || !session->store || strncmp(session->store, "sqlite:", 7) != 0 ||
-        ten_url_parse(session->store, &url, &error) < 0)
-        return true; /* if the URL is wrong, opening the store reports it */
+    ten_error unused;
+    int r = TENURE_OK;
+    if (!session->needs_store || !session->store || strncmp(session->store, "sqlite:", 7) != 0 ||
+        ten_url_parse(session->store, &url, &unused) < 0)
+        return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
-    if (url.path && ten_url_check_options(&url, known, &error) == TENURE_OK && access(url.path, F_OK) != 0 &&
-        errno == ENOENT) {
-        there = false;
-        ten_fail(&error, TENURE_E_UNREACHABLE,
-                 "there is no store at %.300s: No such file or directory (what writes to it makes it)", url.path);
-        ten_say(error.message);
-    }
+    if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
+        errno == ENOENT)
+        r = ten_fail(
+            error, TENURE_E_UNREACHABLE,
+            "there is no store at %.300s: No such file or directory; check the path ('tenure lock', 'target add' and "
+            "others create it)",
+            url.path);
     ten_url_free(&url);
-    return there;
+    return r;
 }
 
 /* The history names the person who forced something: the process will have ended long before somebody asks. */
@@ -336,29 +363,38 @@ static bool was_interrupted(void *userdata) {
     return received != 0;
 }
 
-bool ten_session_open(ten_session *session, int *ret_exit) {
-    if (!ten_session_check(session, ret_exit))
-        return false;
-    if (!store_is_there(session)) {
-        *ret_exit = TEN_EXIT_STORE;
-        return false;
-    }
-    catch_signals();
+static int open_context(ten_session *session, ten_error *error) {
     tenure_options options = ten_session_options(session);
-    ten_error error = {0};
     ten_store_wait wait = {.store = session->store, .wait_ms = session->store_wait_ms, .is_stopped = was_interrupted};
-    int r = session->store_wait_ms ? ten_store_wait_open(&wait, &options, &session->context, &error)
-                                   : tenure_open(session->store, &options, &session->context);
+    catch_signals();
+    if (session->store_wait_ms)
+        return ten_store_wait_open(&wait, &options, &session->context, error);
+    int r = tenure_open(session->store, &options, &session->context);
+    ten_error room;
+    return r < 0 ? ten_fail(error, r, "%s", explain(session, r, &room)) : TENURE_OK;
+}
+
+bool ten_session_try_open(ten_session *session, int *ret_exit) {
+    int r = check_all(session, &session->failure);
+    if (r == TENURE_OK)
+        r = check_store_exists(session, &session->failure);
+    if (r == TENURE_OK)
+        r = open_context(session, &session->failure);
     if (r < 0) {
-        if (session->store_wait_ms && r != TENURE_E_CANCELLED)
-            ten_say(error.message);
-        *ret_exit = session->store_wait_ms ? ten_exit_code(r) : ten_session_error(session, r);
+        *ret_exit = ten_exit_code(r);
         return false;
     }
     waiting_context = session->context;
     name_actor(session->context);
     ten_session_open_log(session, tenure_instance_id(session->context));
     return true;
+}
+
+bool ten_session_open(ten_session *session, int *ret_exit) {
+    bool opened = ten_session_try_open(session, ret_exit);
+    if (!opened && session->failure.code != TENURE_E_CANCELLED)
+        ten_say(session->failure.message);
+    return opened;
 }
 
 int ten_session_close(ten_session *session, int exit_code) {

@@ -25,8 +25,8 @@ typedef struct ten_command {
     const char *details; /* for --help; NULL: none */
     int (*run)(const struct ten_command *command, int argc, char **argv);
     const char *default_namespace;
-    bool reads; /* it writes nothing: a SQLite file that is not there is a mistake, and is not made */
-    bool quiet; /* it logs warnings and errors only, unless told otherwise */
+    bool needs_store; /* it works on what is there: a SQLite file that does not exist is a mistake, and is not made */
+    bool quiet;       /* it logs warnings and errors only, unless told otherwise */
 } ten_command;
 
 typedef struct ten_session {
@@ -35,12 +35,14 @@ typedef struct ten_session {
     const char *namespace_name;
     const char *name;
     ten_timing timing;      /* 0: not given */
+    uint64_t answer_ms;     /* how long the store may take for an answer; 0: the default */
     uint64_t store_wait_ms; /* how long opening waits for a store that is down; 0: not at all */
     int log_format;
     int log_level;
     bool quiet;
     bool verbose;
     bool json;
+    bool needs_store;    /* as that of the command, which may change it before it opens the store */
     const char *address; /* these two of commands with ten_session_identity_options() */
     ten_option_list labels;
     char **arguments; /* what is left after the options */
@@ -48,6 +50,7 @@ typedef struct ten_session {
     int before; /* of them, those before `--`; -1: there is no `--` */
     tenure_context *context;
     ten_log *log;
+    ten_error failure; /* why ten_session_open() failed */
 } ten_session;
 
 /* Parses the command's options (`own` may be NULL) and the common ones. True: go on. False: end with *ret_exit (help
@@ -64,10 +67,14 @@ int ten_session_check_roles(const ten_session *session);
 /* What can be checked without the store: times, namespace, name. False: it has been said; end with *ret_exit. For
  * commands that open no context; ten_session_open() does it, too. */
 bool ten_session_check(const ten_session *session, int *ret_exit);
+/* The command waits up to wait_ms for what it wants: no longer for a store that is down, or that hangs. */
+void ten_session_set_wait(ten_session *session, uint64_t wait_ms);
 /* The options of a context that the command line gives. */
 tenure_options ten_session_options(const ten_session *session);
 /* Opens the log and the context. False: it has been said why; end with *ret_exit. */
 bool ten_session_open(ten_session *session, int *ret_exit);
+/* The same, but says nothing: session->failure has the message. */
+bool ten_session_try_open(ten_session *session, int *ret_exit);
 /* Opens the log alone, for commands that open no context. Going without one is no error. */
 void ten_session_open_log(ten_session *session, const char *instance);
 /* Closes both. Returns the exit code, changed when standard output could not be written. */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TEN_TABLE_COLUMNS 9u
+#define TEN_TABLE_COLUMNS 12u
 
 typedef struct ten_table {
     const char *const *headings;

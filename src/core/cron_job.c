@@ -21,6 +21,7 @@ void ten_cron_memory_write(const ten_cron_memory *memory, char text[TEN_CRON_MEM
              memory->exit_code, memory->runs, memory->skipped, memory->holder);
 }
 
+/* More may follow the last word: the log of the runs. */
 bool ten_cron_memory_read(const char *text, ten_cron_memory *ret_memory) {
     ten_cron_memory memory = {.known = true};
     int open = 0;
@@ -34,7 +35,8 @@ bool ten_cron_memory_read(const char *text, ten_cron_memory *ret_memory) {
         read == 0)
         return false;
     memory.open = open != 0;
-    snprintf(memory.holder, sizeof memory.holder, "%.255s", text + read);
+    snprintf(memory.holder, sizeof memory.holder, "%.*s",
+             (int)ten_min_u64(strcspn(text + read, " "), TENURE_HOLDER_MAX), text + read);
     *ret_memory = memory;
     return true;
 }
@@ -92,12 +94,28 @@ static int64_t due_now(const ten_cron_job *job, int64_t now_ms) {
     return found;
 }
 
+static uint64_t since(int64_t instant_ms, int64_t now_ms) {
+    return now_ms > instant_ms ? (uint64_t)(now_ms - instant_ms) : 0;
+}
+
+static void log_run(ten_cron_job *job, enum ten_cron_end end, int64_t instant_ms, uint64_t late_ms,
+                    uint64_t duration_ms, uint64_t code) {
+    if (job->log)
+        ten_cron_log_add(
+            job->log,
+            &(ten_cron_run){
+                .end = end, .instant_ms = instant_ms, .late_ms = late_ms, .duration_ms = duration_ms, .code = code});
+}
+
 /* Instants that are over without having run, before that one. */
-static void pass_over(ten_cron_job *job, int64_t before_ms) {
+static void pass_over(ten_cron_job *job, enum ten_cron_end end, int64_t before_ms, int64_t now_ms) {
+    int64_t first_ms = next_of(job, floor_of(job));
     job->missed = count_between(job, floor_of(job), before_ms);
     job->memory.skipped += job->missed;
-    if (job->missed)
-        job->passed_ms = before_ms - 1;
+    if (!job->missed)
+        return;
+    log_run(job, end, first_ms, since(first_ms, now_ms), 0, job->missed);
+    job->passed_ms = before_ms - 1;
 }
 
 /* ---- what happens */
@@ -112,16 +130,23 @@ void ten_cron_job_granted(ten_cron_job *job, uint64_t token, const char *checkpo
     job->token = token;
     job->missed = 0;
     job->passed_ms = INT64_MIN;
+    job->holder = holder;
+    if (job->log)
+        ten_cron_log_read(job->log, checkpoint);
     if (ten_cron_memory_read(checkpoint, &job->memory)) {
         /* Its runner has died, or its lease was lost: it is not run again. */
         job->lost = job->memory.open;
+        if (job->lost)
+            log_run(job, TEN_CRON_LOST, job->memory.ran_ms, since(job->memory.ran_ms, now_ms), 0, 0);
+        job->memory.open = false; /* it is reported once, also if the next claim is taken back */
     } else {
         /* A new job: what was before it does not count. That is written down before anything runs, so that a successor
          * knows which instants are its own. */
         job->memory = (ten_cron_memory){.instant_ms = now_ms};
+        snprintf(job->memory.holder, sizeof job->memory.holder, "%s", holder);
     }
-    snprintf(job->memory.holder, sizeof job->memory.holder, "%s",
-             job->memory.known && job->memory.holder[0] ? job->memory.holder : holder);
+    if (job->log)
+        ten_cron_log_pass_on(job->log, token);
 }
 
 void ten_cron_job_lost(ten_cron_job *job) {
@@ -129,10 +154,16 @@ void ten_cron_job_lost(ten_cron_job *job) {
     job->token = 0;
 }
 
-static enum ten_cron_step claim(ten_cron_job *job, int64_t instant_ms) {
+static enum ten_cron_step claim(ten_cron_job *job, int64_t instant_ms, int64_t now_ms) {
     job->before = job->memory;
-    pass_over(job, instant_ms);
+    job->before.instant_ms = floor_of(job); /* what was reported as missed stays so */
+    if (job->log) {
+        ten_cron_log_cut(job->log);
+        job->mark = ten_cron_log_here(job->log);
+    }
+    pass_over(job, TEN_CRON_MISSED, instant_ms, now_ms);
     job->instant_ms = instant_ms;
+    snprintf(job->memory.holder, sizeof job->memory.holder, "%s", job->holder);
     job->memory.instant_ms = job->memory.ran_ms = instant_ms;
     job->memory.open = true;
     job->state = TEN_CRON_CLAIMING;
@@ -148,10 +179,10 @@ static enum ten_cron_step look_for_due(ten_cron_job *job, int64_t now_ms) {
     }
     int64_t due_ms = due_now(job, now_ms);
     if (due_ms != TEN_CRON_NEVER)
-        return claim(job, due_ms);
+        return claim(job, due_ms, now_ms);
     int64_t late_ms = too_late_ms(job, now_ms);
     if (next_of(job, floor_of(job)) < late_ms)
-        pass_over(job, late_ms);
+        pass_over(job, TEN_CRON_MISSED, late_ms, now_ms);
     return TEN_CRON_NOTHING;
 }
 
@@ -188,6 +219,8 @@ void ten_cron_job_text(const ten_cron_job *job, char text[TEN_CRON_MEMORY_SIZE])
     ten_cron_memory memory = job->memory;
     memory.next_ms = next_of(job, memory.instant_ms);
     ten_cron_memory_write(&memory, text);
+    if (job->log)
+        ten_cron_log_write(job->log, text + strlen(text), TEN_CRON_MEMORY_SIZE - strlen(text));
 }
 
 void ten_cron_job_written(ten_cron_job *job, int error) {
@@ -210,6 +243,8 @@ bool ten_cron_job_withdraw(ten_cron_job *job) {
     if (job->state != TEN_CRON_READY)
         return false;
     job->memory = job->before;
+    if (job->log)
+        ten_cron_log_take_back(job->log, job->mark);
     job->state = TEN_CRON_REPORTING;
     return true;
 }
@@ -219,20 +254,23 @@ void ten_cron_job_started(ten_cron_job *job, int64_t now_ms) {
     job->memory.started_ms = now_ms;
 }
 
-void ten_cron_job_ended(ten_cron_job *job, int exit_code, uint64_t duration_ms, int64_t now_ms) {
+void ten_cron_job_ended(ten_cron_job *job, enum ten_cron_end end, int code, uint64_t duration_ms, int64_t now_ms) {
     if (job->state != TEN_CRON_RUNNING && job->state != TEN_CRON_READY)
         return;
+    bool ran = job->state == TEN_CRON_RUNNING;
     job->memory.open = false;
-    job->memory.exit_code = exit_code;
+    job->memory.exit_code = end == TEN_CRON_KILLED ? 128 + code : code;
     job->memory.duration_ms = duration_ms;
     job->memory.runs++;
     job->missed = 0;
+    log_run(job, end, job->instant_ms, since(job->instant_ms, ran ? job->memory.started_ms : now_ms), duration_ms,
+            (uint64_t)code);
     /* What came while it ran has been passed over; not what came before it started, which is still to be made up for. */
     int64_t last_ms = ten_cron_last(job->schedule, job->zone, job->memory.started_ms, now_ms);
     bool later = last_ms != TEN_CRON_NEVER && last_ms > job->instant_ms; /* not if the clock was set back meanwhile */
     if (job->policy.overlap == TEN_CRON_OVERLAP_SKIP && later &&
         next_of(job, job->instant_ms) > job->memory.started_ms) {
-        pass_over(job, last_ms + 1);
+        pass_over(job, TEN_CRON_OVERLAPPED, last_ms + 1, now_ms);
         job->memory.instant_ms = last_ms;
     }
     job->state = TEN_CRON_REPORTING;

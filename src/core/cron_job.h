@@ -18,6 +18,7 @@
 #include <tenure.h>
 
 #include "core/cron.h"
+#include "core/cron_log.h"
 
 enum ten_cron_missed { TEN_CRON_LATEST, TEN_CRON_SKIP, TEN_CRON_ALL };
 enum ten_cron_overlap { TEN_CRON_OVERLAP_SKIP, TEN_CRON_OVERLAP_WAIT };
@@ -49,7 +50,7 @@ typedef struct ten_cron_memory {
 } ten_cron_memory;
 
 /* As text, and back. A text that is not one of these is nothing: false. */
-#define TEN_CRON_MEMORY_SIZE 768u
+#define TEN_CRON_MEMORY_SIZE (TENURE_CHECKPOINT_MAX + 1u)
 void ten_cron_memory_write(const ten_cron_memory *memory, char text[TEN_CRON_MEMORY_SIZE]);
 bool ten_cron_memory_read(const char *text, ten_cron_memory *ret_memory);
 
@@ -77,6 +78,9 @@ typedef struct ten_cron_job {
     uint64_t token;
     ten_cron_memory memory; /* as it is, or is being written */
     ten_cron_memory before; /* the claim that is under way: to be withdrawn if its command cannot start */
+    const char *holder;     /* of the grant; the caller's, and outlives the job */
+    ten_cron_log *log;      /* of its runs; the caller's, for as long as the job is held; NULL: none is kept */
+    ten_cron_log_mark mark; /* of the log before the claim */
     int64_t instant_ms;     /* that is claimed, or runs */
     int64_t passed_ms;      /* instants up to this have been counted as missed */
     uint64_t missed;        /* result of the last look: how many instants were passed over */
@@ -98,7 +102,8 @@ void ten_cron_job_written(ten_cron_job *job, int error);
  * next holder runs the instant. False: there is nothing to take back. */
 bool ten_cron_job_withdraw(ten_cron_job *job);
 void ten_cron_job_started(ten_cron_job *job, int64_t now_ms);
-void ten_cron_job_ended(ten_cron_job *job, int exit_code, uint64_t duration_ms, int64_t now_ms);
+/* end: EXITED, KILLED, TIMED_OUT or NOT_STARTED; code: the exit status or the signal. */
+void ten_cron_job_ended(ten_cron_job *job, enum ten_cron_end end, int code, uint64_t duration_ms, int64_t now_ms);
 
 /* For people: the next instant, as far as is known. */
 int64_t ten_cron_job_coming_ms(const ten_cron_job *job, int64_t now_ms);

@@ -87,8 +87,8 @@ static uint64_t due_ms(const ten_driver *driver, enum ten_call_kind kind, uint64
         return part->instances_ms ? part->instances_ms(driver->config.self) : UINT64_MAX;
     case TEN_CALL_READ:
         return driver->changed_at < driver->changed_count ? 0
-               : part->reread_ms                           ? part->reread_ms(driver->config.self)
-                                                           : UINT64_MAX;
+               : part->reread_ms                          ? part->reread_ms(driver->config.self)
+                                                          : UINT64_MAX;
     case TEN_CALL_CHANGES:
         return ten_driver_follows(driver) ? driver->due_ms[kind] : UINT64_MAX;
     case TEN_CALL_LIST:

@@ -402,8 +402,12 @@ static void add_campaign(ten_election *election, uint64_t now_ms) {
     }
     if (election->config.wants == TEN_ELECTION_ANY && ten_election_count(election) > 1)
         choose_slot(election, now_ms);
-    TEN_ELECTION_EACH(election, slot)
-    add_op(election, ten_holding_acquire(&slot->holding, &election->config.timing), slot);
+    bool grouped = election->config.wants == TEN_ELECTION_ALL && ten_election_count(election) <= TEN_GROUP_MAX;
+    TEN_ELECTION_EACH(election, slot) {
+        ten_op op = ten_holding_acquire(&slot->holding, &election->config.timing);
+        op.group = grouped;
+        add_op(election, op, slot);
+    }
 }
 
 /* The heartbeat travels with another request, if there is one soon enough. */

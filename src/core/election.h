@@ -18,8 +18,9 @@
  * Slots. A role can have several numbered slots, each a target of its own: the candidate wants any one of them (a
  * semaphore), or all of them together. It looks at all of them first. With `any` it then tries one that is free. It
  * stays with that slot until the store has answered, so it never has two. With `all` one batch acquires all of them when
- * they are free. If one is refused nevertheless, the others are released at once: nothing is held while it waits. The
- * term ends when the first of them is lost.
+ * they are free; up to TEN_GROUP_MAX of them as a group (store.h), of which the store grants all or none. Where some were
+ * granted nevertheless, they are released at once: nothing is held while it waits. The term ends when the first of them
+ * is lost.
  */
 #ifndef TEN_CORE_ELECTION_H
 #define TEN_CORE_ELECTION_H

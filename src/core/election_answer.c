@@ -101,6 +101,11 @@ static void refuse_for_good(ten_election *election, int error) {
 }
 
 static void note_refused(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_result *result) {
+    if (ten_result_is_withheld(result)) { /* another slot, which is waited for, was refused */
+        slot->holder = 0;
+        slot->try_ms = now_ms;
+        return;
+    }
     if (result->outcome == TEN_HELD) {
         note_held(election, slot, now_ms, result);
         tell_held(election, now_ms, result);

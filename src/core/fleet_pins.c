@@ -13,8 +13,8 @@
 #include "base/alloc.h"
 #include "core/fleet_state.h"
 
-#define NEAR_MS    200u  /* so near to its end the clocks do not differ any more */
-#define EARLY_PART 8u    /* of what is left: more than clocks differ */
+#define NEAR_MS    200u /* so near to its end the clocks do not differ any more */
+#define EARLY_PART 8u   /* of what is left: more than clocks differ */
 #define RETRY_MS   1000u
 
 /* The place of the target's pin, or where it would be inserted. */

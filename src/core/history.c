@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "core/cron_job.h"
 
 /* What the entries so far say about a target. */
 struct hands {
@@ -22,9 +23,18 @@ struct hands {
     const char *instance; /* the last holder */
 };
 
+/* Who had which token of the one target that is wanted. */
+struct grant {
+    uint64_t token;
+    const char *instance;
+};
+
 struct ten_history {
     ten_history_config config;
     char *target;
+    struct grant *grants;
+    size_t grant_count;
+    size_t grant_room;
     ten_map hands; /* by target */
     ten_arena texts;
     ten_change *entries;
@@ -54,6 +64,7 @@ void ten_history_free(ten_history *history) {
     ten_map_free(&history->hands);
     ten_arena_free(&history->texts);
     ten_free(history->entries);
+    ten_free(history->grants);
     ten_free(history->target);
     ten_free(history);
 }
@@ -160,6 +171,20 @@ static void note_ended(struct hands *hands, ten_change *change) {
     hands->reason = change->reason;
 }
 
+/* Also of entries that are too old to be shown. */
+static int note_grant(ten_history *history, uint64_t token, const char *instance) {
+    if (history->grant_count == history->grant_room) {
+        size_t room = history->grant_room ? history->grant_room * 2 : 16;
+        struct grant *grants = ten_realloc(history->grants, room * sizeof *grants);
+        if (!grants)
+            return TENURE_E_NOMEM;
+        history->grants = grants;
+        history->grant_room = room;
+    }
+    history->grants[history->grant_count++] = (struct grant){.token = token, .instance = instance};
+    return TENURE_OK;
+}
+
 static int understand(ten_history *history, ten_change *change) {
     int r = TENURE_OK;
     if (change->kind == TENURE_EVENT_TARGET_REMOVED) {
@@ -175,7 +200,9 @@ static int understand(ten_history *history, ten_change *change) {
         return TENURE_E_NOMEM;
     if (acquired)
         r = note_acquired(history, hands, change);
-    else
+    if (acquired && r == TENURE_OK && history->target)
+        r = note_grant(history, change->token, instance);
+    if (!acquired)
         note_ended(hands, change);
     hands->instance = instance;
     return r;
@@ -188,6 +215,71 @@ int ten_history_add(const ten_change *entry, void *userdata) {
         return TENURE_OK;
     int r = understand(history, &change);
     return r < 0 ? r : keep(history, &change);
+}
+
+/* ---- the runs of a job */
+
+struct runs {
+    ten_history *history;
+    const char *namespace_name;
+    const ten_cron_memory *memory;
+    bool newest; /* nothing was taken yet */
+};
+
+/* The feed may not reach back as far as the runs do; who ran the last one is beside them. */
+static const char *runner_of(const struct runs *runs, const ten_cron_run *run) {
+    for (size_t i = runs->history->grant_count; run->token && i-- > 0;)
+        if (runs->history->grants[i].token == run->token)
+            return runs->history->grants[i].instance;
+    return runs->newest && !runs->memory->open ? runs->memory->holder : "";
+}
+
+static int take_run(const ten_cron_run *run, void *userdata) {
+    struct runs *runs = userdata;
+    bool ran = run->end <= TEN_CRON_NOT_STARTED;
+    bool lost = run->end == TEN_CRON_LOST;
+    ten_change change = {.kind = ran    ? TENURE_EVENT_CRON_ENDED
+                                 : lost ? TENURE_EVENT_CRON_LOST
+                                        : TENURE_EVENT_CRON_MISSED,
+                         .at_ms = (uint64_t)run->instant_ms + run->late_ms + run->duration_ms,
+                         .namespace_name = runs->namespace_name,
+                         .target = runs->history->target,
+                         .instance = runner_of(runs, run),
+                         .actor = "",
+                         .token = run->token,
+                         .result = lost ? "" : ten_cron_end_name(run->end),
+                         .instant_ms = (uint64_t)run->instant_ms,
+                         .late_ms = ran ? run->late_ms : 0,
+                         .duration_ms = run->duration_ms,
+                         .count = ran || lost ? 0 : run->code};
+    if (ran)
+        change.exit_code = (int)(run->code & 0xffff) + (run->end == TEN_CRON_KILLED ? 128 : 0);
+    runs->newest = false;
+    return keep(runs->history, &change);
+}
+
+int ten_history_add_runs(ten_history *history, const char *namespace_name, const char *checkpoint, const char *holder) {
+    ten_cron_memory memory;
+    if (!history->target || !ten_cron_memory_read(checkpoint, &memory))
+        return TENURE_OK;
+    struct runs runs = {.history = history, .namespace_name = namespace_name, .memory = &memory, .newest = true};
+    int r = ten_cron_log_each(checkpoint, take_run, &runs);
+    if (r < 0 || !memory.open)
+        return r;
+    /* Its runner is at work, or is not known to have died: only the next holder says so. */
+    bool runs_now = holder && strcmp(holder, memory.holder) == 0;
+    uint64_t token = 0;
+    for (size_t i = history->grant_count; token == 0 && i-- > 0;)
+        token = strcmp(history->grants[i].instance, memory.holder) == 0 ? history->grants[i].token : 0;
+    return keep(history, &(ten_change){.kind = runs_now ? TENURE_EVENT_CRON_STARTED : TENURE_EVENT_CRON_LOST,
+                                       .at_ms = (uint64_t)memory.ran_ms,
+                                       .namespace_name = namespace_name,
+                                       .target = history->target,
+                                       .instance = memory.holder,
+                                       .actor = "",
+                                       .token = token,
+                                       .result = "",
+                                       .instant_ms = (uint64_t)memory.ran_ms});
 }
 
 /* ---- reading */

@@ -1,7 +1,7 @@
 /*
  * The history of who held what, derived from the feed of a store: which entries are wanted, how long each holder held
- * its target, how long the target was free before, and when it had no holder for longer than its TTL. Pure: it is told
- * the entries in the order of the feed, and reads nothing. Called by runtime/context_history.c, which reads the store.
+ * its target, how long the target was free before, and when it had no holder for longer than its TTL; and of the checkpoint
+ * of a job of `tenure cron`: its runs. Pure: it is told the entries in the order of the feed, and reads nothing. Called by runtime/context_history.c, which reads the store.
  */
 #ifndef TEN_CORE_HISTORY_H
 #define TEN_CORE_HISTORY_H
@@ -25,6 +25,9 @@ void ten_history_free(ten_history *history);
 /* Takes the next entry of the feed. Entries that are not wanted must be passed too, because others are derived from
  * them. Returns 0 or TENURE_E_NOMEM. A ten_change_fn. */
 int ten_history_add(const ten_change *change, void *history);
+
+/* After the last entry, of the one target that is wanted: what is kept beside its lease, and who holds that; NULL: nobody. */
+int ten_history_add_runs(ten_history *history, const char *namespace_name, const char *checkpoint, const char *holder);
 
 /* After the last entry: calls `each` for the wanted entries in the order of time, which is not always that of the feed.
  * held_ms and free_ms are 0 if the time began before the feed, or is below a millisecond. A non-zero return of `each`

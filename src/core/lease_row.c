@@ -136,6 +136,9 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         describe(row, context, result);
         result->outcome = TEN_HELD;
         return;
+    } else if (context->withheld) {
+        *result = (ten_result){.outcome = TEN_HELD, .token = row->token};
+        return;
     } else {
         uint64_t token = ten_max_u64(counter_of(row, context) + 1, context->token_floor);
         if (token > TENURE_TOKEN_MAX) {

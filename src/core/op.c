@@ -59,15 +59,15 @@ static const char *const events[TEN_EVENT_COUNT] = {
     [TENURE_EVENT_TARGET_CHANGED] = "target_changed",
     [TENURE_EVENT_TARGET_REMOVED] = "target_removed",
     [TENURE_EVENT_ASKED] = "lease_asked",
+    [TENURE_EVENT_CRON_STARTED] = "cron_started",
+    [TENURE_EVENT_CRON_ENDED] = "cron_ended",
+    [TENURE_EVENT_CRON_LOST] = "cron_lost",
+    [TENURE_EVENT_CRON_MISSED] = "cron_missed",
 };
 
 static const char *const actions[] = {
-    [TEN_TARGET_PUT] = "put",
-    [TEN_TARGET_REMOVE] = "remove",
-    [TEN_TARGET_PAUSE] = "pause",
-    [TEN_TARGET_RESUME] = "resume",
-    [TEN_TARGET_PIN] = "pin",
-    [TEN_TARGET_UNPIN] = "unpin",
+    [TEN_TARGET_PUT] = "put",       [TEN_TARGET_REMOVE] = "remove", [TEN_TARGET_PAUSE] = "pause",
+    [TEN_TARGET_RESUME] = "resume", [TEN_TARGET_PIN] = "pin",       [TEN_TARGET_UNPIN] = "unpin",
 };
 
 static const char *const filters[] = {
@@ -126,6 +126,13 @@ bool ten_op_word_parse(const char *word, enum ten_op_kind *ret_kind, unsigned *r
     return true;
 }
 
+size_t ten_op_group_length(const ten_op *ops, size_t count) {
+    size_t length = 1;
+    while (ops[0].group && length < count && ops[length].group == ops[0].group)
+        length++;
+    return length;
+}
+
 const char *ten_outcome_name(enum ten_outcome outcome) {
     return outcomes[outcome];
 }
@@ -145,6 +152,10 @@ const char *ten_reason_name(enum ten_reason reason) {
 enum ten_reason ten_reason_parse(const char *word) {
     size_t reason = find(word, reasons, TEN_REASON_COUNT);
     return reason == TEN_REASON_COUNT ? TEN_REASON_NONE : (enum ten_reason)reason;
+}
+
+const char *ten_change_reason(const ten_change *change) {
+    return change->result ? change->result : ten_reason_name(change->reason);
 }
 
 const char *ten_event_name(enum tenure_event_kind kind) {

@@ -105,7 +105,13 @@ typedef struct ten_op {
     const char *metadata;  /* announce: JSON text, or NULL */
     enum ten_ask ask;
     const char *checkpoint; /* checkpoint: UTF-8 of at most TENURE_CHECKPOINT_MAX bytes; "": none from now on */
+    uint32_t group;         /* acquire: the number of its group, see store.h; 0: it stands by itself */
 } ten_op;
+
+#define TEN_GROUP_MAX 24u /* acquires in a group: as many fit into one transaction of etcd */
+
+/* How many of these operations, from the first on, are one group; 1: the first stands by itself. */
+size_t ten_op_group_length(const ten_op *ops, size_t count);
 
 enum ten_outcome {
     /* `error` says which; nothing may be believed */
@@ -114,7 +120,8 @@ enum ten_outcome {
      * Read: the lease as it is; if it is free, a NULL holder and the last token granted */
     TEN_OK,
     /* Acquire: another instance holds the target: holder, token, remaining_ms (at least 1); a NULL holder while the
-     * store is recovering */
+     * store is recovering. In a group also, without a holder and with a remaining_ms of 0: it is free, but another target
+     * of the group was refused (ten_result_is_withheld()) */
     TEN_HELD,
     /* Renew, release: not held under that token (and by that holder); holder and token describe the present lease.
      * Leave: the instance was not announced. Ask: the target has no holder, or not that one */
@@ -148,6 +155,10 @@ typedef struct ten_result {
     uint64_t checkpoint_token;
 } ten_result;
 
+static inline bool ten_result_is_withheld(const ten_result *result) {
+    return result->outcome == TEN_HELD && !result->holder && !result->recovering && result->remaining_ms == 0;
+}
+
 /* ---- targets, instances, changes ----------------------------------------------------------------------- */
 
 enum ten_target_action {
@@ -169,7 +180,6 @@ typedef struct ten_pin {
     const char *actor;    /* who pinned it; NULL: not known */
     const char *reason;   /* NULL: none was given */
 } ten_pin;
-
 
 typedef struct ten_target_edit {
     enum ten_target_action action;
@@ -229,8 +239,9 @@ typedef struct ten_instance {
 
 /* The kinds of events and of entries of the feed are those of the C API (enum tenure_event_kind). In a feed,
  * TENURE_EVENT_LOST is written at once for a forced lease, and for an expired one when the target is acquired next.
- * TENURE_EVENT_UNOWNED is never in a feed: core/history.h derives it from the other entries. */
-#define TEN_EVENT_COUNT (TENURE_EVENT_ASKED + 1)
+ * TENURE_EVENT_UNOWNED and those of crontabs are never in a feed: core/history.h derives them from the other entries and
+ * from the checkpoint of the job. */
+#define TEN_EVENT_COUNT (TENURE_EVENT_CRON_MISSED + 1)
 
 #define TEN_FEED_MAX      10000u  /* entries that a backend keeps at least */
 #define TEN_FEED_MOST     250000u /* and at most, if they are young: a start of a large fleet */
@@ -255,6 +266,13 @@ typedef struct ten_change {
     /* Filled in by core/history.h; 0 in a feed, which means "not known". */
     uint64_t held_ms; /* released, lost: for how long that holder held it */
     uint64_t free_ms; /* acquired: for how long it was free before. Unowned: so far, or until it was acquired */
+    /* The same, of the runs of a job; see tenure_change. */
+    const char *result; /* in place of the reason; NULL: it is no run */
+    uint64_t instant_ms;
+    uint64_t late_ms;
+    uint64_t duration_ms;
+    uint64_t count;
+    int exit_code;
 } ten_change;
 
 /* ---- words --------------------------------------------------------------------------------------------- */
@@ -269,6 +287,7 @@ const char *ten_outcome_name(enum ten_outcome outcome);
 bool ten_outcome_parse(const char *word, enum ten_outcome *ret_outcome);
 const char *ten_reason_name(enum ten_reason reason);     /* "" for none */
 enum ten_reason ten_reason_parse(const char *word);      /* none when it is unknown */
+const char *ten_change_reason(const ten_change *change); /* its reason, or the result of its run */
 const char *ten_event_name(enum tenure_event_kind kind); /* "lease_acquired" */
 int ten_event_parse(const char *word);                   /* TEN_EVENT_COUNT when it is unknown */
 const char *ten_op_action_name(enum ten_target_action action);

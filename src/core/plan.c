@@ -15,8 +15,8 @@
 static void report(ten_plan *plan, uint32_t target) {
     struct ten_plan_targets *targets = &plan->targets;
     uint32_t from = targets->told_holders[target];
-    uint32_t to = targets->aside[target] & TEN_PLAN_PINNED ? ten_plan_find_pin(plan, target)->holder
-                                                           : targets->holders[target];
+    uint32_t to =
+        targets->aside[target] & TEN_PLAN_PINNED ? ten_plan_find_pin(plan, target)->holder : targets->holders[target];
     if (from == to)
         return;
     targets->told_holders[target] = to;
@@ -250,13 +250,14 @@ size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance) {
         return 0;
     size_t rank = holder != TEN_PLAN_NONE;
     const struct ten_plan_pin *pin = ten_plan_find_pin(plan, target);
-    uint32_t last = pin && pin->away && pin->holder != TEN_PLAN_NONE ? find_instance(plan, pin->instance) : TEN_PLAN_NONE;
+    uint32_t last =
+        pin && pin->away && pin->holder != TEN_PLAN_NONE ? find_instance(plan, pin->instance) : TEN_PLAN_NONE;
     uint64_t weight = ten_plan_pair_weight(plan, instance, target);
     for (uint32_t place = 0; place < plan->order_count; place++) {
         uint32_t other = plan->order[place];
         if (other != instance && other != holder && other != last && plan->instances[other].weight > 0)
-            rank += instance == last || ten_plan_prefers(plan, other, ten_plan_pair_weight(plan, other, target),
-                                                         instance, weight);
+            rank += instance == last ||
+                    ten_plan_prefers(plan, other, ten_plan_pair_weight(plan, other, target), instance, weight);
     }
     return rank;
 }

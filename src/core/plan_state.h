@@ -17,11 +17,11 @@ struct ten_plan_instance {
     const char *id; /* the key in instance_numbers; NULL: a free number */
     uint64_t hash;
     uint32_t weight;
-    uint32_t quota;        /* without what is pinned to it */
-    uint32_t former_quota; /* before this settling */
-    uint32_t share;        /* without what is pinned to it */
-    uint32_t pinned;       /* targets that are pinned to it, with effect */
-    bool closed;           /* while quotas are set: it gets nothing but what is pinned to it */
+    uint32_t quota;            /* without what is pinned to it */
+    uint32_t former_quota;     /* before this settling */
+    uint32_t share;            /* without what is pinned to it */
+    uint32_t pinned;           /* targets that are pinned to it, with effect */
+    bool closed;               /* while quotas are set: it gets nothing but what is pinned to it */
     struct ten_plan_heap kept; /* its targets that weigh at most kept_up_to, worst first, and some former ones */
     uint64_t kept_up_to;
     uint32_t kept_limit;
@@ -52,7 +52,7 @@ struct ten_plan {
     uint32_t *touched; /* targets to be placed, or whose planned holder may differ from the one last reported */
     uint32_t touched_count;
     uint32_t touched_room;
-    ten_map instance_numbers; /* id to number + 1 */
+    ten_map instance_numbers;  /* id to number + 1 */
     struct ten_plan_pin *pins; /* by the numbers of their targets */
     uint32_t pin_count;
     uint32_t pin_room;

@@ -25,10 +25,10 @@ struct ten_plan_targets {
     uint32_t room;
     uint32_t count;
     uint32_t aside_count; /* of TEN_PLAN_ASIDE */
-    uint32_t first_free; /* number + 1, or 0 */
-    uint32_t *index;     /* open addressing: number + 1, or 0 */
-    uint32_t index_room; /* a power of two, at least twice the count */
-    uint64_t secret;     /* of the index: whoever registers targets must not know where they land */
+    uint32_t first_free;  /* number + 1, or 0 */
+    uint32_t *index;      /* open addressing: number + 1, or 0 */
+    uint32_t index_room;  /* a power of two, at least twice the count */
+    uint64_t secret;      /* of the index: whoever registers targets must not know where they land */
 };
 
 void ten_plan_targets_free(struct ten_plan_targets *targets);

@@ -333,7 +333,7 @@ int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *res
 
 int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
                               char ret_holder[TENURE_HOLDER_MAX + 1]) {
-    ten_store *store;
+    ten_store *store = NULL;
     int r = ten_context_enter_channel(context, channel, &store);
     if (r < 0)
         return r;

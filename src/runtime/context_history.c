@@ -1,5 +1,6 @@
 /*
- * The history of a namespace: reads the whole feed, and the fleet's TTL, and lets the core understand them. Called by
+ * The history of a namespace: reads the whole feed, the fleet's TTL, and of one target what is kept beside its lease, and lets
+ * the core understand them. Called by
  * tenure_history_read() and by the server.
  */
 #include "runtime/context_history.h"
@@ -28,6 +29,21 @@ static int read_feed(ten_history *history, ten_store *store, const char *namespa
     return r == TENURE_E_RESYNC ? TENURE_OK : r;
 }
 
+/* A job of `tenure cron` keeps its runs there. A store that keeps no checkpoints has no jobs. */
+static int read_runs(ten_history *history, ten_store *store, const char *namespace_name, const char *target,
+                     uint64_t timeout_ms) {
+    ten_op op = {
+        .kind = TEN_OP_READ, .flags = TEN_OP_WITH_CHECKPOINT, .namespace_name = namespace_name, .target = target};
+    ten_result result;
+    int r = ten_store_apply(store, &op, &result, 1, timeout_ms);
+    if (r == TENURE_OK && result.outcome == TEN_ERROR)
+        r = result.error;
+    if (r < 0)
+        return r == TENURE_E_UNSUPPORTED ? TENURE_OK : r;
+    return result.outcome == TEN_OK ? ten_history_add_runs(history, namespace_name, result.checkpoint, result.holder)
+                                    : TENURE_OK;
+}
+
 int ten_context_history_list(ten_store *store, const char *namespace_name, const ten_history_query *query,
                              ten_change_fn each, void *userdata, uint64_t timeout_ms) {
     ten_timing timing = {0};
@@ -46,6 +62,8 @@ int ten_context_history_list(ten_store *store, const char *namespace_name, const
     if (!history)
         return ten_fail_memory(&store->error, "the history");
     r = read_feed(history, store, namespace_name, timeout_ms);
+    if (r == TENURE_OK && query->target)
+        r = read_runs(history, store, namespace_name, query->target, timeout_ms);
     if (r == TENURE_OK)
         r = ten_history_each(history, namespace_name, each, userdata);
     if (r == TENURE_E_NOMEM)

@@ -71,8 +71,7 @@ int tenure_registry_put(tenure_context *context, const tenure_target *targets, s
 
 static int not_registered(const tenure_context *context, const char *id) {
     return ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET,
-                              "there is no target %s in the registry of the namespace %s", id,
-                              context->namespace_name);
+                              "there is no target %s in the registry of the namespace %s", id, context->namespace_name);
 }
 
 static const char *actor_of(const tenure_context *context) {

@@ -38,10 +38,15 @@ static int keep_change(const ten_change *change, void *userdata) {
                            .token = change->token,
                            .target = change->target,
                            .instance = change->instance,
-                           .reason = ten_reason_name(change->reason),
+                           .reason = ten_change_reason(change),
                            .actor = change->actor ? change->actor : "",
                            .held_ms = change->held_ms,
-                           .free_ms = change->free_ms};
+                           .free_ms = change->free_ms,
+                           .instant_ms = change->instant_ms,
+                           .late_ms = change->late_ms,
+                           .duration_ms = change->duration_ms,
+                           .count = change->count,
+                           .exit_code = change->exit_code};
     bool kept = ten_copies_keep(copies, &shown.target) && ten_copies_keep(copies, &shown.instance) &&
                 ten_copies_keep(copies, &shown.actor) && ten_copies_add(copies, &shown, sizeof shown);
     return kept ? 0 : TENURE_E_NOMEM;

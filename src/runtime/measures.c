@@ -7,6 +7,8 @@ const uint64_t ten_renew_bounds_us[TEN_MEASURE_BUCKETS] = {500,   1000,   2500, 
                                                            50000, 100000, 250000, 1000000, 2500000, 10000000};
 const uint64_t ten_margin_bounds_us[TEN_MEASURE_BUCKETS] = {100000,  250000,   500000,   1000000,  2500000,  5000000,
                                                             7500000, 10000000, 15000000, 20000000, 30000000, 60000000};
+const uint64_t ten_late_bounds_us[TEN_MEASURE_BUCKETS] = {5000,   10000,   25000,   50000,    100000,   250000,
+                                                          500000, 1000000, 5000000, 15000000, 60000000, 600000000};
 
 static void observe(ten_histogram *histogram, const uint64_t bounds_us[TEN_MEASURE_BUCKETS], uint64_t value_us) {
     size_t bucket = 0;
@@ -41,6 +43,10 @@ void ten_measures_fleet(ten_measures *measures, size_t held, size_t planned, siz
     atomic_store_explicit(&measures->planned, planned, memory_order_relaxed);
     atomic_store_explicit(&measures->unowned, unowned, memory_order_relaxed);
     atomic_store_explicit(&measures->unowned_since_ms, unowned_since_ms, memory_order_relaxed);
+}
+
+void ten_measures_late(ten_measures *measures, uint64_t late_ms) {
+    observe(&measures->cron_late, ten_late_bounds_us, late_ms * 1000);
 }
 
 void ten_measures_led(ten_measures *measures, uint64_t wall_ms) {

@@ -33,7 +33,15 @@ typedef struct ten_measures {
     _Atomic(uint64_t) polls_ok;
     _Atomic(uint64_t) polls_failed;
     _Atomic(uint64_t) polls_discarded; /* the lease was lost before the result was published */
-    _Atomic(uint64_t) dropped;         /* messages that no sink took */
+    _Atomic(uint64_t) cron_ok;         /* runs of jobs, by how they ended */
+    _Atomic(uint64_t) cron_failed;
+    _Atomic(uint64_t) cron_timed_out;
+    _Atomic(uint64_t) cron_not_started;
+    _Atomic(uint64_t) cron_lost;
+    _Atomic(uint64_t) cron_missed; /* instants that did not run */
+    _Atomic(uint64_t) cron_overlapped;
+    ten_histogram cron_late;   /* from an instant to the start of its command */
+    _Atomic(uint64_t) dropped; /* messages that no sink took */
     _Atomic(uint64_t) commands_not_isolated;
     atomic_int isolation;     /* of commands: enum ten_isolation */
     _Atomic(uint64_t) passed; /* by a guard */
@@ -43,6 +51,7 @@ typedef struct ten_measures {
 
 extern const uint64_t ten_renew_bounds_us[TEN_MEASURE_BUCKETS];
 extern const uint64_t ten_margin_bounds_us[TEN_MEASURE_BUCKETS];
+extern const uint64_t ten_late_bounds_us[TEN_MEASURE_BUCKETS];
 
 /* A call on the store was answered, or not. */
 void ten_measures_answered(ten_measures *measures, int error);
@@ -50,6 +59,7 @@ void ten_measures_renewed(ten_measures *measures, uint64_t took_us, uint64_t mar
 /* A lease was taken; `reason`: how the one before it ended, none if there was none. */
 void ten_measures_taken_over(ten_measures *measures, enum ten_reason reason);
 void ten_measures_fleet(ten_measures *measures, size_t held, size_t planned, size_t unowned, uint64_t unowned_since_ms);
+void ten_measures_late(ten_measures *measures, uint64_t late_ms);
 void ten_measures_led(ten_measures *measures, uint64_t wall_ms);
 
 /* One more, or so many: no order with anything else is needed. */

@@ -10,6 +10,18 @@
 #include "runtime/context_history.h"
 #include "server/server_state.h"
 
+/* Of a job of `tenure cron`. */
+static void write_run(ten_buf *reply, const ten_change *change) {
+    ten_json_time(reply, "instant", change->instant_ms);
+    if (change->kind == TENURE_EVENT_CRON_ENDED) {
+        ten_json_time(reply, "started_at", change->instant_ms + change->late_ms);
+        ten_json_number(reply, "duration_ms", change->duration_ms);
+        ten_json_number(reply, "exit_code", (uint64_t)change->exit_code);
+    }
+    if (change->count)
+        ten_json_number(reply, "count", change->count);
+}
+
 static int write_change(const ten_change *change, void *userdata) {
     ten_request *request = userdata;
     ten_buf *reply = &request->reply;
@@ -22,12 +34,14 @@ static int write_change(const ten_change *change, void *userdata) {
     ten_json_text(reply, "target", change->target);
     ten_json_text(reply, "instance", change->instance);
     ten_json_number(reply, "token", change->token);
-    ten_json_text(reply, "reason", ten_reason_name(change->reason));
+    ten_json_text(reply, "reason", ten_change_reason(change));
     ten_json_text(reply, "actor", change->actor);
     if (change->held_ms)
         ten_json_number(reply, "held_ms", change->held_ms);
     if (change->free_ms)
         ten_json_number(reply, "free_ms", change->free_ms);
+    if (change->result)
+        write_run(reply, change);
     ten_json_close(reply);
     return 0;
 }

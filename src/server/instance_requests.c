@@ -365,6 +365,7 @@ static void finish_ready(ten_job *job, int error, const char *message, const ten
     ten_json_bool(&request->reply, "hands", ten_lane_capabilities(server->listing)->hands);
     ten_json_bool(&request->reply, "checkpoints", true);
     ten_json_bool(&request->reply, "sessions", ten_lane_capabilities(server->listing)->sessions);
+    ten_json_bool(&request->reply, "groups", true);
     ten_json_text(&request->reply, "version", tenure_version());
     ten_json_number(&request->reply, "at_ms", ten_wall_ms(&ten_system_clock));
     ten_json_close(&request->reply);

@@ -209,6 +209,16 @@ static int run_plain(ten_lane *lane, ten_job *job) {
     return error;
 }
 
+/* The operations of a job, from that place on. Its groups get other numbers than those of the jobs beside it. */
+static void add_ops(ten_lane *lane, const ten_job *job, size_t at) {
+    memcpy(&lane->ops[at], job->ops, job->op_count * sizeof *lane->ops);
+    for (size_t i = 0; i < job->op_count; i++) {
+        bool goes_on = i > 0 && job->ops[i].group == job->ops[i - 1].group;
+        if (job->ops[i].group)
+            lane->ops[at + i].group = goes_on ? lane->ops[at + i - 1].group : (uint32_t)(at + i) + 1;
+    }
+}
+
 static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     int error;
     if (first->op_count == 0) {
@@ -218,7 +228,7 @@ static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     } else {
         size_t at = 0;
         for (const ten_job *job = first; job; at += job->op_count, job = job->next)
-            memcpy(&lane->ops[at], job->ops, job->op_count * sizeof *lane->ops);
+            add_ops(lane, job, at);
         error = ten_store_apply(lane->store, lane->ops, lane->results, count, lane->timeout_ms);
     }
     if (first->next && is_callers_fault(error)) {

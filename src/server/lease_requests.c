@@ -484,9 +484,10 @@ static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
 
 static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
     static const char *const members[] = {"op",     "id",       "holder_id",    "version", "ttl_ms",  "weight", "ask",
-                                          "reason", "metadata", "successor_id", "value",   "session", NULL};
+                                          "reason", "metadata", "successor_id", "value",   "session", "group",  NULL};
     uint64_t weight;
     uint64_t ask;
+    uint64_t group;
     *op = (ten_op){.namespace_name = request->route.namespace_name};
     if (!json_is_object(item))
         return wrong(request, "ops", "each operation is an object");
@@ -494,7 +495,8 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
         return false;
     if (!get_kind(request, item, op) || !get_id(request, item, op) || !get_subject(request, item, op) ||
         !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, TEN_WEIGHT_MAX, &weight) ||
-        !get_number(request, item, "ask", 0, TEN_ASK_UNDO, &ask))
+        !get_number(request, item, "ask", 0, TEN_ASK_UNDO, &ask) ||
+        !get_number(request, item, "group", 1, UINT32_MAX, &group))
         return false;
     bool any_ttl = op->kind == TEN_OP_LEAVE || (op->flags & TEN_OP_KEEP);
     if (any_ttl ? !get_number(request, item, "ttl_ms", 0, TENURE_TTL_MAX_MS, &op->ttl_ms)
@@ -517,6 +519,7 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
     op->reason = get_reason(item, op);
     op->weight = (uint32_t)weight;
     op->ask = (enum ten_ask)ask;
+    op->group = (uint32_t)group;
     op->metadata = get_text(item, "metadata");
     if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
         return wrong(request, "metadata", "must be at most 4096 bytes");

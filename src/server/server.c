@@ -112,10 +112,15 @@ static int check_exposure(const ten_server_config *config, const struct addrinfo
 
 static int listen_tcp(struct loop *loop, const char *text, ten_error *error) {
     char host[256];
+    char own[32];
+    if (text[0] && text[strspn(text, "0123456789")] == '\0') { /* a port alone, as of --metrics */
+        snprintf(own, sizeof own, "127.0.0.1:%.10s", text);
+        text = own;
+    }
     const char *colon = strrchr(text, ':');
     size_t length = colon ? (size_t)(colon - text) : 0;
     if (!colon || length >= sizeof host)
-        return ten_fail(error, TENURE_E_INVALID, "--listen is ADDR:PORT or unix:PATH, not '%.100s'", text);
+        return ten_fail(error, TENURE_E_INVALID, "--listen is PORT, ADDR:PORT or unix:PATH, not '%.100s'", text);
     bool bracketed = length >= 2 && text[0] == '[' && text[length - 1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(bracketed ? length - 2 : length), text + (bracketed ? 1 : 0));
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};

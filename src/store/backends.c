@@ -51,10 +51,9 @@ static int unknown_scheme(const char *scheme, ten_error *error) {
         size_t size = strlen(known);
         snprintf(known + size, sizeof known - size, "%s%s:", i ? " " : "", all_schemes[i]);
     }
-    return ten_fail(
-        error, TENURE_E_INVALID,
-        "there is no store '%.40s:'%s%s%s. A store URL begins with one of %s, as in sqlite:/var/lib/jobs.db", scheme,
-        meant ? ", did you mean '" : "", meant ? meant : "", meant ? ":'?" : "", known);
+    return ten_fail(error, TENURE_E_INVALID,
+                    "there is no store '%.40s:'%s%s%s A store URL begins with one of %s, as in sqlite:/var/lib/jobs.db",
+                    scheme, meant ? "; did you mean '" : ".", meant ? meant : "", meant ? ":'?" : "", known);
 }
 
 static int use(const struct backend *backend, const ten_store_ops **ret_ops, ten_error *error) {

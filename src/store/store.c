@@ -170,10 +170,30 @@ static int check_op(ten_store *store, const ten_op *op) {
     return store->ops->check_op ? store->ops->check_op(store, op) : TENURE_OK;
 }
 
+/* What the backends rely on. */
+static bool is_group(const ten_op *ops, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        if (ops[i].kind != TEN_OP_ACQUIRE || ops[i].flags != ops[0].flags || ops[i].ttl_ms != ops[0].ttl_ms ||
+            strcmp(ops[i].namespace_name, ops[0].namespace_name) != 0 || strcmp(ops[i].holder, ops[0].holder) != 0)
+            return false;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(ops[i].target, ops[j].target) == 0)
+                return false;
+    }
+    return length <= TEN_GROUP_MAX;
+}
+
 int ten_store_check_ops(ten_store *store, const ten_op *ops, size_t count) {
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = check_op(store, &ops[i]);
+    for (size_t i = 0, length; r == TENURE_OK && i < count; i += length) {
+        length = ten_op_group_length(&ops[i], count - i);
+        if (ops[i].group && !is_group(&ops[i], length))
+            r = ten_fail(&store->error, TENURE_E_INVALID,
+                         "a group is at most %u acquires of different targets, alike in everything else",
+                         TEN_GROUP_MAX);
+    }
     return r;
 }
 

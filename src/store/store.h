@@ -22,6 +22,11 @@
  * TENURE_E_TOKEN. An acquire by the present holder returns the token it has, so a caller that never saw the answer to
  * its first try gets the same lease by acquiring again.
  *
+ * Groups. Acquires that follow each other in a batch with the same `group` are one step: if one of them is refused, none
+ * of them gives a target a new holder. They have namespace, holder, TTL and flags in common, and no target twice; at most
+ * TEN_GROUP_MAX of them. What the holder has already is TEN_OK in any case: the caller learns of it and can release it. A
+ * Tenure server that does not know groups yet carries them out one by one, so a caller undoes what it has got.
+ *
  * Sessions. The heartbeat of an instance (TEN_OP_ANNOUNCE) with TEN_OP_SESSION begins a session, or goes on with it. An
  * acquire or a renewal by its holder with TEN_OP_SESSION hangs the lease on that session: it is held as long as the session
  * lives, and each heartbeat renews all of them in one step. What the result names as the session is on it; a lease whose

@@ -3,15 +3,8 @@
 # date; the clock that leases run on (CLOCK_BOOTTIME) stays as it is, as it does when somebody sets the date.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
-
-# at OFFSET COMMAND...: with another date. Sanitizers want to be the first library; faketime is before them. Its own program
-# would refuse to start when a process of the same id was killed before, and left its semaphore behind.
-at() {
-    offset=$1
-    shift
-    FAKETIME=$offset FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 \
-        LD_PRELOAD=$(ls /usr/lib/*/faketime/libfaketime.so.1) ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" "$@"
-}
+# shellcheck source=tests/lib/faketime.sh
+. "$TENURE_SOURCE/tests/lib/faketime.sh"
 
 # Without this the rest would prove nothing.
 date_is_faked() {

@@ -79,6 +79,25 @@ survives_kills() {
     halt x3 y z
     once_each
     for job in a b c d e; do no_gap job-$job 1; done
+    for job in a b c d e; do history_is_true job-$job; done
+}
+
+# history_is_true JOB: its history has each run of the log once, those that were lost too, and no other.
+history_is_true() {
+    "$TENURE" history "$1" --namespace cron --json >"$CASE/history"
+    "$PYTHON" -c '
+import json, sys
+job, log, history = sys.argv[1:]
+ran = {line.split()[1] for line in open(log) if line.split()[0] == job}
+told = [json.loads(line) for line in open(history)]
+ended = [entry["instant"] for entry in told if entry["event"] == "cron_ended"]
+lost = [entry["instant"] for entry in told if entry["event"] == "cron_lost"]
+both = ended + lost
+assert len(both) == len(set(both)), "twice: %s" % both
+assert set(ended) <= ran, "told, and did not run: %s" % (set(ended) - ran)
+assert ran <= set(both), "ran, and is not told: %s" % (ran - set(both))
+assert all(entry["exit_code"] == 0 for entry in told if entry["event"] == "cron_ended")
+' "$1" "$CASE/runs" "$CASE/history" || fail "the history of $1 is wrong: $(cat "$CASE/history")"
 }
 
 a_deployment_loses_nothing() {
@@ -102,11 +121,12 @@ a_deployment_loses_nothing() {
 says_how_it_ended() {
     cat >"$CASE/tab" <<END
 fails @every 1s echo some words; exit 3
+dies @every 1s kill -9 \$\$
 overlong timeout=300ms @every 1s sleep 20
 overlaps overlap=skip @every 1s sleep 2.5
 sees @every 1s env | grep ^TENURE_ | sort >$CASE/seen
 END
-    runner x
+    runner x --metrics 127.0.0.1:0
     until_true 30 said x '"event":"cron_ended"' '"target":"fails"' '"exit_code":3' '"output":"some words"'
     until_true 30 said x '"event":"cron_ended"' '"target":"overlong"' '"error":"timed out"'
     until_true 30 said x '"event":"cron_missed"' '"target":"overlaps"'
@@ -116,7 +136,53 @@ END
     done
     "$TENURE" cron ls --json >"$CASE/listed"
     grep -F '"job":"fails"' "$CASE/listed" | grep -Fq '"result":"exit 3"' || fail "$(cat "$CASE/listed")"
+    grep -F '"job":"overlong"' "$CASE/listed" | grep -Eq '"result":"(timed out|running)"' || fail "$(cat "$CASE/listed")"
+    runs_are_measured
+    until_true 30 said x '"event":"cron_ended"' '"target":"dies"'
     halt x
+    history_has fails '"event":"cron_ended"' '"reason":"exited"' '"exit_code":3' '"instant":"20' '"started_at":"20' \
+        '"duration_ms":' '"instance":"x-'
+    history_has dies '"event":"cron_ended"' '"reason":"signal"' '"exit_code":137'
+    history_has overlong '"event":"cron_ended"' '"reason":"timed_out"' '"exit_code":143'
+    history_has overlaps '"event":"cron_missed"' '"reason":"overlap"' '"count":2'
+    history_has fails '"event":"lease_acquired"'
+    exits 0 "$TENURE" history --namespace cron
+    [ "$(printf '%s\n' "$OUT" | grep -c cron_ended)" = 0 ] || fail 'the history of all has the runs of one'
+}
+
+# history_has JOB WORD...: an entry of its history has all of these.
+history_has() {
+    "$TENURE" history "$1" --namespace cron --json >"$CASE/history"
+    shift
+    cp "$CASE/history" "$CASE/found"
+    for word in "$@"; do
+        grep -F "$word" "$CASE/found" >"$CASE/found.next" || fail "no entry with $* in $(cat "$CASE/history")"
+        mv "$CASE/found.next" "$CASE/found"
+    done
+}
+
+# metric NAME: its value.
+metric() {
+    "$PYTHON" -c '
+import sys, urllib.request
+for line in urllib.request.urlopen("http://%s/metrics" % sys.argv[1], timeout=20).read().decode().splitlines():
+    if line.startswith(sys.argv[2] + " "):
+        print(line.split()[-1])' "$(sed -n 's/.*"event":"metrics_served".*"address":"\([^"]*\)".*/\1/p' "$CASE/x.err" | head -n 1)" "$1"
+}
+counted() { [ "$(metric "$1" | cut -d. -f1)" -ge "$2" ]; }
+
+runs_are_measured() {
+    for result in ok failed timed_out; do
+        until_true 20 counted "tenure_cron_runs_total{namespace=\"cron\",result=\"$result\"}" 1
+    done
+    until_true 20 counted 'tenure_cron_skipped_total{namespace="cron",reason="overlap"}' 2
+    same 'instants that were missed' "$(metric 'tenure_cron_skipped_total{namespace="cron",reason="missed"}')" 0
+    until_true 20 counted 'tenure_cron_late_seconds_count{namespace="cron"}' 4
+    same 'the last exit code' "$(metric 'tenure_cron_last_exit_code{namespace="cron",job="fails"}')" 3
+    counted 'tenure_cron_last_duration_seconds{namespace="cron",job="overlaps"}' 2 || fail 'how long it took'
+    counted 'tenure_cron_last_success_timestamp_seconds{namespace="cron",job="sees"}' $(($(date +%s) - 60)) ||
+        fail 'when it succeeded'
+    same 'when it never succeeded' "$(metric 'tenure_cron_last_success_timestamp_seconds{namespace="cron",job="fails"}')" 0.000
 }
 
 is_read_again() {

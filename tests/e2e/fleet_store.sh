@@ -9,6 +9,8 @@ if [ "${1:-}" = --outage ]; then OUTAGE_MS=$((${2:?} * 1000)); fi
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
 . "$TENURE_SOURCE/tests/lib/fleet.sh"
+# shellcheck source=tests/lib/faketime.sh
+. "$TENURE_SOURCE/tests/lib/faketime.sh"
 
 start_fleet() {
     TTL=1200
@@ -171,15 +173,9 @@ faked_clock() {
     targets 6
     agent a
     until_true 10 all_polled
-    FAKETIME=$1
-    FAKETIME_DONT_FAKE_MONOTONIC=1
-    DONT_FAKE_MONOTONIC=1
-    NO_FAKE_STAT=1
-    LD_PRELOAD=$(ls /usr/lib/*/faketime/libfaketime.so.1)
-    ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
-    export FAKETIME FAKETIME_DONT_FAKE_MONOTONIC DONT_FAKE_MONOTONIC NO_FAKE_STAT LD_PRELOAD ASAN_OPTIONS
+    UNDER=$(clock_of "$1")
     agent b
-    unset LD_PRELOAD FAKETIME
+    UNDER=
     until_true 10 spread 3 3 a b
     mark both
     # Without this the rest would prove nothing.

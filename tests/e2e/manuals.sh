@@ -80,6 +80,10 @@ bash_completes() {
     exits 0 "$TENURE" once nightly -- true
     completes tenure show al 'alpha-1 alpha-2'
     completes tenure who ni 'nightly'
+    completes tenure target rm al 'alpha-1 alpha-2'
+    completes tenure ls --namespace '' 'leader poll'
+    touch "$CASE/jobs.tab"
+    completes tenure cron jo 'jobs.tab'
     touch "$CASE/cert.pem"
     completes tenure serve --tls-cert cer 'cert.pem'
     completes tenure once role -- cer 'cert.pem'

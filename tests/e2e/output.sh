@@ -68,7 +68,7 @@ acquire_json() {
 }
 
 doctor_json() {
-    exits 0 "$TENURE" doctor --json
+    exits 0 "$TENURE" doctor --migrate --json
     all_json
     has_keys check level found advice
     exits 0 "$TENURE" doctor

@@ -78,6 +78,7 @@ silent() {
     bounded 400 1500 "$TENURE" acquire job --store "rediss://127.0.0.1:$PORT?timeout=500ms"
     # Whoever does not want to wait for a lock waits no longer for its store.
     bounded 900 3000 "$TENURE" lock job --no-wait --store "redis://127.0.0.1:$PORT" -- true
+    bounded 1900 4000 "$TENURE" acquire job --wait 2s --store "redis://127.0.0.1:$PORT"
     bounded 1900 4000 "$TENURE" once job --wait 2s --store "redis://127.0.0.1:$PORT" -- true
     listener trickle '
 while True:

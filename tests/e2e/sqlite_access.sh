@@ -7,8 +7,8 @@
 modes() { stat -c %a "$1" "$1-lock" "$1-wal" "$1-shm" | sort -u | tr '\n' ' '; }
 # with FILE: the files that are there while somebody has it open.
 with() {
-    background watch "$TENURE" watch --store "sqlite:$1"
     exits 0 "$TENURE" acquire t --store "sqlite:$1"
+    background watch "$TENURE" watch --store "sqlite:$1"
     until_true 20 test -e "$1-wal"
 }
 

@@ -83,13 +83,24 @@ at_once() {
     other=$(cat "$CASE/serve.out")
     redis_store
     for url in "redis://:wrong@127.0.0.1:$REDIS_PORT" "etcd://$other" "sqlite:$CASE/none/store.db" \
-        "reddis://127.0.0.1"; do
+        "reddis://127.0.0.1" "redis://$other" "postgres://127.0.0.1:$REDIS_PORT/x?timeout=1s" \
+        "etcd://127.0.0.1:$REDIS_PORT"; do
         run timeout 60 "$TENURE" elect web --store "$url" --log-level error -- touch "$CASE/ran"
         case $STATUS in
         0 | 124) fail "with $url the exit code is $STATUS" ;;
         esac
         [ -n "$ERR" ] || fail "with $url it says nothing"
     done
+    # What answers there is named, by commands that would wait and by others.
+    exits 3 "$TENURE" agent --targets store --poll exec:true --store "redis://$other"
+    err_has 'an HTTP server answers there'
+    exits 3 "$TENURE" ls --store "etcd://127.0.0.1:$REDIS_PORT"
+    err_has 'a Redis server answers there'
+    # A server of the right kind that is slow is waited for.
+    kill -STOP "$REDIS"
+    exits 3 "$TENURE" ls --store "redis://127.0.0.1:$REDIS_PORT?timeout=200ms"
+    err_lacks 'answers there'
+    kill -CONT "$REDIS"
 }
 
 it 'a store that is down at the start is waited for by agent, elect, serve, cron and lock' services

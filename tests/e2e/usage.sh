@@ -71,6 +71,7 @@ refuses() {
 }
 
 unknown_command() {
+    refuses "the command comes first|the option '--store' after it" --store sqlite:jobs.db show job-1
     refuses "no command 'acqire'|did you mean 'acquire'?" acqire job-1
     refuses "no command 'frobnicate'|'tenure help' lists them" frobnicate
     refuses "no command 'shwo'|did you mean 'show'?" help shwo
@@ -84,7 +85,7 @@ unknown_option() {
 }
 
 unknown_verb() {
-    refuses "no verb 'ad'|did you mean 'add'?" target ad x
+    refuses "unknown verb 'ad'|did you mean 'add'?" target ad x
     refuses 'target needs a verb' target
     refuses 'needs at least one id' target add
 }

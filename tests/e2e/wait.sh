@@ -94,6 +94,7 @@ killed_waiter() {
 
 # start_watch ARGUMENT...: a watch that is known to see what comes after.
 start_watch() {
+    exits 0 "$TENURE" target add probe
     background watch "$TENURE" watch "$@"
     watch=$PID
     tries=0
@@ -145,6 +146,7 @@ watch_one_namespace() {
 }
 
 watch_into_head() {
+    exits 0 "$TENURE" target add probe
     background pipeline sh -c '"$TENURE" watch | head -n 1'
     pipeline=$PID
     tries=0
@@ -159,6 +161,7 @@ watch_into_head() {
 }
 
 watch_with_nohup() {
+    exits 0 "$TENURE" target add probe
     background watch nohup "$TENURE" watch
     watch=$PID
     let_run 500

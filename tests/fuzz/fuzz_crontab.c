@@ -19,6 +19,12 @@ static void look_at_instants(const ten_cron_schedule *schedule, const ten_zone *
     }
 }
 
+static int look_at_run(const ten_cron_run *run, void *userdata) {
+    (void)userdata;
+    FUZZ_CHECK((unsigned)run->end < TEN_CRON_ENDS && run->instant_ms >= 0);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char line[4096];
     char text[8192];
@@ -41,6 +47,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (ten_crontab_import(line, "name", text, sizeof text, &mistake))
         FUZZ_CHECK(ten_crontab_parse(text, &job, &mistake));
+    ten_cron_log log = {0};
+    ten_cron_log_read(&log, line);
+    ten_cron_log_pass_on(&log, 7);
+    ten_cron_log_add(&log, &(ten_cron_run){.instant_ms = 1});
+    ten_cron_log_cut(&log);
+    ten_cron_log_write(&log, text, sizeof text);
+    (void)ten_cron_log_each(line, look_at_run, &log);
     ten_cron_memory memory;
     if (ten_cron_memory_read(line, &memory)) {
         char again[TEN_CRON_MEMORY_SIZE];

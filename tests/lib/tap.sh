@@ -120,6 +120,12 @@ out_lacks() {
     esac
 }
 
+err_lacks() {
+    case $ERR in
+    *"$1"*) fail "standard error has '$1'" ;;
+    esac
+}
+
 err_has() {
     for tap_text in "$@"; do
         case $ERR in

@@ -163,6 +163,8 @@
     X(CRON_DONE_AGAIN, "after a takeover the last instant runs again")                                                 \
     X(CRON_FORGETS, "a takeover forgets what came more than a minute before it")                                       \
     X(CRON_OLDEST, "with missed=latest the oldest of the missed instants runs")                                        \
+    X(CRON_LOST_SILENT, "the history does not have a run whose runner died")                                           \
+    X(CRON_LOG_KEPT, "the history keeps what belongs to a claim that was taken back")                                  \
     X(CRON_SET_BACK, "an instant runs again because the clock was set back while it ran")                              \
     X(CRON_HOUR_TWICE, "a fixed time runs twice when the clock is set back by an hour")                                \
     X(CRON_HOUR_LEFT_OUT, "a fixed time that the clock passes over does not run")

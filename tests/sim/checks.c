@@ -351,9 +351,8 @@ static bool find_unequal(const struct sim_world *world, const struct sim_process
         for (uint32_t j = 0; j < i; j++) {
             found[1] = world->processes[world->live[j]];
             uint32_t other = load_of(world, found[1]);
-            if (found[0]->weight == found[1]->weight &&
-                ((load > other + 1 && load > pinned_load_of(world, found[0])) ||
-                 (other > load + 1 && other > pinned_load_of(world, found[1]))))
+            if (found[0]->weight == found[1]->weight && ((load > other + 1 && load > pinned_load_of(world, found[0])) ||
+                                                         (other > load + 1 && other > pinned_load_of(world, found[1]))))
                 return true;
         }
     }

@@ -102,7 +102,7 @@ static void judge_claim(struct cron_world *world, struct host *host, unsigned nu
     int64_t late_ms = too_late_ms(job, cron_wall(world, host));
     pass_between(world, job, job->settled_ms, job->policy.missed == TEN_CRON_ALL ? late_ms : instant_ms);
     view->claim_since_ms = world->now_ms;
-    view->before_ms = job->settled_ms;
+    view->before_ms = job->settled_ms > view->passed_ms ? job->settled_ms : view->passed_ms;
     view->will_settle_ms = instant_ms;
 }
 
@@ -206,6 +206,57 @@ void cron_judge_calm(struct cron_world *world, const struct host *host, unsigned
     int64_t since_ms = view->able_ms > world->calm_ms ? view->able_ms : world->calm_ms;
     if (world->now_ms - since_ms > STUCK_MS)
         fail(world, &world->jobs[number], "its holder is stuck", view->machine.instant_ms);
+}
+
+/* ---- the history */
+
+struct told {
+    struct cron_world *world;
+    struct job *job;
+    int64_t oldest_ms;
+    bool seen[INSTANT_MAX];
+};
+
+static void see(struct told *told, int64_t at_ms, bool ran) {
+    const struct instant *instant = instant_of(told->world, told->job, at_ms);
+    size_t number = (size_t)(instant - told->job->instants);
+    if (told->seen[number])
+        fail(told->world, told->job, "the history has an instant twice", at_ms);
+    if (ran != (instant->starts > 0))
+        fail(told->world, told->job, ran ? "the history has a run that never was" : "what ran is told as missed",
+             at_ms);
+    told->seen[number] = true;
+}
+
+static int hear(const ten_cron_run *run, void *userdata) {
+    struct told *told = userdata;
+    told->oldest_ms = run->instant_ms;
+    if (run->end == TEN_CRON_LOST) {
+        bool ran = instant_of(told->world, told->job, run->instant_ms)->starts > 0; /* or only was claimed */
+        see(told, run->instant_ms, ran);
+    } else if (run->end <= TEN_CRON_NOT_STARTED) {
+        see(told, run->instant_ms, true);
+    } else {
+        int64_t at_ms = run->instant_ms;
+        for (uint64_t i = 0; i < run->code && !told->world->failed; i++, at_ms = next_wanted(told->job, at_ms))
+            see(told, at_ms, false);
+    }
+    return told->world->failed;
+}
+
+void cron_judge_log(struct cron_world *world, struct job *job) {
+    ten_cron_memory memory = {0};
+    struct told told = {.world = world, .job = job, .oldest_ms = INT64_MAX};
+    (void)ten_cron_memory_read(job->checkpoint, &memory);
+    (void)ten_cron_log_each(job->checkpoint, hear, &told);
+    for (size_t i = 0; i < job->count; i++) {
+        const struct instant *instant = &job->instants[i];
+        bool open = memory.open && memory.ran_ms == instant->at_ms;
+        if (instant->starts && !open && instant->at_ms >= told.oldest_ms && !told.seen[i])
+            fail(world, job, "the history lacks a run", instant->at_ms);
+        if (instant->starts && !open && told.oldest_ms == INT64_MAX)
+            fail(world, job, "the history is empty", instant->at_ms);
+    }
 }
 
 void cron_judge_end(struct cron_world *world, struct job *job, int64_t until_ms) {

@@ -84,7 +84,8 @@ static void begin(struct cron_world *world, struct host *host, unsigned number) 
         host->views[i].machine = (ten_cron_job){.name = world->jobs[i].text,
                                                 .schedule = &world->jobs[i].schedule,
                                                 .zone = world->jobs[i].zone,
-                                                .policy = world->jobs[i].policy};
+                                                .policy = world->jobs[i].policy,
+                                                .log = &host->views[i].log};
 }
 
 static void take(struct cron_world *world, struct host *host, unsigned job) {
@@ -188,7 +189,8 @@ static void look(struct cron_world *world, struct host *host, unsigned job) {
         view->running = false;
         cron_note(world, host, job, "ended", view->machine.instant_ms);
         cron_judge_ended(world, host, job);
-        ten_cron_job_ended(&view->machine, 0, (uint64_t)(world->now_ms - view->began_ms), cron_wall(world, host));
+        ten_cron_job_ended(&view->machine, TEN_CRON_EXITED, 0, (uint64_t)(world->now_ms - view->began_ms),
+                           cron_wall(world, host));
         if (view->machine.state == TEN_CRON_REPORTING)
             send_memory(world, view);
     }
@@ -336,6 +338,8 @@ bool sim_cron_run(uint64_t seed, bool verbose, struct sim_cron_stats *stats) {
     /* What every clock has passed, and what is made up for has had its time. */
     for (unsigned i = 0; i < JOBS && !world->failed; i++)
         cron_judge_end(world, &world->jobs[i], end_ms - SKEW_MS - CALM_MS / 3);
+    for (unsigned i = 0; i < JOBS && !world->failed; i++)
+        cron_judge_log(world, &world->jobs[i]);
     bool good = !world->failed;
     if (!good)
         printf("# seed %" PRIu64 ": %s\n# again: sim --cron --seeds 1 --first %" PRIu64 " --verbose\n", seed,

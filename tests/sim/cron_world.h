@@ -49,6 +49,7 @@ struct job {
 /* A job as a host sees it. */
 struct view {
     ten_cron_job machine;
+    ten_cron_log log;
     bool held;
     uint64_t token;
     int64_t deadline_ms;
@@ -116,6 +117,8 @@ void cron_judge_ended(struct cron_world *world, struct host *host, unsigned job)
 void cron_judge_forgot(struct cron_world *world, struct host *host, unsigned job, bool crashed);
 /* In calm times: nothing is stuck. */
 void cron_judge_calm(struct cron_world *world, const struct host *host, unsigned job);
+/* At the end: the history of the job tells what has happened. */
+void cron_judge_log(struct cron_world *world, struct job *job);
 void cron_judge_end(struct cron_world *world, struct job *job, int64_t until_ms);
 
 #endif

@@ -318,7 +318,8 @@ void sim_pin(struct sim_world *world, uint32_t number, const struct sim_process 
     ten_target_edit edit = {
         .action = TEN_TARGET_PIN,
         .target = {.id = target->id},
-        .pin = {.instance = process ? process->id : NULL, .away = away, .left_ms = for_us / SIM_MS, .reason = "a test"}};
+        .pin = {
+            .instance = process ? process->id : NULL, .away = away, .left_ms = for_us / SIM_MS, .reason = "a test"}};
     if (!process) {
         sim_edit_target(world, number, TEN_TARGET_UNPIN);
         return;

@@ -12,7 +12,7 @@
 typedef struct ten_exporter ten_exporter;
 
 /* TEN_EXPORTS_LEADER has no metrics: GET /leader says by its status whether this instance leads. */
-enum ten_exports { TEN_EXPORTS_FLEET, TEN_EXPORTS_ROLE, TEN_EXPORTS_GUARD, TEN_EXPORTS_LEADER };
+enum ten_exports { TEN_EXPORTS_FLEET, TEN_EXPORTS_CRON, TEN_EXPORTS_ROLE, TEN_EXPORTS_GUARD, TEN_EXPORTS_LEADER };
 
 typedef struct ten_exporter_config {
     const char *address; /* PORT, ADDR:PORT or [ADDR]:PORT; without an address: loopback */
@@ -23,6 +23,8 @@ typedef struct ten_exporter_config {
     const char *role;  /* of TEN_EXPORTS_ROLE */
     const char *store; /* its URL, of which the scheme is shown; NULL: the default */
     bool (*leads)(const void *userdata);
+    void (*write_jobs)(ten_buf *to, void *jobs); /* of TEN_EXPORTS_CRON: what there is of each job */
+    void *jobs;
     const void *userdata;
     ten_log *log; /* where it listens is told here */
 } ten_exporter_config;

@@ -67,18 +67,47 @@ static void write_fleet(const ten_exporter_config *config, ten_buf *to) {
     head(to, "tenure_targets_unowned_seconds_max", "gauge", "How long the longest unowned of them has been so.");
     ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", config->namespace_name,
                    (double)unowned_ms / 1e3);
+}
+
+struct result {
+    const char *name;
+    uint64_t count;
+};
+
+static void write_results(const ten_exporter_config *config, ten_buf *to, const char *metric, const char *label,
+                          const struct result *results, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        ten_buf_format(to, "%s{namespace=\"%s\",%s=\"%s\"} %llu\n", metric, config->namespace_name, label,
+                       results[i].name, (unsigned long long)results[i].count);
+}
+
+static void write_polls(const ten_exporter_config *config, ten_buf *to) {
+    const ten_measures *measures = config->measures;
+    const struct result polls[] = {{"ok", ten_measure_get(&measures->polls_ok)},
+                                   {"failed", ten_measure_get(&measures->polls_failed)},
+                                   {"discarded", ten_measure_get(&measures->polls_discarded)}};
     head(to, "tenure_polls_total", "counter", "Polls, by what became of them.");
-    const struct {
-        const char *result;
-        uint64_t count;
-    } polls[] = {{"ok", ten_measure_get(&measures->polls_ok)},
-                 {"failed", ten_measure_get(&measures->polls_failed)},
-                 {"discarded", ten_measure_get(&measures->polls_discarded)}};
-    for (size_t i = 0; i < TEN_COUNT(polls); i++)
-        ten_buf_format(to, "tenure_polls_total{namespace=\"%s\",result=\"%s\"} %llu\n", config->namespace_name,
-                       polls[i].result, (unsigned long long)polls[i].count);
+    write_results(config, to, "tenure_polls_total", "result", polls, TEN_COUNT(polls));
     one(config, to, "tenure_messages_dropped_total", "counter", "Messages that did not get to a sink.",
         ten_measure_get(&measures->dropped));
+}
+
+static void write_cron(const ten_exporter_config *config, ten_buf *to) {
+    const ten_measures *measures = config->measures;
+    const struct result runs[] = {{"ok", ten_measure_get(&measures->cron_ok)},
+                                  {"failed", ten_measure_get(&measures->cron_failed)},
+                                  {"timed_out", ten_measure_get(&measures->cron_timed_out)},
+                                  {"not_started", ten_measure_get(&measures->cron_not_started)},
+                                  {"lost", ten_measure_get(&measures->cron_lost)}};
+    const struct result skipped[] = {{"missed", ten_measure_get(&measures->cron_missed)},
+                                     {"overlap", ten_measure_get(&measures->cron_overlapped)}};
+    head(to, "tenure_cron_runs_total", "counter", "Runs of jobs, by how they ended.");
+    write_results(config, to, "tenure_cron_runs_total", "result", runs, TEN_COUNT(runs));
+    head(to, "tenure_cron_skipped_total", "counter", "Instants that did not run, by the reason.");
+    write_results(config, to, "tenure_cron_skipped_total", "reason", skipped, TEN_COUNT(skipped));
+    write_histogram(config, to, "tenure_cron_late_seconds", "Time from an instant to the start of its command.",
+                    &measures->cron_late, ten_late_bounds_us);
+    config->write_jobs(to, config->jobs);
 }
 
 static void write_role(const ten_exporter_config *config, ten_buf *to) {
@@ -131,8 +160,12 @@ static void write_store(const ten_exporter_config *config, ten_buf *to) {
 }
 
 void ten_exporter_write(const ten_exporter_config *config, ten_buf *to) {
-    if (config->kind == TEN_EXPORTS_FLEET)
+    if (config->kind == TEN_EXPORTS_FLEET || config->kind == TEN_EXPORTS_CRON)
         write_fleet(config, to);
+    if (config->kind == TEN_EXPORTS_FLEET)
+        write_polls(config, to);
+    else if (config->kind == TEN_EXPORTS_CRON)
+        write_cron(config, to);
     else if (config->kind == TEN_EXPORTS_ROLE)
         write_role(config, to);
     else

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "agent/common/server_kind.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
@@ -52,18 +53,26 @@ static bool sleep_until(const ten_store_wait *wait, uint64_t until_ms) {
     }
 }
 
-/* Logs why the store cannot be used: from time to time, and whenever the reason changes. */
-static void tell(const ten_store_wait *wait, const ten_error *error, ten_log **log, ten_error *told,
-                 uint64_t *told_ms) {
-    uint64_t now_ms = ten_now_ms();
+/* What was last logged, and when. */
+struct told {
+    ten_log *log;
+    ten_error error;
+    uint64_t at_ms; /* 0: nothing was */
+};
+
+/* From time to time, and whenever the reason changes. */
+static bool is_time_to_tell(const struct told *told, const ten_error *error) {
+    return told->at_ms == 0 || ten_now_ms() - told->at_ms >= TELL_MS ||
+           strcmp(told->error.message, error->message) != 0;
+}
+
+/* Logs why the store cannot be used. */
+static void tell(const ten_store_wait *wait, const ten_error *error, struct told *told) {
     ten_error unused;
-    if (!wait->log || (*told_ms && now_ms - *told_ms < TELL_MS && strcmp(told->message, error->message) == 0))
-        return;
-    if (!*log && ten_log_open(wait->log, log, &unused) < 0)
-        return;
-    *told = *error;
-    *told_ms = now_ms;
-    TEN_LOG(*log, TEN_LOG_WARN, "store_waiting", TEN_TEXT("error", error->message));
+    told->error = *error;
+    told->at_ms = ten_now_ms();
+    if (wait->log && (told->log || ten_log_open(wait->log, &told->log, &unused) == TENURE_OK))
+        TEN_LOG(told->log, TEN_LOG_WARN, "store_waiting", TEN_TEXT("error", error->message));
 }
 
 typedef int (*attempt_fn)(void *userdata, ten_error *error);
@@ -71,24 +80,26 @@ typedef int (*attempt_fn)(void *userdata, ten_error *error);
 static int try_until(const ten_store_wait *wait, attempt_fn attempt, void *userdata, ten_error *error) {
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait->wait_ms);
     uint64_t pause_ms = PAUSE_MIN_MS;
-    ten_log *log = NULL;
-    ten_error told = {0};
-    uint64_t told_ms = 0;
+    struct told told = {0};
     int r;
     while ((r = attempt(userdata, error)) < 0 && ten_store_wait_helps(wait->store, r)) {
+        bool tells = is_time_to_tell(&told, error);
+        if (tells && ten_server_kind_is_wrong(wait->store, error))
+            r = error->code;
         uint64_t now_ms = ten_now_ms();
-        if (now_ms >= end_ms)
+        if (now_ms >= end_ms || !ten_store_wait_helps(wait->store, r))
             break;
-        tell(wait, error, &log, &told, &told_ms);
+        if (tells)
+            tell(wait, error, &told);
         if (!sleep_until(wait, ten_min_u64(now_ms + pause_ms, end_ms))) {
             r = ten_fail(error, TENURE_E_CANCELLED, "stopped while waiting for the store");
             break;
         }
         pause_ms = ten_min_u64(pause_ms * 2, PAUSE_MAX_MS);
     }
-    if (r == TENURE_OK && log)
-        TEN_LOG(log, TEN_LOG_INFO, "store_up", TEN_TEXT("reason", "it answers now"));
-    ten_log_close(log, 1000);
+    if (r == TENURE_OK && told.log)
+        TEN_LOG(told.log, TEN_LOG_INFO, "store_up", TEN_TEXT("reason", "it answers now"));
+    ten_log_close(told.log, 1000);
     return r;
 }
 

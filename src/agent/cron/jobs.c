@@ -22,6 +22,7 @@ static int64_t wall_now(void) {
 void ten_jobs_free(struct ten_agent_target *target) {
     if (!target->job)
         return;
+    ten_free(target->job->job.log);
     ten_free(target->job->text);
     ten_free(target->job);
     target->job = NULL;
@@ -96,11 +97,18 @@ static void write_memory(struct ten_agent *agent, struct ten_agent_target *targe
         ten_jobs_written(agent, target, r);
 }
 
-static void report_missed(const struct ten_agent *agent, const struct ten_agent_target *target) {
+static void report_missed(struct ten_agent *agent, const struct ten_agent_target *target, enum ten_cron_end why) {
     const ten_cron_job *job = &target->job->job;
-    if (job->missed)
-        TEN_LOG(agent->log, TEN_LOG_WARN, "cron_missed", TEN_TEXT("target", target->id),
-                TEN_NUMBER("count", job->missed));
+    if (!job->missed)
+        return;
+    ten_measure_add(why == TEN_CRON_MISSED ? &agent->measures.cron_missed : &agent->measures.cron_overlapped,
+                    job->missed);
+    TEN_LOG(agent->log, TEN_LOG_WARN, "cron_missed", TEN_TEXT("target", target->id),
+            TEN_TEXT("reason", ten_cron_end_name(why)), TEN_NUMBER("count", job->missed));
+}
+
+static uint64_t late_by(int64_t instant_ms, int64_t now_ms) {
+    return now_ms > instant_ms ? (uint64_t)(now_ms - instant_ms) : 0;
 }
 
 static bool may_start(const struct ten_agent *agent, const struct ten_agent_target *target) {
@@ -145,7 +153,7 @@ void ten_jobs_look(struct ten_agent *agent, struct ten_agent_target *target) {
     }
     enum ten_cron_step step = ten_cron_job_look(job, wall_now(), may_start(agent, target));
     if (step != TEN_CRON_NOTHING || job->state == TEN_CRON_IDLE)
-        report_missed(agent, target);
+        report_missed(agent, target, TEN_CRON_MISSED);
     job->missed = 0;
     if (step == TEN_CRON_WRITE)
         write_memory(agent, target);
@@ -155,8 +163,9 @@ void ten_jobs_look(struct ten_agent *agent, struct ten_agent_target *target) {
         char instant[TEN_RFC3339_SIZE];
         show_instant(job->instant_ms, instant);
         int64_t now = wall_now();
-        uint64_t late_ms = now > job->instant_ms ? (uint64_t)(now - job->instant_ms) : 0;
+        uint64_t late_ms = late_by(job->instant_ms, now);
         ten_cron_job_started(job, now);
+        ten_measures_late(&agent->measures, late_ms);
         TEN_LOG(agent->log, TEN_LOG_INFO, "cron_started", TEN_TEXT("target", target->id),
                 TEN_NUMBER("token", job->token), TEN_TEXT("instant", instant), TEN_NUMBER("late_ms", late_ms));
     }
@@ -169,15 +178,20 @@ void ten_jobs_granted(struct ten_agent *agent, struct ten_agent_target *target) 
     if (!target->job || token == 0)
         return;
     ten_cron_job *job = &target->job->job;
+    bool is_known = job->state != TEN_CRON_AWAY && job->token == token;
     size_t size = ten_member_checkpoint(agent->member, target->id, token, text);
+    if (!job->log)
+        job->log = ten_malloc(sizeof *job->log); /* without memory its runs are not kept, but it runs */
     ten_cron_job_granted(job, token, size ? text : NULL, agent->instance, wall_now());
     if (job->state == TEN_CRON_AWAY)
         return;
+    if (!is_known)
+        ten_jobs_gauges_hold(&agent->job_gauges, target->id, size ? text : NULL);
     if (job->lost) {
         char instant[TEN_RFC3339_SIZE];
         show_instant(job->memory.instant_ms, instant);
         job->lost = false;
-        ten_measure_add(&agent->measures.polls_discarded, 1);
+        ten_measure_add(&agent->measures.cron_lost, 1);
         TEN_LOG(agent->log, TEN_LOG_WARN, "cron_lost", TEN_TEXT("target", target->id), TEN_TEXT("instant", instant),
                 TEN_TEXT("other", job->memory.holder),
                 TEN_TEXT("error", "its runner died or lost the lease; how the run ended is not known, and it is not "
@@ -195,6 +209,9 @@ void ten_jobs_lost(struct ten_agent *agent, struct ten_agent_target *target, uin
     if (!target->job || target->job->job.token != token)
         return;
     ten_cron_job_lost(&target->job->job);
+    ten_jobs_gauges_drop(&agent->job_gauges, target->id);
+    ten_free(target->job->job.log);
+    target->job->job.log = NULL;
     ten_timers_clear(&agent->polls, target->number);
 }
 
@@ -228,6 +245,37 @@ static const char *last_words(const struct ten_poll *poll, char text[160]) {
     return text;
 }
 
+/* What has become of the command; *ret_code: its exit status or the signal. */
+static enum ten_cron_end end_of(const struct ten_poll *poll, int *ret_code) {
+    *ret_code = poll->signal ? poll->signal : poll->exit_code;
+    if (poll->work.why == TEN_WORK_OVERDUE) {
+        *ret_code = poll->exit_code ? poll->exit_code : 124; /* as timeout(1) says it */
+        return TEN_CRON_TIMED_OUT;
+    }
+    if (poll->signal)
+        return TEN_CRON_KILLED;
+    if (!poll->error[0] || poll->exit_code)
+        return TEN_CRON_EXITED;
+    *ret_code = 127; /* as a shell says it */
+    return TEN_CRON_NOT_STARTED;
+}
+
+static void count_end(struct ten_agent *agent, const struct ten_poll *poll, enum ten_cron_end end, int code) {
+    ten_measures *measures = &agent->measures;
+    int64_t instant_ms = poll->target->job->job.instant_ms;
+    ten_measure_add(end == TEN_CRON_TIMED_OUT     ? &measures->cron_timed_out
+                    : end == TEN_CRON_NOT_STARTED ? &measures->cron_not_started
+                    : code                        ? &measures->cron_failed
+                                                  : &measures->cron_ok,
+                    1);
+    ten_jobs_gauges_note(&agent->job_gauges, poll->target->id,
+                         &(ten_cron_run){.end = end,
+                                         .instant_ms = instant_ms,
+                                         .late_ms = late_by(instant_ms, (int64_t)poll->start_wall_ms),
+                                         .duration_ms = poll->duration_ms,
+                                         .code = (uint64_t)code});
+}
+
 void ten_jobs_ended(struct ten_agent *agent, const struct ten_poll *poll) {
     struct ten_agent_target *target = poll->target;
     if (!target->job)
@@ -235,16 +283,17 @@ void ten_jobs_ended(struct ten_agent *agent, const struct ten_poll *poll) {
     ten_cron_job *job = &target->job->job;
     char instant[TEN_RFC3339_SIZE];
     char output[160];
-    int exit_code = poll->error[0] && poll->exit_code == 0 ? 127 : poll->exit_code;
+    int code;
+    enum ten_cron_end end = end_of(poll, &code);
+    int exit_code = end == TEN_CRON_KILLED ? 128 + code : code;
     show_instant(job->instant_ms, instant);
     TEN_LOG(agent->log, exit_code ? TEN_LOG_WARN : TEN_LOG_INFO, "cron_ended", TEN_TEXT("target", target->id),
             TEN_NUMBER("token", poll->work.token), TEN_TEXT("instant", instant),
             TEN_NUMBER("exit_code", (uint64_t)exit_code), TEN_NUMBER("duration_ms", poll->duration_ms),
             TEN_TEXT("error", poll->error), TEN_TEXT("output", exit_code ? last_words(poll, output) : ""));
-    ten_measure_add(exit_code ? &agent->measures.polls_failed : &agent->measures.polls_ok, 1);
-    snprintf(job->memory.holder, sizeof job->memory.holder, "%s", agent->instance);
-    ten_cron_job_ended(job, exit_code, poll->duration_ms, wall_now());
-    report_missed(agent, target);
+    count_end(agent, poll, end, code);
+    ten_cron_job_ended(job, end, code, poll->duration_ms, wall_now());
+    report_missed(agent, target, TEN_CRON_OVERLAPPED);
     job->missed = 0;
     if (job->state == TEN_CRON_REPORTING)
         write_memory(agent, target);

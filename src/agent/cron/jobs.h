@@ -1,7 +1,7 @@
 /*
  * The jobs of `tenure cron`: an agent whose targets are the lines of a crontab. When which instant runs is decided by
  * core/cron_job.h; here its answers are carried out with the agent's polls, timers and checkpoints. Called by the agent's
- * loop (agent.c) and by its polls (poll.c).
+ * loop (agent_loop.c) and by its polls (poll.c).
  */
 #ifndef TEN_AGENT_CRON_JOBS_H
 #define TEN_AGENT_CRON_JOBS_H

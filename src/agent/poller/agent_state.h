@@ -1,6 +1,6 @@
 /*
- * The insides of an agent, shared by agent.c (the loop), source.c (where targets come from), poll.c (a poll),
- * poll_exec.c and poll_http.c (its two kinds).
+ * The insides of an agent, shared by agent.c (start and end), agent_loop.c, agent_events.c (what the context's thread tells),
+ * agent_targets.c, source.c (where targets come from), poll.c (a poll), poll_exec.c and poll_http.c (its two kinds).
  */
 #ifndef TEN_AGENT_AGENT_STATE_H
 #define TEN_AGENT_AGENT_STATE_H
@@ -11,6 +11,7 @@
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
 #include "agent/common/renewals.h"
+#include "agent/cron/job_gauges.h"
 #include "agent/cron/zones.h"
 #include "agent/poller/agent.h"
 #include "agent/sinks/sink.h"
@@ -59,6 +60,7 @@ struct ten_poll {
     uint64_t duration_ms;
     char error[160]; /* "": it went well so far */
     int exit_code;   /* of a command; 128 + N: it was killed by signal N */
+    int signal;      /* that one; 0: it was not */
     ten_buf output;
     bool by_command;
     /* exec */
@@ -123,15 +125,39 @@ struct ten_agent {
     ten_error refusal; /* the store's own words about that; "": none */
     bool source_read;  /* all targets of a source that is not the store have been read once */
     ten_measures measures;
-    ten_exporter *exporter;          /* NULL: nobody asks */
-    uint64_t dropped;                /* messages that no sink took */
-    uint64_t sinks_look_ms;          /* when they are to be asked for events */
-    ten_zones zones;                 /* of a crontab */
+    ten_exporter *exporter; /* NULL: nobody asks */
+    uint64_t dropped;       /* messages that no sink took */
+    uint64_t sinks_look_ms; /* when they are to be asked for events */
+    ten_zones zones;        /* of a crontab */
+    ten_jobs_gauges job_gauges;
     _Atomic(int64_t) store_ahead_ms; /* the store's clock, of this host's */
     uint64_t clock_told_ms;          /* that it differs from the store's; not again before this */
 };
 
-/* agent.c */
+/* agent_loop.c */
+/* Until it is told to stop, or refused. */
+void ten_agent_loop(struct ten_agent *agent);
+void ten_agent_report_sink(struct ten_agent *agent, const char *name, const ten_sink_event *event);
+
+/* agent_events.c: the first four are callbacks of the fleet member, on the context's thread */
+void ten_agent_on_event(const tenure_event *event, void *userdata);
+void ten_agent_on_checkpoint(const char *target, uint64_t token, int error, void *userdata);
+void ten_agent_on_store_clock(uint64_t store_ms, void *userdata);
+void ten_agent_on_target(const tenure_target *target, bool removed, void *userdata);
+void ten_agent_take_events(struct ten_agent *agent);
+void ten_agent_make_up_for_lost(struct ten_agent *agent);
+
+/* agent_targets.c */
+/* NULL: no memory. */
+struct ten_agent_target *ten_agent_copy_target(const tenure_target *target);
+void ten_agent_free_target(struct ten_agent_target *target);
+void ten_agent_take_target(struct ten_agent *agent, struct ten_agent_target *event);
+void ten_agent_take_handle(struct ten_agent *agent, struct ten_agent_target *target);
+bool ten_agent_is_held(const struct ten_agent_target *target);
+void ten_agent_schedule_now(struct ten_agent *agent, struct ten_agent_target *target);
+/* Its time has come: polls it if it is held, and says when it is due next. */
+void ten_agent_poll_due(struct ten_agent *agent, struct ten_agent_target *target, uint64_t now_ms);
+void ten_agent_note_turn(struct ten_agent *agent);
 /* A source has a target, which is new or as it is now; or no longer has it. */
 void ten_agent_put_target(struct ten_agent *agent, const tenure_target *target);
 void ten_agent_remove_target(struct ten_agent *agent, struct ten_agent_target *target);

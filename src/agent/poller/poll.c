@@ -1,5 +1,5 @@
 /*
- * A poll: what core/work.h decides is carried out here, from its start to its message. The loop in agent.c calls it when
+ * A poll: what core/work.h decides is carried out here, from its start to its message. The loop in agent_loop.c calls it when
  * a poll is due, when something has happened to one, and when its machine wants to be asked again.
  */
 #include <jansson.h>

@@ -159,7 +159,8 @@ static struct ten_poll *take_reaped(struct ten_agent *agent, pid_t pid, int stat
         ten_poll_fail(poll, "the lease was not renewed in time");
         ten_work_ended_for_lease(&poll->work);
     }
-    poll->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    poll->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    poll->exit_code = poll->signal ? 128 + poll->signal : WEXITSTATUS(status);
     if (WIFSIGNALED(status))
         ten_poll_fail(poll, "killed by signal %d", WTERMSIG(status));
     else if (child->exec_error)

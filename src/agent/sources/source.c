@@ -1,6 +1,6 @@
 /*
  * Where the agent's targets come from: the store's registry (the fleet member reads it), or a file or a server that a
- * thread reads. What a source says is put to the fleet member and to the agent. Called by the loop in agent.c.
+ * thread reads. What a source says is put to the fleet member and to the agent. Called by the loop in agent_loop.c.
  */
 #include <string.h>
 

@@ -54,7 +54,7 @@ static int check_file(const char *path, const struct stat *file, ten_error *erro
 }
 
 static int fail_to_read(const char *path, int code, ten_error *error) {
-    return ten_fail_errno(error, TENURE_E_INVALID, code, "cannot read the targets from %s", path);
+    return ten_fail_errno(error, TENURE_E_INVALID, code, "cannot read %s", path);
 }
 
 /* Whoever can write a crontab runs commands as this user. */

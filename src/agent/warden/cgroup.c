@@ -229,7 +229,7 @@ static void sweep(const char *base) {
 }
 
 void ten_cgroup_sweep(const char *base) {
-    char path[FILE_SIZE];
+    char path[TEN_CGROUP_PATH_SIZE];
     size_t size = (size_t)(strrchr(base, '/') - base);
     snprintf(path, sizeof path, "%.*s", (int)size, base);
     DIR *groups = opendir(path);

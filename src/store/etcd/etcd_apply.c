@@ -143,17 +143,43 @@ static void put_homes(ten_etcd_chunk *chunk, size_t count) {
     }
 }
 
-/* Decides as many as fit into one transaction; how many those are. */
+/* Nothing has been decided yet. */
+static void begin_decision(ten_etcd_chunk *chunk, bool withheld) {
+    ten_etcd_txn_clear(&chunk->store->txn);
+    ten_buf_clear(&chunk->changes);
+    chunk->change_count = chunk->touched_count = chunk->left_count = 0;
+    chunk->raised = false;
+    chunk->shown_token = chunk->shown_ttl_ms = 0;
+    chunk->withheld = withheld;
+}
+
+/* Whether one of the targets of a group is refused: what was decided for that is decided once more. */
+static int judge_group(ten_etcd_chunk *chunk, bool *ret_withheld) {
+    uint64_t longest_ms = chunk->longest_ms;
+    int r = TENURE_OK;
+    *ret_withheld = false;
+    begin_decision(chunk, false);
+    for (size_t i = 0; r == TENURE_OK && chunk->cells[0].op.group && i < chunk->count; i++) {
+        if (chunk->cells[i].settled)
+            continue;
+        r = ten_etcd_lease_decide(chunk, &chunk->cells[i]);
+        *ret_withheld |= chunk->cells[i].result->outcome != TEN_OK;
+    }
+    chunk->longest_ms = longest_ms;
+    return r;
+}
+
+/* Decides as many as fit into one transaction, which a group always does; how many those are. */
 static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     ten_etcd_store *store = chunk->store;
     const ten_etcd_group *home = NULL;
     size_t homes = 0;
     size_t i = 0;
-    ten_etcd_txn_clear(&store->txn);
-    ten_buf_clear(&chunk->changes);
-    chunk->change_count = chunk->touched_count = chunk->left_count = 0;
-    chunk->raised = false;
-    chunk->shown_token = chunk->shown_ttl_ms = 0;
+    bool withheld;
+    int judged = judge_group(chunk, &withheld);
+    if (judged < 0)
+        return judged;
+    begin_decision(chunk, withheld);
     for (; i < chunk->count && store->txn.operation_count + homes < WRITES_FULL &&
            store->txn.compare_count < COMPARES_FULL;
          i++) {
@@ -391,7 +417,8 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
         ten_etcd_key_of(chunk->store, key, op->namespace_name, op->target ? TEN_ETCD_LEASE : TEN_ETCD_INSTANCE,
                         op->target ? op->target : op->holder);
         /* A token is known only when its transaction has been carried out: what comes after has its own. */
-        if (strcmp(op->namespace_name, chunk->namespace_name) != 0 || is_in(chunk, key) || is_before(chunk, op))
+        if (strcmp(op->namespace_name, chunk->namespace_name) != 0 || is_in(chunk, key) || is_before(chunk, op) ||
+            (chunk->count > 0 && op->group != chunk->cells[0].op.group)) /* a group has a chunk of its own */
             return;
         *cell = (ten_etcd_cell){.op = *op, .result = &results[*at]};
         memcpy(cell->key, key, sizeof key);

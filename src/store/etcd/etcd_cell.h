@@ -71,6 +71,7 @@ typedef struct ten_etcd_chunk {
     uint64_t deadline_ms;
     ten_etcd_cell cells[TEN_ETCD_CELLS_MAX];
     size_t count;
+    bool withheld;  /* it is a group, and one of its targets is refused */
     json_t *answer; /* of the read */
     bool known; /* nothing has to be read: only second steps are left, and this chunk has just written their first */
     ten_etcd_head head;

@@ -263,6 +263,7 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     bool barred_before = cell->row.barred;
     settle_operation(cell, &cell->row);
     read_epoch(chunk, cell, &context);
+    context.withheld = chunk->withheld;
     if (shows_loss(chunk, cell, context.wall_ms))
         return TENURE_OK; /* nothing is written in this round */
     bool kept = cell->kv.revision > 0 && cell->op.kind == TEN_OP_ACQUIRE && cell->row.ends_ms > context.now_ms;

@@ -101,7 +101,7 @@ static int ask_once(ten_http_store *store, const char *method, const char *path,
     char detail[CURL_ERROR_SIZE] = "";
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     if (left_ms == 0)
-        return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "no time was left to ask %s", store->settings.base);
+        return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s did not answer in time", store->settings.base);
     ten_buf url = {0};
     ten_buf_format(&url, "%s%s", store->settings.base, path);
     ten_buf_clear(&store->body);

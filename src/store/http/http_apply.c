@@ -61,6 +61,9 @@ static size_t run_length(const ten_http_store *store, const ten_op *ops, size_t 
         length++;
     }
     *ret_sender = sender ? sender : "reader";
+    /* A group is not cut. */
+    while (length > 1 && length < count && ops[length].group && ops[length].group == ops[length - 1].group)
+        length--;
     return length;
 }
 
@@ -95,6 +98,8 @@ static void write_op(const ten_http_store *store, ten_buf *out, const ten_op *op
         ten_json_text(out, "value", op->checkpoint);
     if ((op->flags & TEN_OP_SESSION) && store->sessions)
         ten_json_bool(out, "session", true);
+    if (op->group && store->groups)
+        ten_json_number(out, "group", op->group);
     ten_json_close(out);
 }
 
@@ -169,6 +174,7 @@ struct needs {
     bool hands;
     bool checkpoints;
     bool sessions;
+    bool groups;
 };
 
 static struct needs needs_of(const ten_op *ops, size_t count) {
@@ -177,6 +183,7 @@ static struct needs needs_of(const ten_op *ops, size_t count) {
         needs.hands |= ops[i].kind == TEN_OP_HAND;
         needs.checkpoints |= is_about_checkpoint(&ops[i]);
         needs.sessions |= (ops[i].flags & TEN_OP_SESSION) != 0;
+        needs.groups |= ops[i].group != 0;
     }
     return needs;
 }
@@ -188,16 +195,18 @@ static int ask_what_it_can_do(ten_http_store *store, uint64_t deadline_ms) {
     store->hands = json_is_true(json_object_get(store->answer, "hands"));
     store->checkpoints = json_is_true(json_object_get(store->answer, "checkpoints"));
     store->sessions = json_is_true(json_object_get(store->answer, "sessions"));
+    store->groups = json_is_true(json_object_get(store->answer, "groups"));
     store->asked_ms = ten_boot_ms(store->base.clock);
     return TENURE_OK;
 }
 
 static int learn_what_it_can_do(ten_http_store *store, const struct needs *needs, uint64_t deadline_ms) {
-    bool can = (store->hands || !needs->hands) && (store->checkpoints || !needs->checkpoints);
+    bool can = (store->hands || !needs->hands) && (store->checkpoints || !needs->checkpoints) &&
+               (store->groups || !needs->groups);
     bool has_sessions = store->sessions || !needs->sessions;
     uint64_t since_ms = ten_boot_ms(store->base.clock) - store->asked_ms;
     bool known = store->asked_ms > 0 && (can || since_ms < OLD_MS) && (has_sessions || since_ms < PLAIN_MS);
-    bool wanted = needs->hands || needs->checkpoints || needs->sessions;
+    bool wanted = needs->hands || needs->checkpoints || needs->sessions || needs->groups;
     return known || !wanted ? TENURE_OK : ask_what_it_can_do(store, deadline_ms);
 }
 
@@ -208,12 +217,13 @@ static bool was_it_a_new_word(ten_http_store *store, const struct needs *needs, 
     bool hands = store->hands && needs->hands;
     bool checkpoints = store->checkpoints && needs->checkpoints;
     bool sessions = store->sessions && needs->sessions;
-    if (store->status != 400 || !(hands || checkpoints || sessions))
+    bool groups = store->groups && needs->groups;
+    if (store->status != 400 || !(hands || checkpoints || sessions || groups))
         return false;
     bool asked = ask_what_it_can_do(store, deadline_ms) == TENURE_OK;
     store->base.error = error;
-    return asked &&
-           ((hands && !store->hands) || (checkpoints && !store->checkpoints) || (sessions && !store->sessions));
+    return asked && ((hands && !store->hands) || (checkpoints && !store->checkpoints) ||
+                     (sessions && !store->sessions) || (groups && !store->groups));
 }
 
 /* Its outcome is the one that leaves everything as it was: a lease is released instead of handed over. */

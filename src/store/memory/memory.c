@@ -79,7 +79,8 @@ static int get_checkpoint(struct ten_memory_store *store, const struct ten_memor
     return result->checkpoint ? TENURE_OK : ten_fail_memory(&store->base.error, "the memory store");
 }
 
-static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_result *result) {
+static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, enum ten_group_pass pass,
+                          ten_result *result) {
     static ten_lease_row none;
     struct ten_memory_core *core = store->core;
     struct ten_memory_entry *entry = ten_memory_find(core, op->namespace_name, op->target);
@@ -105,7 +106,10 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, ten_
     ten_lease_effect effect;
     ten_lease_row row = entry ? ten_memory_lease(core, entry) : none;
     context.forgotten = ten_memory_forgotten(core, op->namespace_name);
+    context.withheld = pass == TEN_GROUP_WITHHOLD;
     ten_lease_row_apply(&row, op, &context, result, &effect);
+    if (pass == TEN_GROUP_JUDGE)
+        return TENURE_OK;
     if (effect.proves_loss) {
         r = begin_epoch(store, op, &context);
         ten_lease_row_apply(&row, op, &context, result, &effect);
@@ -214,6 +218,21 @@ static int apply_to_instance(struct ten_memory_store *store, const ten_op *op, t
     return TENURE_OK;
 }
 
+/* One operation, or a group. */
+static int apply_group(struct ten_memory_store *store, const ten_op *ops, ten_result *results, size_t count) {
+    enum ten_group_pass pass = TEN_GROUP_GRANT;
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && ops[0].group && i < count; i++) {
+        ten_result judged = {0};
+        r = apply_to_lease(store, &ops[i], TEN_GROUP_JUDGE, &judged);
+        pass = judged.outcome == TEN_OK ? pass : TEN_GROUP_WITHHOLD;
+    }
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ops[i].target ? apply_to_lease(store, &ops[i], pass, &results[i])
+                          : apply_to_instance(store, &ops[i], &results[i]);
+    return r;
+}
+
 static int memory_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     struct ten_memory_store *store = (struct ten_memory_store *)base;
     (void)timeout_ms; /* nothing here waits but for a lock that is held for microseconds */
@@ -221,9 +240,10 @@ static int memory_apply(ten_store *base, const ten_op *ops, ten_result *results,
     ten_arena_reset(&store->results);
     pthread_mutex_lock(&store->core->lock);
     uint64_t before = store->core->last_cursor;
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = ops[i].target ? apply_to_lease(store, &ops[i], &results[i])
-                          : apply_to_instance(store, &ops[i], &results[i]);
+    for (size_t i = 0, length; r == TENURE_OK && i < count; i += length) {
+        length = ten_op_group_length(&ops[i], count - i);
+        r = apply_group(store, &ops[i], &results[i], length);
+    }
     if (store->core->last_cursor != before)
         ten_memory_wake_all(store->core);
     pthread_mutex_unlock(&store->core->lock);

@@ -1,8 +1,8 @@
 /*
  * The PostgreSQL backend: opening, and running transactions. A transaction is one round trip: everything from BEGIN to
  * COMMIT is sent at once, and no client stands between a lock and the commit that frees it. Nothing is left behind in
- * the session (no prepared statements, settings that end with the transaction), so that a pooler may give each
- * transaction to another server connection.
+ * a session that goes through a pooler (no prepared statements, settings that end with the transaction), so that it may
+ * give each transaction to another server connection.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -134,14 +134,28 @@ static int send_all(ten_postgres_store *store, const ten_postgres_work *work, ui
     return r == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : r;
 }
 
-static enum trial judge_failure(const PGresult *result) {
+static bool is_one_of(const char *state, const char *const *states, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(state, states[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A prepared statement that is gone, or does not fit the tables any more, has done nothing. */
+static enum trial judge_failure(ten_postgres_store *store, const PGresult *result) {
+    static const char *const not_prepared[] = {"26000", "0A000"};
+    static const char *const in_the_way[] = {"40001", "40P01"};
     static const char *const refusals[] = {"22P02", "42P01",
                                            "3F000"}; /* a text that is no number; no table, no schema */
     const char *state = ten_postgres_sqlstate(result);
-    for (size_t i = 0; i < TEN_COUNT(refusals); i++)
-        if (strcmp(state, refusals[i]) == 0)
-            return TRIAL_REFUSED;
-    return strcmp(state, "40001") == 0 || strcmp(state, "40P01") == 0 ? TRIAL_AGAIN : TRIAL_ENDED;
+    if (is_one_of(state, refusals, TEN_COUNT(refusals)))
+        return TRIAL_REFUSED;
+    bool again = is_one_of(state, in_the_way, TEN_COUNT(in_the_way));
+    if (ten_postgres_link_is_prepared(store->link) && is_one_of(state, not_prepared, TEN_COUNT(not_prepared))) {
+        ten_postgres_link_set_prepared(store->link, NULL);
+        again = true;
+    }
+    return again ? TRIAL_AGAIN : TRIAL_ENDED;
 }
 
 /* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
@@ -161,7 +175,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_work *work,
         if (outcome != TENURE_OK)
             continue; /* what comes behind an error was not executed */
         if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-            *ret_trial = judge_failure(result);
+            *ret_trial = judge_failure(store, result);
             outcome = ten_postgres_failed(result, work->what, &store->base.error);
         } else if (i >= AT_WORK && i + 1 < store->sent) {
             outcome = work->take(store, i - AT_WORK, result, work->userdata);
@@ -172,7 +186,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_work *work,
 }
 
 /* COMMIT stood behind the error, and was not executed either. The error itself is kept. */
-static bool roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
+bool ten_postgres_roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
     ten_error error;
     bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, &error) == TENURE_OK &&
                 ten_postgres_link_sync(store->link, deadline_ms, &error) == TENURE_OK;
@@ -191,7 +205,10 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
     int r = ten_postgres_connect(store, deadline_ms);
     if (r < 0)
         return r;
-    r = send_all(store, work, deadline_ms);
+    if (work->hopeful)
+        r = ten_postgres_prepare(store, deadline_ms);
+    if (r == TENURE_OK)
+        r = send_all(store, work, deadline_ms);
     if (r == TENURE_OK)
         r = receive_all(store, work, deadline_ms, ret_trial, &in_step);
     if (ten_dial_worth_another(r, was_connected, deadline_ms))
@@ -199,7 +216,7 @@ static int try_once(ten_postgres_store *store, const ten_postgres_work *work, ui
     /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
      * successor. */
     if (in_step && r < 0)
-        in_step = roll_back(store, deadline_ms);
+        in_step = ten_postgres_roll_back(store, deadline_ms);
     if (!in_step || r == TENURE_E_UNREACHABLE)
         ten_postgres_disconnect(store);
     return r;

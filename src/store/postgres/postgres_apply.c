@@ -14,6 +14,8 @@
 
 enum { COLUMNS = 9, LEASE_FIELDS = 11, INSTANCE_FIELDS = 5 };
 
+#define GROUP_FLAG (1u << 16) /* beside those of store.h, for apply_leases: the operations of the step are one group */
+
 /* Operations that one statement carries: all on one namespace, and none on the same target; or one on an instance. */
 struct step {
     size_t first; /* place in batch->order */
@@ -86,7 +88,7 @@ static int take_lease(ten_postgres_store *store, const PGresult *rows, int row, 
 
 /* ---- the hopeful way ----------------------------------------------------------------------------------- */
 
-/* Renewals of one holder with one TTL, and heartbeats: what an instance sends all the time. */
+/* Renewals of one holder with one TTL, and heartbeats: what an instance sends all the time. Their targets are lines. */
 static bool has_only_renewals(const struct batch *batch) {
     const ten_op *first = NULL;
     for (size_t i = 0; i < batch->count; i++) {
@@ -95,7 +97,7 @@ static bool has_only_renewals(const struct batch *batch) {
             continue;
         first = first ? first : op;
         if (op->kind != TEN_OP_RENEW || op->flags != 0 || !op->holder || op->ttl_ms == 0 ||
-            op->ttl_ms != first->ttl_ms || strcmp(op->holder, first->holder) != 0)
+            op->ttl_ms != first->ttl_ms || strcmp(op->holder, first->holder) != 0 || strchr(op->target, '\n'))
             return false;
     }
     return true;
@@ -155,14 +157,23 @@ static int send_renewals(struct batch *batch) {
     int r = sort_renewals(batch, &sorted, &batch->renewal_count);
     clear_lists(batch);
     for (size_t i = 0; r == TENURE_OK && i < batch->renewal_count; i++) {
-        ten_postgres_add_text(&batch->lists[0], sorted[i]->target);
+        if (i > 0)
+            ten_buf_char(&batch->lists[0], '\n');
+        ten_buf_text(&batch->lists[0], sorted[i]->target);
         ten_postgres_add_number(&batch->lists[1], sorted[i]->token);
     }
+    ten_postgres_end_list(&batch->lists[1]);
+    if (r == TENURE_OK && (batch->lists[0].failed || batch->lists[1].failed))
+        r = ten_postgres_no_memory(batch->store);
     if (r == TENURE_OK && batch->renewal_count > 0) {
         const ten_op *op = sorted[0];
-        const char *before[] = {op->namespace_name, op->holder, ten_digits(ttl, op->ttl_ms),
-                                ten_digits(slack, op->ttl_ms / SLACK_PART)};
-        r = send_lists(batch, PG_RENEW_PLAINLY, before, TEN_COUNT(before), 2);
+        const char *values[] = {op->namespace_name,
+                                op->holder,
+                                ten_digits(ttl, op->ttl_ms),
+                                ten_digits(slack, op->ttl_ms / SLACK_PART),
+                                ten_buf_string(&batch->lists[0]),
+                                ten_buf_string(&batch->lists[1])};
+        r = ten_postgres_send(batch->store, PG_RENEW_PLAINLY, TEN_COUNT(values), values);
     }
     ten_free(sorted);
     return r;
@@ -238,17 +249,22 @@ static int go_hopefully(struct batch *batch, uint64_t deadline_ms) {
     int r = ten_postgres_transact(batch->store, &work, deadline_ms);
     if (r < 0 || r == TEN_POSTGRES_REFUSED || !batch->is_complete)
         return r < 0 ? r : 0;
-    for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
+    const char *holder = NULL; /* of all renewals */
+    for (size_t i = 0; i < batch->count; i++) {
         const ten_op *op = &batch->ops[i];
         if (op->kind == TEN_OP_READ)
             continue;
         batch->results[i].outcome = TEN_OK;
         batch->results[i].token = op->token;
         batch->results[i].ttl_ms = batch->results[i].remaining_ms = op->ttl_ms;
-        if (op->kind == TEN_OP_RENEW)
-            r = take_holder(batch->store, op->holder, &batch->results[i]);
+        if (op->kind != TEN_OP_RENEW)
+            continue;
+        holder = holder ? holder : ten_arena_text(&batch->store->results, op->holder);
+        if (!holder)
+            return ten_postgres_no_memory(batch->store);
+        batch->results[i].holder = holder;
     }
-    return r < 0 ? r : 1;
+    return 1;
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
@@ -260,6 +276,7 @@ static size_t segment_length(const struct batch *batch, size_t first) {
         return 1;
     while (first + length < batch->count && batch->ops[first + length].target &&
            (batch->ops[first + length].kind == TEN_OP_CHECKPOINT) == checkpoints &&
+           batch->ops[first + length].group == batch->ops[first].group &&
            strcmp(batch->ops[first].namespace_name, batch->ops[first + length].namespace_name) == 0)
         length++;
     return length;
@@ -374,7 +391,7 @@ static int send_leases(struct batch *batch, const struct step *step) {
         ten_postgres_add_text(list++, op->holder);
         ten_postgres_add_number(list++, op->token);
         ten_postgres_add_number(list++, op->ttl_ms);
-        ten_postgres_add_number(list++, op->flags);
+        ten_postgres_add_number(list++, op->flags | (op->group ? GROUP_FLAG : 0));
         ten_postgres_add_text(list++, ten_reason_name(op->reason));
         ten_postgres_add_text(list++, or_empty(op->kind == TEN_OP_HAND ? op->successor : op->actor));
         ten_postgres_add_number(list++, op->ask);
@@ -465,6 +482,7 @@ static const struct {
     {"given", TEN_OK, 0},
     {"handed", TEN_OK, 0},
     {"held", TEN_HELD, 0},
+    {"withheld", TEN_HELD, 0},
     {"lost", TEN_LOST, 0},
     {"proof", TEN_LOST, 0}, /* and the store has lost data */
     {"freed", TEN_OK, 0},

@@ -5,33 +5,30 @@
 -- the order of their keys, and a later statement reads the clock; a statement sees what was committed before it began.
 
 -- The usual case, nearly all that a store does: leases of one holder ($2) with one TTL ($3), as it believes them, only
--- later. $5 are their targets in order, $6 their tokens. It waits for locks itself, therefore it takes only leases that
+-- later. $5 are their targets in order, a line each, $6 their tokens. The rows come back in the order of the index; in
+-- any other order, as with an index of somebody else's, it refuses: which token belongs to which target is not known
+-- then. To compare the lines is cheaper than to compare an array. It waits for locks itself, therefore it takes only leases that
 -- have more than $4 milliseconds left, and refuses when it took longer than that; their new ends are counted from
--- before the wait, which is no later than they may be. But another connection of the holder may have renewed one of them
--- during the wait: that end stays, unless the clock was set back since. It refuses also when not all of them are as
--- believed.
+-- before the wait, which is no later than they may be. It refuses also when not all of them are as believed, or one ends
+-- later than it would make it: on a session, kept for longer, renewed by another connection of the holder during the
+-- wait, or before the clock was set back. That one must not be shortened, or is no business of this statement.
 -- name: renew_plainly
 WITH clock AS MATERIALIZED (
     SELECT now + $3::bigint * interval '1 millisecond' AS ends, now + $4::bigint * interval '1 millisecond' AS too_late
       FROM clock_timestamp() AS now
 ), renewed AS (
     UPDATE tenure.lease
-       SET expires_at = CASE WHEN expires_at <= (SELECT ends FROM clock) THEN (SELECT ends FROM clock)
-                             ELSE greatest((SELECT ends FROM clock),
-                                           least(expires_at, clock_timestamp() + $3::bigint * interval '1 millisecond'))
-                        END
+       SET expires_at = (SELECT ends FROM clock)
      -- The planner is kept from looking at each of a thousand targets, which took half of its time.
-     WHERE namespace = $1 AND target_id = ANY ((SELECT $5::text[])::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
-       AND expires_at > (SELECT too_late FROM clock) AND expires_at < '9999-01-01 00:00:00+00'
+     WHERE namespace = $1 AND target_id = ANY ((SELECT string_to_array($5, E'\n'))::text[]) AND holder_id = $2 AND ttl_ms = $3::bigint
+       AND expires_at > (SELECT too_late FROM clock) AND expires_at <= (SELECT ends FROM clock)
        AND NOT kept AND NOT barred AND ask = 0
     RETURNING target_id, version
-), done AS MATERIALIZED (
-    SELECT array_agg(target_id) = $5::text[] AND array_agg(version) = $6::bigint[] AS is_complete, count(*) AS count
-      FROM renewed
 )
-SELECT CASE WHEN is_complete AND clock_timestamp() < too_late THEN count
-            ELSE ('tenure: not as believed, or not in time: ' || count || ' renewed, to be judged again')::bigint END
-  FROM done, clock;
+SELECT CASE WHEN string_agg(target_id, E'\n') = $5 AND array_agg(version) = $6::bigint[]
+             AND clock_timestamp() < (SELECT too_late FROM clock) THEN count(*)
+            ELSE ('tenure: not as believed, or not in time: ' || count(*) || ' renewed, to be judged again')::bigint END
+  FROM renewed;
 
 -- All of the namespaces $1, in order. One that is not there yet cannot be locked: then everything is refused, and sent
 -- again when it is.
@@ -94,7 +91,8 @@ SELECT count(*)
 -- The flags are those of store.h; $9 is who forced a release, or to whom a lease is handed over. An acquire of what one has never shortens it: it may be kept for longer, and this may
 -- be a repetition that comes late. A TTL that is kept for others (16) makes nobody wait in an epoch.
 --
--- seen: all that an operation has to know, each row looked up by itself, as above; judged: what it comes to; changed:
+-- seen: all that an operation has to know, each row looked up by itself, as above; ruled: what it comes to by itself;
+-- judged: in a group (65536, all of the operations are one) nothing is given if one of them is refused; changed:
 -- what has become of the lease, found by its place, which stays while it is locked. The row count is believed, not what
 -- was read before: if a row appeared or changed since the locks were taken, or the namespace is not there yet, the whole
 -- is refused, and sent again. oldest: the feed goes up to there, now and then; by count, because cursors leap when an
@@ -150,7 +148,7 @@ WITH here AS MATERIALIZED (
       LEFT JOIN tenure.instance AS successor
              ON kind = 'hand' AND successor.namespace = $1 AND successor.instance = actor AND NOT successor.gone
             AND successor.expires_at > now AND successor.weight > 0 AND successor.ask <> 2
-), judged AS MATERIALIZED (
+), ruled AS MATERIALIZED (
     SELECT *, CASE kind
            WHEN 'acquire' THEN
                CASE WHEN is_unknown THEN 'unknown'
@@ -189,8 +187,14 @@ WITH here AS MATERIALIZED (
            ELSE
                CASE WHEN is_unknown THEN 'unknown' WHEN NOT held AND greatest(token_floor - 1, counter) > version THEN 'bound'
                     ELSE 'read' END
-           END AS verdict
+           END AS ruling
       FROM (SELECT *, token = version OR (token = 0 AND holder IS NOT NULL) AS is_meant FROM seen) AS seen
+), judged AS MATERIALIZED (
+    SELECT *, CASE WHEN ruling <> 'given' OR flags & 65536 = 0 THEN ruling
+                   WHEN EXISTS (SELECT FROM ruled
+                                 WHERE ruling NOT IN ('given', 'recognised', 'on session', 'extended')) THEN 'withheld'
+                   ELSE 'given' END AS verdict
+      FROM ruled
 ), changed AS (
     UPDATE tenure.lease
        SET holder_id = CASE WHEN is_new THEN next_holder WHEN verdict <> 'freed' THEN held_by END,

@@ -5,15 +5,18 @@
 #include "store/postgres/postgres_link.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/io.h"
 #include "store/postgres/postgres_settings.h"
 
+#define NAME_SIZE     24u    /* of a prepared statement */
 #define PASSWORD_SIZE 16384u /* some are tokens that somebody signed */
 
 struct ten_postgres_link {
@@ -22,6 +25,9 @@ struct ten_postgres_link {
     bool remote;      /* its server is not on this host, */
     bool verifies;    /* and has to prove who it is, because nobody has said otherwise */
     bool unconfirmed; /* a commit did not wait for its standbys to the end */
+    char names[TEN_POSTGRES_PREPARED][NAME_SIZE];
+    unsigned uses;
+    const char *const *prepared; /* NULL: none */
 };
 
 bool ten_postgres_link_is_remote(const ten_postgres_link *link) {
@@ -100,8 +106,10 @@ static int fail_to_connect(const ten_postgres_link *link, ten_error *error) {
             break;
         }
     }
-    if (PQconnectionNeedsPassword(link->connection))
+    if (PQconnectionNeedsPassword(link->connection)) {
         state = "28P01";
+        message = "the server asks for a password; name a file that has it: password_file=PATH";
+    }
     const char *last = strstr(message, "failed: "); /* behind the address, which has been named */
     bool about_tls = link->verifies && (strstr(message, "SSL") || strstr(message, "certificate"));
     return fail_by_state(state, link->name, last ? last + 8 : message, about_tls ? TLS_ADVICE : "", error);
@@ -146,7 +154,7 @@ static int finish_connecting(ten_postgres_link *link, uint64_t deadline_ms, ten_
     for (PostgresPollingStatusType next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK;) {
         int ready = wait_for(link, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ms);
         if (ready == 0)
-            return ten_fail(error, TENURE_E_TIMEOUT, "%s: no connection in time", link->name);
+            return ten_fail(error, TENURE_E_TIMEOUT, "%s accepted no session in time", link->name);
         if (ready < 0)
             return ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "%s", link->name);
         next = PQconnectPoll(link->connection);
@@ -247,10 +255,43 @@ bool ten_postgres_link_is_fresh(ten_postgres_link *link) {
 
 /* ---- statements ---------------------------------------------------------------------------------------- */
 
+/* The name has the text in it: who meets the name elsewhere meets the same statement. */
+static const char *name_of(const char *statement, char name[NAME_SIZE]) {
+    snprintf(name, NAME_SIZE, "tenure_%016" PRIx64, ten_hash_mix(ten_hash_text(statement)));
+    return name;
+}
+
+int ten_postgres_link_prepare(ten_postgres_link *link, size_t number, const char *statement, ten_error *error) {
+    return PQsendPrepare(link->connection, name_of(statement, link->names[number]), statement, 0, NULL)
+               ? TENURE_OK
+               : broken(link, error);
+}
+
+void ten_postgres_link_set_prepared(ten_postgres_link *link, const char *const statements[TEN_POSTGRES_PREPARED]) {
+    link->prepared = statements;
+}
+
+bool ten_postgres_link_is_prepared(const ten_postgres_link *link) {
+    return link->prepared != NULL;
+}
+
+unsigned ten_postgres_link_uses(ten_postgres_link *link) {
+    return link->uses++;
+}
+
+static const char *find_prepared(const ten_postgres_link *link, const char *statement) {
+    for (size_t i = 0; link->prepared && i < TEN_POSTGRES_PREPARED; i++)
+        if (strcmp(link->prepared[i], statement) == 0)
+            return link->names[i];
+    return NULL;
+}
+
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
                            ten_error *error) {
-    return PQsendQueryParams(link->connection, statement, count, NULL, values, NULL, NULL, 0) ? TENURE_OK
-                                                                                              : broken(link, error);
+    const char *name = find_prepared(link, statement);
+    int sent = name ? PQsendQueryPrepared(link->connection, name, count, values, NULL, NULL, 0)
+                    : PQsendQueryParams(link->connection, statement, count, NULL, values, NULL, NULL, 0);
+    return sent ? TENURE_OK : broken(link, error);
 }
 
 static int flush(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {

@@ -325,6 +325,10 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- name: pin
 SET LOCAL search_path = pg_catalog, pg_temp;
 
+-- Outside of a transaction, where search_path is not pinned.
+-- name: process
+SELECT pg_catalog.pg_backend_pid();
+
 -- name: commit
 COMMIT;
 

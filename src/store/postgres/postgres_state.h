@@ -58,6 +58,10 @@ int ten_postgres_take_nothing(ten_postgres_store *store, size_t statement, const
 /* Connected. */
 int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms);
 void ten_postgres_disconnect(ten_postgres_store *store);
+/* After an error that ended a pipeline. False: the connection is not to be used any more. */
+bool ten_postgres_roll_back(ten_postgres_store *store, uint64_t deadline_ms);
+/* For a transaction that is one of many: prepares their statements, when the connection is worth it. */
+int ten_postgres_prepare(ten_postgres_store *store, uint64_t deadline_ms);
 /* TENURE_E_STORE: the answer is not one of our statements'. */
 int ten_postgres_misunderstood(ten_postgres_store *store);
 int ten_postgres_no_memory(ten_postgres_store *store);

@@ -60,7 +60,7 @@ static bool alike(const ten_op *a, const ten_op *b) {
     return a->kind == b->kind && a->flags == b->flags && a->ttl_ms == b->ttl_ms && a->reason == b->reason &&
            a->ask == b->ask && a->target && b->target && same_text(a->holder, b->holder) &&
            same_text(a->actor, b->actor) && same_text(a->successor, b->successor) &&
-           same_text(a->checkpoint, b->checkpoint);
+           same_text(a->checkpoint, b->checkpoint) && a->group == b->group;
 }
 
 /* The targets of a run, so that none comes twice: the script reads them all before it changes the first. */
@@ -106,9 +106,11 @@ static size_t run_length(const ten_op *ops, size_t limit, uint64_t *ret_signatur
 }
 
 /* Whether an operation may travel in the call that starts with `first`: of one kind (renewals by themselves are the usual
- * case, for which the script has a short way), or the leases that are read with a heartbeat. */
+ * case, for which the script has a short way), or the leases that are read with a heartbeat. A group has a call of its
+ * own. */
 static bool goes_with(const ten_op *first, const ten_op *op) {
-    return (first->kind == op->kind || (first->kind == TEN_OP_ANNOUNCE && op->kind == TEN_OP_READ)) &&
+    return first->group == op->group &&
+           (first->kind == op->kind || (first->kind == TEN_OP_ANNOUNCE && op->kind == TEN_OP_READ)) &&
            same_text(first->namespace_name, op->namespace_name);
 }
 
@@ -151,7 +153,7 @@ static const char *kind_word(const ten_op *op) {
 }
 
 #define FLAGS_SIZE 64u
-static const char *flag_words(const ten_redis_store *store, unsigned flags, char text[FLAGS_SIZE]) {
+static const char *flag_words(const ten_redis_store *store, const ten_op *op, char text[FLAGS_SIZE]) {
     static const struct {
         unsigned flag;
         const char *word;
@@ -162,10 +164,9 @@ static const char *flag_words(const ten_redis_store *store, unsigned flags, char
                  {TEN_OP_REQUIRE_TARGET, "require "},
                  {TEN_OP_WITH_CHECKPOINT, "checkpoint "},
                  {TEN_OP_SESSION, "session "}};
-    size_t size = 0;
-    text[0] = '\0';
+    size_t size = (size_t)snprintf(text, FLAGS_SIZE, "%s", op->group ? "group " : "");
     for (size_t i = 0; i < TEN_COUNT(words); i++)
-        if ((flags & words[i].flag) && (store->sessions || words[i].flag != TEN_OP_SESSION))
+        if ((op->flags & words[i].flag) && (store->sessions || words[i].flag != TEN_OP_SESSION))
             size += (size_t)snprintf(text + size, FLAGS_SIZE - size, "%s", words[i].word);
     return text;
 }
@@ -205,7 +206,7 @@ static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
     char flags[FLAGS_SIZE];
     ten_redis_word(words, kind_word(op));
     ten_redis_word_number(words, count);
-    ten_redis_word(words, flag_words(store, op->flags, flags));
+    ten_redis_word(words, flag_words(store, op, flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
     ten_redis_word_reason(words, op->reason);
@@ -237,8 +238,9 @@ static const char *proof_for(ten_redis_store *store, const struct call *call) {
 
 /* A call that the server sends back is repeated after the calls behind it. */
 static bool may_be_lean(const struct batch *batch, const struct call *call, size_t run) {
-    return run == call->count && !call->unusual && (batch->call_count == 1 || batch->reorderable) &&
-           ten_redis_lean_fits(&batch->ops[call->first], call->count);
+    bool beats = batch->ops[call->first].kind == TEN_OP_ANNOUNCE;
+    return (beats ? batch->store->sessions : run == call->count) && !call->unusual &&
+           (batch->call_count == 1 || batch->reorderable) && ten_redis_lean_fits(&batch->ops[call->first], call->count);
 }
 
 static void make_call(struct batch *batch, const struct call *call, const ten_redis_space *space) {
@@ -395,7 +397,7 @@ static void keep_proof(ten_redis_store *store, const struct call *call, const ch
     *place_of_proof(store, call->signature) = call->signature;
 }
 
-/* An answer of redis_lean_run.lua: of renewals nothing, or the state to show the next time. */
+/* An answer of redis_lean_run.lua or redis_lean_beat.lua: of renewals nothing, or the state to show the next time. */
 static int take_run(struct batch *batch, const struct call *call, const redisReply *reply) {
     ten_redis_store *store = batch->store;
     const ten_op *ops = &batch->ops[call->first];
@@ -415,7 +417,7 @@ static int take_run(struct batch *batch, const struct call *call, const redisRep
 /* An answer of redis_lean.lua: a token, a 1, or the lease of somebody else. */
 static int take_lean(struct batch *batch, const struct call *call, const redisReply *reply) {
     const ten_op *op = &batch->ops[call->first];
-    if (call->count > 1)
+    if (call->count > 1 || op->kind == TEN_OP_ANNOUNCE)
         return take_run(batch, call, reply);
     bool plain = op->kind != TEN_OP_ACQUIRE && reply->type == REDIS_REPLY_INTEGER;
     return take_one(batch->store, op, plain ? NULL : reply, &batch->results[call->first]);

@@ -260,7 +260,8 @@ local function write_checkpoint()
     return replies
 end
 
--- To the replies of a run that asked for it: what is there.
+-- To the replies of a run that asked for it: what is there. One that has none is a plain token, but the first one: its
+-- holder learns what time it is here.
 local function add_checkpoints(replies)
     if not has('checkpoint') then
         return
@@ -268,7 +269,7 @@ local function add_checkpoints(replies)
     local texts = call('HMGET', CHECKPOINT, run_keys())
     for i = 1, run.count do
         local token, value = match(texts[i] or '', '^(%d+) (.*)$')
-        if value and type(replies[i]) == 'number' then
+        if (value or i == 1) and type(replies[i]) == 'number' then
             replies[i] = { OK, replies[i], run.ttl, run.ttl, run.holder, 0, 0, now, 0 }
         end
         if value and replies[i][1] == OK then
@@ -341,6 +342,27 @@ local function take_key(key, session)
     return true, number
 end
 
+-- Of a run that is a group: nil if each of its leases is free, or the holder's own; else which of them are free. Nothing is
+-- changed. Whatever is refused here is refused by acquire(), too, which says why.
+local function withheld_of(fences, marks, is_required, wait)
+    if not has('group') then
+        return nil
+    end
+    local values = call('MGET', run_keys())
+    local free, is_refused = {}, wait > 0
+    for i = 1, run.count do
+        local key = KEYS[run.first + i - 1]
+        local token = fence_of(fences[i])
+        local holder, _, former = holder_of(SESSIONS, values[i], now)
+        local known = fences[i] or not is_required or call('HEXISTS', TARGETS, id_of(key)) == 1
+        free[i] = known and wait == 0 and not holder and (former or call('EXISTS', key) == 0) and
+            math.max(token + 1, floor) <= TOKEN_MAX
+        local own = holder == run.holder and token >= floor and not mark_of(marks[i], token) and not has('fresh')
+        is_refused = is_refused or not (free[i] or (known and own))
+    end
+    return is_refused and free or nil
+end
+
 local function acquire()
     if is_gone(run.holder) then
         return refuse_all('gone')
@@ -353,16 +375,20 @@ local function acquire()
     local session = session_of_run()
     local granted_ttl = session and whole(session.ttl) or run.ttl_text
     local replies, writes = {}, new_writes()
+    local withheld = withheld_of(fences, marks, is_required, wait)
     for i = 1, run.count do
         local key, fence = KEYS[run.first + i - 1], fences[i]
         local token, ttl = fence_of(fence)
         local id = id_of(key)
         local taken, ended = false, nil
         local unknown = is_required and not fence and call('HEXISTS', TARGETS, id) == 0
-        if wait == 0 and not unknown then
+        local is_withheld = withheld and withheld[i]
+        if wait == 0 and not unknown and not is_withheld then
             taken, ended = take_key(key, session)
         end
-        if unknown then
+        if is_withheld then
+            replies[i] = { LEASE_HELD, token, 0, 0, false, 0, 0, 0, 0 }
+        elseif unknown then
             replies[i] = { UNKNOWN }
         elseif not taken then
             replies[i] = refuse_or_recognise(writes, key, token, ttl, helds[i], marks[i], wait, session)

@@ -24,9 +24,19 @@ static bool are_targets_plain(const ten_op *ops, size_t count) {
     return true;
 }
 
+/* A heartbeat, and leases that are read with it. */
+static bool is_beat(const ten_op *ops, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (ops[i].kind != TEN_OP_READ || ops[i].flags != 0 || !ops[i].target)
+            return false;
+    return (ops[0].flags & ~(unsigned)TEN_OP_SESSION) == 0 && ops[0].ttl_ms > 0;
+}
+
 bool ten_redis_lean_fits(const ten_op *ops, size_t count) {
     const ten_op *op = &ops[0];
-    if (!op->target || !op->holder)
+    if (op->kind == TEN_OP_ANNOUNCE)
+        return is_beat(ops, count);
+    if (!op->target || !op->holder || op->group)
         return false;
     if (op->kind == TEN_OP_RENEW)
         return (op->flags & ~(unsigned)TEN_OP_KEEP) == 0 && op->ttl_ms > 0;
@@ -70,6 +80,12 @@ static void word_line(ten_redis_words *words, const ten_op *op, bool is_run) {
     ten_redis_word(words, op->kind == TEN_OP_RELEASE && op->actor ? op->actor : "");
 }
 
+/* Where an id stands in the key of its lease. */
+static void word_cut(ten_redis_words *words, const ten_redis_space *space) {
+    ten_redis_word_number(words, strlen(space->lease.before) + 1);
+    ten_redis_word_number(words, strlen(space->lease.after) + 1);
+}
+
 static void word_rest(ten_redis_words *words, const ten_redis_space *space, const ten_op *ops, size_t count,
                       const char *proof) {
     const ten_op *op = &ops[0];
@@ -86,24 +102,51 @@ static void word_rest(ten_redis_words *words, const ten_redis_space *space, cons
     } else if (count == 1) {
         ten_redis_word(words, op->target);
     } else {
-        ten_redis_word_number(words, strlen(space->lease.before) + 1);
-        ten_redis_word_number(words, strlen(space->lease.after) + 1);
+        word_cut(words, space);
     }
 }
 
-void ten_redis_lean_make(ten_redis_store *store, const ten_redis_space *space, const ten_op *ops, size_t count,
-                         const char *proof) {
+/* The arguments of the proof. */
+static void word_proof(ten_redis_store *store, const ten_redis_space *space, const ten_op *ops) {
     ten_redis_words *words = &store->words;
-    ten_redis_script(store, count == 1 ? TEN_REDIS_LEAN : TEN_REDIS_LEAN_RUN, TEN_COUNT(keys) + count);
-    for (size_t i = 0; i < TEN_COUNT(keys); i++)
-        ten_redis_word(words, space->own[keys[i]]);
-    for (size_t i = 0; i < count; i++)
-        ten_redis_word_key(words, &space->lease, ops[i].target);
     ten_redis_word(words, ops[0].flags & TEN_OP_WITH_CHECKPOINT ? "acquire checkpoint" : ten_op_kind_name(ops[0].kind));
     ten_redis_word(words, ops[0].holder);
     ten_redis_word_number(words, ops[0].ttl_ms);
     ten_buf_char(&words->text, ':');
     ten_redis_word_key(words, &space->lease, "*");
     ten_redis_word_number(words, ten_redis_settings_database(store->settings));
+}
+
+static void make_beat(ten_redis_store *store, const ten_redis_space *space, const ten_op *ops, size_t count) {
+    static const enum ten_redis_own more[] = {TEN_REDIS_NODES, TEN_REDIS_INSTANCES, TEN_REDIS_SESSIONS,
+                                              TEN_REDIS_TARGETS};
+    ten_redis_words *words = &store->words;
+    ten_redis_script(store, TEN_REDIS_LEAN_BEAT, TEN_COUNT(keys) + TEN_COUNT(more) + count);
+    for (size_t i = 0; i < TEN_COUNT(keys); i++)
+        ten_redis_word(words, space->own[keys[i]]);
+    for (size_t i = 0; i < TEN_COUNT(more); i++)
+        ten_redis_word(words, space->own[more[i]]);
+    ten_redis_word_key(words, &space->node, ops[0].holder);
+    for (size_t i = 1; i < count; i++)
+        ten_redis_word_key(words, &space->lease, ops[i].target);
+    word_proof(store, space, ops);
+    ten_redis_word_number(words, ops[0].weight);
+    ten_redis_word(words, ops[0].metadata ? ops[0].metadata : "");
+    word_cut(words, space);
+}
+
+void ten_redis_lean_make(ten_redis_store *store, const ten_redis_space *space, const ten_op *ops, size_t count,
+                         const char *proof) {
+    ten_redis_words *words = &store->words;
+    if (ops[0].kind == TEN_OP_ANNOUNCE) {
+        make_beat(store, space, ops, count);
+        return;
+    }
+    ten_redis_script(store, count == 1 ? TEN_REDIS_LEAN : TEN_REDIS_LEAN_RUN, TEN_COUNT(keys) + count);
+    for (size_t i = 0; i < TEN_COUNT(keys); i++)
+        ten_redis_word(words, space->own[keys[i]]);
+    for (size_t i = 0; i < count; i++)
+        ten_redis_word_key(words, &space->lease, ops[i].target);
+    word_proof(store, space, ops);
     word_rest(words, space, ops, count, proof);
 }

@@ -7,7 +7,7 @@
 -- KEYS[9]  the lease's
 -- ARGV     renew: the fence as it is when nothing has changed; acquire, release: the start of the change's line in the feed
 --          ("kind TAB reason TAB") and its end ("TAB id TAB holder TAB actor"); release: the token
--- Reply    FULL; the token; or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at}
+-- Reply    FULL; the token (renew, release: 1); or {outcome, token, ttl, remaining, holder, flags, ask, acquired_at}
 
 local key = KEYS[9]
 local fence = call('HGET', KEYS[2], key)
@@ -68,4 +68,7 @@ local entry = format('%s\n%s%s\t%d%s', cursor, line, token, now, ARGV[7])
 call('HSET', KEYS[1], 'cursor', cursor)
 call('ZADD', KEYS[5], cursor, entry)
 redis.pcall('PUBLISH', KEYS[5] .. '@' .. ARGV[5], entry)
+if kind == 'acquire checkpoint' then -- its holder wants to know what time it is here
+    return { 1, tonumber(token), tonumber(ttl), tonumber(ttl), holder, 0, 0, now }
+end
 return kind == 'release' and 1 or tonumber(token)

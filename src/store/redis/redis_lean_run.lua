@@ -113,4 +113,7 @@ if events > 0 then
     call('ZADD', KEYS[5], cursor, entry)
     redis.pcall('PUBLISH', KEYS[5] .. '@' .. ARGV[5], #entry <= 4096 and entry or cursor)
 end
+if kind == 'acquire checkpoint' and type(replies[1]) == 'number' then -- its holder wants to know what time it is here
+    replies[1] = { 1, replies[1], tonumber(ttl), tonumber(ttl), holder, 0, 0, now }
+end
 return replies

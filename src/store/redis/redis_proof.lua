@@ -1,5 +1,5 @@
 -- name: PROOF
--- What the lean scripts start with (redis_lean.lua and redis_lean_run.lua): the usual situation is proved, or the call is
+-- What the lean scripts start with (redis_lean.lua, redis_lean_run.lua, redis_lean_beat.lua): the usual situation is proved, or the call is
 -- left to redis_apply.lua. Usual: the epoch is known and has no quarantine, and nobody wants any lease of the namespace to
 -- end. The answer is FULL otherwise, before anything is written.
 --
@@ -39,7 +39,7 @@ if others > 0 and (call('EXISTS', KEYS[4]) == 1 or
     return redis.status_reply('FULL')
 end
 -- The full script trims the feed: once an hour because of what is old, and while there is too much until the rest is young.
-if kind ~= 'renew' then
+if kind ~= 'renew' and kind ~= 'announce' then
     local trimmed = now - (record[8] or 0)
     if trimmed < 0 or trimmed > 3600000 or (trimmed > 1000 and call('ZCARD', KEYS[5]) > 10000) then
         return redis.status_reply('FULL')

@@ -237,7 +237,8 @@ static int touch_session(ten_db *db, const ten_op *op, const ten_lease_effect *e
     return ten_db_run(db, statement);
 }
 
-static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_result *result, bool *must_last) {
+static int apply_to_lease(struct sqlite_store *store, const ten_op *op, enum ten_group_pass pass, ten_result *result,
+                          bool *must_last) {
     ten_db *db = &store->db;
     int r = op->kind == TEN_OP_RENEW ? renew_plainly(db, op, result) : 0;
     if (r != 0)
@@ -257,7 +258,10 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, ten_resu
         return r;
     uint64_t ended_ms = row.ends_ms;
     bool was_on_session = row.session != 0;
+    db->context.withheld = pass == TEN_GROUP_WITHHOLD;
     ten_lease_row_apply(&row, op, &db->context, result, &effect);
+    if (pass == TEN_GROUP_JUDGE)
+        return TENURE_OK;
     if (effect.proves_loss) {
         *must_last = true;
         r = ten_db_begin_proved_epoch(db, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
@@ -451,15 +455,35 @@ static enum weight weigh(const ten_op *ops, size_t count) {
     return weight;
 }
 
+/* Whether the acquires of a group get their targets; of one operation by itself, nothing has to be known before. */
+static int judge_group(struct sqlite_store *store, const ten_op *ops, size_t count, enum ten_group_pass *ret_pass) {
+    int r = TENURE_OK;
+    *ret_pass = TEN_GROUP_GRANT;
+    for (size_t i = 0; r == TENURE_OK && ops[0].group && i < count; i++) {
+        ten_result judged = {0};
+        bool must_last;
+        r = apply_to_lease(store, &ops[i], TEN_GROUP_JUDGE, &judged, &must_last);
+        if (judged.outcome != TEN_OK)
+            *ret_pass = TEN_GROUP_WITHHOLD;
+    }
+    return r;
+}
+
 static int apply_all(struct sqlite_store *store, const ten_op *ops, ten_result *results, size_t count,
                      bool *must_last) {
     int r = TENURE_OK;
     size_t refused = 0;
+    enum ten_group_pass pass = TEN_GROUP_GRANT;
     ten_arena_reset(&store->results);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+    for (size_t i = 0, judged = 0; r == TENURE_OK && i < count; i++) {
+        if (i == judged) {
+            judged += ten_op_group_length(&ops[i], count - i);
+            r = judge_group(store, &ops[i], judged - i, &pass);
+        }
         results[i] = (ten_result){0};
-        r = ops[i].target ? apply_to_lease(store, &ops[i], &results[i], must_last)
-                          : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
+        if (r == TENURE_OK)
+            r = ops[i].target ? apply_to_lease(store, &ops[i], pass, &results[i], must_last)
+                              : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
         refused += results[i].outcome == TEN_ERROR && results[i].error == TENURE_E_FULL;
     }
     return r == TENURE_OK && refused == count ? ten_db_say_full(&store->db) : r;
@@ -487,8 +511,8 @@ static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results,
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
 static int run_edit(ten_db *db, const char *namespace_name, const ten_target_edit *edit) {
-    static const enum ten_sql ids[] = {TEN_SQL_PUT_TARGET, TEN_SQL_REMOVE_TARGET, TEN_SQL_PAUSE_TARGET,
-                                       TEN_SQL_PAUSE_TARGET, TEN_SQL_PIN_TARGET, TEN_SQL_PIN_TARGET};
+    static const enum ten_sql ids[] = {TEN_SQL_PUT_TARGET,   TEN_SQL_REMOVE_TARGET, TEN_SQL_PAUSE_TARGET,
+                                       TEN_SQL_PAUSE_TARGET, TEN_SQL_PIN_TARGET,    TEN_SQL_PIN_TARGET};
     const tenure_target *target = &edit->target;
     sqlite3_stmt *statement = ten_db_statement(db, ids[edit->action]);
     if (!statement)

@@ -3,7 +3,10 @@
  * other sqlite_*.c files.
  */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "store/sqlite/sqlite_db.h"
 
@@ -110,6 +113,17 @@ static bool has_no_room(const ten_db *db, int code) {
     return reason == ENOSPC || reason == EDQUOT;
 }
 
+/* SQLite says only that it cannot open the file, or that it is read-only. */
+static bool is_forbidden(const ten_db *db, int code) {
+    const char *path = shown_path(db);
+    const char *slash = strrchr(path, '/');
+    char directory[PATH_MAX];
+    if ((code & 0xff) != SQLITE_CANTOPEN && (code & 0xff) != SQLITE_READONLY)
+        return false;
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return (access(path, R_OK | W_OK) != 0 && errno == EACCES) || (access(directory, W_OK) != 0 && errno == EACCES);
+}
+
 /* Tells what SQLite said. The connection is not closed here: a transaction may be open on it. */
 int ten_db_failed(ten_db *db, int code) {
     int error = has_no_room(db, code) ? TENURE_E_FULL : error_code(code);
@@ -120,12 +134,15 @@ int ten_db_failed(ten_db *db, int code) {
             "%s was locked by another process for the whole time-out of %llu ms; 'fuser FILE' names those that use it",
             shown_path(db), (unsigned long long)((db->end_us - db->start_us) / 1000u));
     case TENURE_E_FULL:
-        return ten_fail(db->error, error, "no room on the disk of %s: make some; nothing was changed", shown_path(db));
+        return ten_fail(db->error, error, "the disk of %s is full: free some space; nothing was changed",
+                        shown_path(db));
     default:
         return ten_fail(db->error, error, "%s: %s", shown_path(db),
-                        (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database"
-                        : db->connection               ? sqlite3_errmsg(db->connection)
-                                                       : sqlite3_errstr(code));
+                        is_forbidden(db, code) ? "permission denied: this user must be able to read and write "
+                                                 "the file, and to create files in its directory"
+                        : (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database"
+                        : db->connection                 ? sqlite3_errmsg(db->connection)
+                                                         : sqlite3_errstr(code));
     }
 }
 

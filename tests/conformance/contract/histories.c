@@ -169,6 +169,7 @@ static void compare(struct history *history, uint64_t seed, const ten_op *op, co
                     const ten_result *real) {
     bool details = rule->outcome != TEN_UNKNOWN && op->target && op->kind != TEN_OP_RELEASE;
     bool same = rule->outcome == real->outcome && rule->error == real->error;
+    same = same && ten_result_is_withheld(rule) == ten_result_is_withheld(real);
     if (same && details)
         same = same_text(rule->holder, real->holder) && rule->barred == real->barred && same_end(op, rule, real) &&
                (op->kind == TEN_OP_ACQUIRE || rule->ask == real->ask) && same_token(history, op, rule, real);
@@ -192,10 +193,30 @@ static void add(const struct history *history, ten_op op, struct pair token, ten
     reals[(*count)++].token = token.real;
 }
 
+/* Acquires of some targets, beginning with any, as a group. */
+static void add_group(struct history *history, ten_op *rules, ten_op *reals, unsigned *count) {
+    const char *holder = holders[pick(history, HOLDERS)];
+    unsigned first = pick(history, TARGETS), some = 2 + pick(history, TARGETS - 1);
+    ten_op op = {.kind = TEN_OP_ACQUIRE,
+                 .flags = choose_flags(history, TEN_OP_ACQUIRE),
+                 .holder = holder,
+                 .ttl_ms = LONG_MS / 2,
+                 .group = 1};
+    if (op.flags & TEN_OP_SESSION)
+        add(history, choose_instance_op(history, TEN_OP_ANNOUNCE, holder), (struct pair){0}, rules, reals, count);
+    for (unsigned i = 0; i < some; i++) {
+        op.target = targets[(first + i) % TARGETS];
+        add(history, op, (struct pair){0}, rules, reals, count);
+    }
+}
+
 static void step(struct history *history, uint64_t seed) {
     ten_op rules[BATCH], reals[BATCH];
     ten_result rule[BATCH], real[BATCH];
-    unsigned count = 0, wanted = chance(history, 70) ? 1 : 1 + pick(history, BATCH / 2);
+    bool groups = chance(history, 10);
+    unsigned count = 0, wanted = groups ? 0 : chance(history, 70) ? 1 : 1 + pick(history, BATCH / 2);
+    if (groups)
+        add_group(history, rules, reals, &count);
     for (unsigned i = 0; i < wanted; i++) {
         struct pair token;
         ten_op op = choose_op(history, &token);

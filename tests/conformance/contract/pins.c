@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#define REASON "disk \"full\" \\ 50 % {so}, d\xc3\xa9m\xc3\xa9nagement"
+#define REASON  "disk \"full\" \\ 50 % {so}, d\xc3\xa9m\xc3\xa9nagement"
 #define HOUR_MS UINT64_C(3600000)
 
 struct found {
@@ -61,8 +61,7 @@ static bool edit(const struct place *place, enum ten_target_action action, ten_p
 
 static bool pin(const struct place *place, const char *instance, bool away, uint64_t for_ms) {
     return edit(place, TEN_TARGET_PIN,
-                (ten_pin){
-                    .instance = instance, .away = away, .left_ms = for_ms, .actor = "root@vm", .reason = REASON});
+                (ten_pin){.instance = instance, .away = away, .left_ms = for_ms, .actor = "root@vm", .reason = REASON});
 }
 
 static void a_pin_is_listed_with_its_target(void **state) {

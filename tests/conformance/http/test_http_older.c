@@ -13,12 +13,14 @@ static struct {
     bool hands;        /* this version can */
     bool checkpoints;  /* this version knows them */
     bool sessions;     /* its store has them */
+    bool groups;       /* this version knows them */
     bool says_nothing; /* /readyz of a version that does not know the question */
     bool broken;       /* refuses every batch */
     unsigned asked;
     unsigned batches;
     unsigned handed;
     unsigned on_session; /* operations */
+    unsigned in_group;   /* operations */
     size_t ops;          /* that took effect */
 } server;
 
@@ -42,6 +44,7 @@ static json_t *carry_out(const json_t *ops) {
         server.ops++;
         server.handed += hand;
         server.on_session += json_is_true(json_object_get(op, "session"));
+        server.in_group += json_is_integer(json_object_get(op, "group"));
         const char *successor = json_string_value(json_object_get(op, "successor_id"));
         json_array_append_new(outcomes, json_pack("{s:s,s:i,s:s,s:i}", "outcome", "ok", "version", hand ? 8 : 7,
                                                   "holder_id", hand && successor ? successor : "a", "ttl_ms", 5000));
@@ -56,16 +59,17 @@ int __wrap_ten_http_ask(ten_http_store *store, const char *method, const char *p
         assert_string_equal(method, "GET");
         server.asked++;
         return answer(store, 200,
-                      server.says_nothing ? json_object()
-                                          : json_pack("{s:b,s:b,s:b}", "hands", server.hands, "checkpoints",
-                                                      server.checkpoints, "sessions", server.sessions));
+                      server.says_nothing
+                          ? json_object()
+                          : json_pack("{s:b,s:b,s:b,s:b}", "hands", server.hands, "checkpoints", server.checkpoints,
+                                      "sessions", server.sessions, "groups", server.groups));
     }
     server.batches++;
     json_t *request = json_loads(body, 0, NULL);
     assert_non_null(request);
     bool refused = server.broken || (!server.hands && strstr(body, "\"hand\"")) ||
                    (!server.checkpoints && strstr(body, "checkpoint")) ||
-                   (!server.sessions && strstr(body, "\"session\""));
+                   (!server.sessions && strstr(body, "\"session\"")) || (!server.groups && strstr(body, "\"group\""));
     json_t *outcomes = refused ? json_object() : carry_out(json_object_get(request, "ops"));
     json_decref(request);
     return answer(store, refused ? 400 : 200, outcomes);
@@ -264,6 +268,32 @@ static void an_older_server_in_the_place_of_one_with_sessions_gets_the_batch_wit
     ten_store_close(store);
 }
 
+/* Two acquires that belong together. */
+static int send_group(ten_store *store, ten_result results[2]) {
+    ten_op ops[2] = {{.kind = TEN_OP_ACQUIRE, .target = "s"}, {.kind = TEN_OP_ACQUIRE, .target = "t"}};
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ops[i].ttl_ms = 5000;
+        ops[i].namespace_name = "n";
+        ops[i].holder = "a";
+        ops[i].group = 1;
+    }
+    return ten_store_apply(store, ops, results, TEN_COUNT(ops), 1000);
+}
+
+static void an_older_server_gets_the_acquires_of_a_group_one_by_one(void **state) {
+    (void)state;
+    ten_result results[2];
+    ten_store *store = open_fake();
+    server.groups = true;
+    assert_int_equal(send_group(store, results), TENURE_OK);
+    assert_int_equal(server.in_group, 2);
+    server.groups = false;
+    assert_int_equal(send_group(store, results), TENURE_OK);
+    assert_int_equal(server.in_group, 2);
+    assert_int_equal(results[1].outcome, TEN_OK);
+    ten_store_close(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_that_can_is_asked_once_and_gets_the_successor),
@@ -275,6 +305,7 @@ int main(void) {
         cmocka_unit_test(an_older_server_in_the_place_of_a_newer_one_refuses_checkpoints_alone),
         cmocka_unit_test(a_server_without_sessions_is_asked_for_none),
         cmocka_unit_test(an_older_server_in_the_place_of_one_with_sessions_gets_the_batch_without),
+        cmocka_unit_test(an_older_server_gets_the_acquires_of_a_group_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

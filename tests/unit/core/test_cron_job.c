@@ -98,7 +98,7 @@ static void a_clock_that_is_set_back_runs_nothing_again(void **state) {
     ten_cron_job job = make_known_job(TEN_CRON_LATEST);
     must_claim(&job, START_MS + 9 * MINUTE_MS, START_MS + 9 * MINUTE_MS);
     must_start(&job, START_MS + 3 * MINUTE_MS + 1000);
-    ten_cron_job_ended(&job, 0, 120000, START_MS + 5 * MINUTE_MS + 1000);
+    ten_cron_job_ended(&job, TEN_CRON_EXITED, 0, 120000, START_MS + 5 * MINUTE_MS + 1000);
     assert_int_equal(job.memory.instant_ms, START_MS + 9 * MINUTE_MS);
     ten_cron_job_written(&job, TENURE_OK);
     assert_int_equal(ten_cron_job_look(&job, START_MS + 9 * MINUTE_MS + 1000, true), TEN_CRON_NOTHING);
@@ -110,7 +110,7 @@ static void what_comes_while_it_runs_is_passed_over(void **state) {
     ten_cron_job job = make_known_job(TEN_CRON_ALL);
     must_claim(&job, START_MS + MINUTE_MS, START_MS + MINUTE_MS);
     must_start(&job, START_MS + MINUTE_MS);
-    ten_cron_job_ended(&job, 3, 150000, START_MS + 3 * MINUTE_MS + 30000);
+    ten_cron_job_ended(&job, TEN_CRON_EXITED, 3, 150000, START_MS + 3 * MINUTE_MS + 30000);
     assert_int_equal(job.missed, 2);
     assert_int_equal(job.memory.exit_code, 3);
     ten_cron_job_written(&job, TENURE_OK);

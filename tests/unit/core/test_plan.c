@@ -275,8 +275,8 @@ static void check_pins(const struct world *world) {
 static void check_balance(const struct world *world) {
     size_t pinned[INSTANCES_MAX] = {0};
     for (unsigned i = 0; i < world->target_limit; i++) {
-        uint32_t holder = world->targets[i] && world->pins[i] ? ten_plan_holder(world->plan, target_number(world, i))
-                                                              : TEN_PLAN_NONE;
+        uint32_t holder =
+            world->targets[i] && world->pins[i] ? ten_plan_holder(world->plan, target_number(world, i)) : TEN_PLAN_NONE;
         for (unsigned n = 0; n < world->instance_limit && holder != TEN_PLAN_NONE; n++)
             pinned[n] += world->weights[n] && instance_number(world, n) == holder;
     }

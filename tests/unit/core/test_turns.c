@@ -257,6 +257,27 @@ static void nothing_is_held_while_one_of_all_is_missing(void **state) {
     close_several(&several);
 }
 
+static void what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refused(void **state) {
+    (void)state;
+    struct several several;
+    open_several(&several, TEN_ELECTION_ALL);
+    must_send(&several, START_MS, TEN_OP_READ, 3);
+    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_free, read_free, read_free});
+    const ten_op *ops = must_send(&several, START_MS, TEN_OP_ACQUIRE, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(ops[i].group != 0 && ops[i].group == ops[0].group);
+    ten_result withheld = {.outcome = TEN_HELD, .token = 4};
+    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){withheld, held_by_other, withheld});
+    tenure_event event;
+    assert_true(ten_event_queue_take(&several.events, &event)); /* of the one that is held, and of no other */
+    assert_int_equal(event.kind, TENURE_EVENT_ACQUIRE_FAILED);
+    assert_false(ten_event_queue_take(&several.events, &event));
+    uint64_t next_ms = ten_election_next_ms(&several.election, START_MS);
+    assert_true(next_ms >= START_MS + 700);
+    must_send(&several, next_ms, TEN_OP_ACQUIRE, 3);
+    close_several(&several);
+}
+
 static void the_loss_of_one_ends_the_term_of_all(void **state) {
     (void)state;
     struct several several;
@@ -289,6 +310,7 @@ int main(void) {
         cmocka_unit_test(a_slot_that_may_be_granted_is_asked_for_again),
         cmocka_unit_test(all_are_acquired_together),
         cmocka_unit_test(nothing_is_held_while_one_of_all_is_missing),
+        cmocka_unit_test(what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refused),
         cmocka_unit_test(the_loss_of_one_ends_the_term_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,25 @@
+/*
+ * Which kind of server answers where the URL of a store points: a Redis URL with the port of PostgreSQL is a mistake that
+ * no waiting repairs. Asked only after the store itself has failed. Called while a command waits for its store, and by
+ * commands that report an error of the store. It decides nothing about leases.
+ */
+#ifndef TEN_AGENT_SERVER_KIND_H
+#define TEN_AGENT_SERVER_KIND_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* True: a server of another kind has answered in its own protocol, and `error` is TENURE_E_STORE with a message that names
+ * it. False: nobody answers, it is the right kind, or it cannot be told; `error` is left alone. Takes about a second if nobody answers. */
+#if defined(TEN_STORE_REDIS) || defined(TEN_STORE_POSTGRES)
+bool ten_server_kind_is_wrong(const char *store, ten_error *error);
+#else /* without them nothing here looks up names, and hardly any server can be mistaken for another */
+static inline bool ten_server_kind_is_wrong(const char *store, ten_error *error) {
+    (void)store;
+    (void)error;
+    return false;
+}
+#endif
+
+#endif

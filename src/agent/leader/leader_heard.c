@@ -1,0 +1,123 @@
+/*
+ * What the context's thread tells the loop of elect and once: it logs each event of the election and notes what core/term.h
+ * has to know. It decides nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/leader/leader_state.h"
+#include "base/io.h"
+
+static bool is_worth_saying(struct ten_leader *leader, const tenure_event *event) {
+    if (event->kind == TENURE_EVENT_RENEWED)
+        return ten_renewals_is_first(&leader->renewed, event->token);
+    if (event->kind != TENURE_EVENT_ACQUIRE_FAILED || event->error != TENURE_E_HELD)
+        return true;
+    /* That another leads is told when it is another than before. To lose is usual for once. */
+    bool known = strcmp(leader->other, event->instance) == 0;
+    snprintf(leader->other, sizeof leader->other, "%s", event->instance);
+    return !known && !leader->config->once;
+}
+
+/* The slots of a role are targets: ROLE/0, ROLE/1... People know the role and the number. */
+static bool find_slot(const ten_leader_config *config, const char *target, uint32_t *ret_slot) {
+    size_t size = strlen(config->role);
+    if (config->count == 0 || strncmp(target, config->role, size) != 0 || target[size] != '/')
+        return false;
+    *ret_slot = (uint32_t)strtoul(target + size + 1, NULL, 10);
+    return true;
+}
+
+static void log_event(struct ten_leader *leader, const tenure_event *event) {
+    ten_field fields[9];
+    size_t count = 0;
+    bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
+               event->kind == TENURE_EVENT_RECOVERING;
+    enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
+    if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
+        level = TEN_LOG_DEBUG;
+    /* A standby waits; it has not failed. */
+    bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
+    uint32_t slot;
+    bool has_slot = find_slot(leader->config, event->target, &slot);
+    fields[count++] = TEN_TEXT("target", has_slot ? leader->config->role : event->target);
+    if (has_slot)
+        fields[count++] = TEN_NUMBER("slot", slot);
+    if (event->token)
+        fields[count++] = TEN_NUMBER("token", event->token);
+    if (event->instance[0])
+        fields[count++] = TEN_TEXT("holder", event->instance);
+    if (event->reason[0])
+        fields[count++] = TEN_TEXT("reason", event->reason);
+    if (event->error < 0 && !waits)
+        fields[count++] = TEN_TEXT("error", ten_event_problem(event));
+    if (event->remaining_ms)
+        fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
+    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
+    if (event->kind == TENURE_EVENT_RENEWED)
+        ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
+}
+
+static void note(const ten_leader_config *config, struct ten_leader_heard *heard, const tenure_event *event) {
+    uint32_t slot = 0;
+    if (event->error < 0 && event->message && !heard->term.refused)
+        snprintf(heard->problem, sizeof heard->problem, "%s", event->message);
+    switch (event->kind) {
+    case TENURE_EVENT_ACQUIRED:
+        (void)find_slot(config, event->target, &slot);
+        *heard = (struct ten_leader_heard){.term.lease = {.token = TEN_TERM_ID(event->token, slot), .confirmed = true}};
+        break;
+    case TENURE_EVENT_STOP:
+    case TENURE_EVENT_LOST:
+        heard->term.over = true;
+        heard->lost |= event->kind == TENURE_EVENT_LOST;
+        heard->term.forced |= ten_reason_parse(event->reason) == TEN_REASON_FORCED;
+        heard->reason = event->reason;
+        break;
+    case TENURE_EVENT_RENEW_FAILED:
+    case TENURE_EVENT_RENEWED:
+        heard->term.lease.confirmed = event->kind == TENURE_EVENT_RENEWED;
+        break;
+    case TENURE_EVENT_RECOVERING:
+        heard->term.recovering_until_ms = ten_now_ms() + event->remaining_ms;
+        break;
+    case TENURE_EVENT_ACQUIRE_FAILED:
+        heard->term.held = event->error == TENURE_E_HELD;
+        heard->term.recovering_until_ms = 0;
+        heard->term.error = heard->term.held ? 0 : event->error;
+        break;
+    case TENURE_EVENT_STORE_DOWN:
+    case TENURE_EVENT_STORE_UP:
+        if (!heard->term.refused) /* that is final, and says why */
+            heard->term.error = event->error;
+        break;
+    case TENURE_EVENT_REFUSED:
+        heard->term.error = event->error;
+        heard->term.refused = true;
+        break;
+    default:
+        break;
+    }
+}
+
+void ten_leader_on_event(const tenure_event *event, void *userdata) {
+    struct ten_leader *leader = userdata;
+    log_event(leader, event);
+    pthread_mutex_lock(&leader->lock);
+    note(leader->config, &leader->heard, event);
+    pthread_mutex_unlock(&leader->lock);
+    ten_eventfd_poke(leader->heard_fd);
+}
+
+/* With what may be believed of the lease at this moment. */
+struct ten_leader_heard ten_leader_look_at_heard(struct ten_leader *leader) {
+    const ten_belief *belief = ten_beliefs_at(&leader->shared->beliefs, 0);
+    pthread_mutex_lock(&leader->lock);
+    struct ten_leader_heard heard = leader->heard;
+    pthread_mutex_unlock(&leader->lock);
+    ten_work_lease *lease = &heard.term.lease;
+    lease->ends_ms = heard.lost ? 0 : ten_belief_ends_ms(belief);
+    lease->closing = ten_belief_work_until_ms(belief) == 0 || atomic_load(&belief->token) != lease->token;
+    return heard;
+}
