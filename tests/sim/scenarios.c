@@ -174,7 +174,7 @@ static void check_back(struct sim_world *world, const char *const *holders, cons
 /* Pins are set, end, are taken back; the instance that they name drains, comes back and dies. Nothing moves twice, nobody
  * is without an owner in between, and the shares stay even. */
 static void run_pins(struct sim_world *world) {
-    enum { COUNT = 4, PINS = 5, PIN_SPREAD_US = 60 * SIM_MS };
+    enum { COUNT = 4, PINS = 5 };
     struct sim_process *processes[COUNT];
     add_targets(world);
     world->calm = true;
@@ -192,9 +192,10 @@ static void run_pins(struct sim_world *world) {
     check_moves(world, before, count_elsewhere(world, holders), "when targets were pinned");
     before = world->moves;
     uint32_t to_move = count_elsewhere(world, holders);
-    world->weather.spread_us = PIN_SPREAD_US; /* the later half hears of the end of a pin much later than the others */
+    /* The clocks are further apart than the store: who is first to see the end of a pin could hand over at once. */
+    world->weather = (struct sim_weather){.delay_us = SIM_MS / 10, .spread_us = SIM_MS / 10};
     sim_run_until(world, world->now_us + 4 * sim_ttl_us(world), nothing);
-    world->weather.spread_us = 2 * SIM_MS;
+    world->weather = (struct sim_weather){.delay_us = SIM_MS, .spread_us = 2 * SIM_MS};
     check_moves(world, before, to_move, "when pins ended");
     check_back(world, holders, "when pins had ended");
     sim_pin(world, 0, processes[3], false, 1000 * sim_ttl_us(world));
