@@ -53,7 +53,7 @@ END {
         age = id in polled ? (now - polled[id] + 86400000) % 86400000 : 0
         if (age > 43200000)
             age = 0
-        why = holder[id] in killed ? "\033[31mits owner is dead: the lease has to end first" \
+        why = holder[id] in killed ? "\033[31mits holder is dead: the lease must expire first" \
             : holder[id] != "-" && holder[id] != planned[id] ? "\033[33mon its way to " name_of(planned[id]) : ""
         out(sprintf("  %-10s ", id) coloured(who, sprintf("%-9s", who)) sprintf("%6d   ", token[id]) \
             coloured(who, sprintf("%-12s", bar)) sprintf(" %4.1f s   %s  %s", left[id] / 1000,

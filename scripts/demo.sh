@@ -272,7 +272,7 @@ begin() {
 
 stage_sharing() {
     is_shared 3 || return 0
-    say 'each target has one owner, and the shares differ by one at most:'
+    say 'each target has one holder, and the shares differ by at most one:'
     shares | tell
     note "three agents shared $target_count targets, each within one of the others"
     enter shared
@@ -286,15 +286,15 @@ stage_shared() {
     kill_host bob
     look
     left_ms=$(awk -v instance="$victim" '$1 == "target" && $3 == instance && $6 > most { most = $6 } END { print most + 0 }' "$dir/now")
-    say "SIGKILL to bob, worker and warden at once, as when a host dies: nobody is left to say goodbye"
-    say "his $held leases run on for $(seconds "$left_ms"), and until then nobody else may enter"
+    say "SIGKILL to bob, worker and warden at once, as when a host dies: nobody releases its leases"
+    say "his $held leases last for another $(seconds "$left_ms"); until then no other agent can take his targets"
     enter takeover
 }
 
 stage_takeover() {
     [ "$(held_by "$victim")" -eq 0 ] && is_shared 2 || return 0
     took=$(took_ms "$victim")
-    say "taken over, $(seconds "$took") after the kill, when his leases (TTL $(seconds "$ttl_ms")) had ended:"
+    say "taken over, $(seconds "$took") after the kill, when his leases (TTL $(seconds "$ttl_ms")) had expired:"
     check_moves
     note "host killed: bob's $held targets were taken over $(seconds "$took") after the kill, with higher tokens (TTL $(seconds "$ttl_ms"))"
     enter taken_over
@@ -311,7 +311,7 @@ stage_taken_over() {
 stage_joining() {
     is_shared 3 || return 0
     took=$(($(now_ms) - entered))
-    say "balanced again, $(seconds "$took") after her start (she is watched for 1 s first):"
+    say "balanced again, $(seconds "$took") after her start (an instance must be there for 1 s before it gets targets):"
     check_moves
     shares | tell
     note "join: $(wc -l <"$dir/moves") of $target_count targets moved, $(grep -c -- '->  dora' "$dir/moves") of them to dora, $(seconds "$took") after her start"
@@ -324,7 +324,7 @@ stage_balanced() {
     victim=$(instance_of ada)
     held=$(held_by "$victim")
     kill_worker ada
-    say "SIGKILL to ada's worker alone: her warden lives, ends what she started, and gives her leases back"
+    say "SIGKILL to ada's worker alone: her warden is alive, ends what she started, and releases her leases"
     enter crash
 }
 
@@ -332,18 +332,18 @@ stage_crash() {
     [ "$(held_by "$victim")" -eq 0 ] && [ "$(held_by -)" -eq 0 ] || return 0
     took=$(took_ms "$victim")
     moves >"$dir/moves" || give_up 'a token did not grow when its target changed hands'
-    say "her $held targets were taken over $took ms after the kill; no lease had to run out"
-    note "worker killed: ada's $held targets were taken over $took ms after the kill, without waiting for a lease's end"
+    say "her $held targets were taken over $took ms after the kill; no lease had to expire"
+    note "worker killed: ada's $held targets were taken over $took ms after the kill, without waiting for a lease to expire"
     enter restart
 }
 
 stage_restart() {
     is_shared 3 || return 0
-    say "a new worker of hers is there, as another instance, and has its share again:"
+    say "her warden has started a new worker, which is a new instance and has its share again:"
     shares | tell
     note "restart: ada's warden started a new worker, and the targets were balanced again"
     if [ "$live" = yes ]; then
-        say "that was the story; now it is yours: the keys are below"
+        say "that was the story; now try it yourself with the keys below"
         enter yours
     else
         enter told

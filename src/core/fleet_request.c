@@ -202,10 +202,14 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     bool stray = ten_fleet_holding(fleet, number).stray;
     /* Its session may live on in the store, with this lease, which would never end. */
     bool expired = held && held->on_session && held->holding.expired && !busy;
-    if (expired) {
-        disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
+    uint64_t ends_ms = fleet->targets[number].when_ms; /* a forced one is kept until its end */
+    if (expired && ends_ms <= fleet->now_ms) {
+        bool forced = fleet->targets[number].end_reason != TEN_REASON_EXPIRED;
+        disown(fleet, held, number, held->holding.token, forced ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
         return;
     }
+    if (expired)
+        at_ms = ten_min_u64(at_ms, ends_ms);
     if (!now && !stray) {
         if (at_ms != UINT64_MAX && !busy)
             ten_timers_set(&fleet->looks, number, at_ms);

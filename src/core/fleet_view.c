@@ -160,7 +160,10 @@ void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
 /* ---- who holds what */
 
 static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    ten_holding_lose(&ten_fleet_held(fleet, number)->holding);
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    ten_holding_lose(&held->holding);
+    if (reason == TEN_REASON_FORCED)
+        ten_fleet_keep_for_release(held);
     ten_fleet_lost(fleet, number, reason);
 }
 

@@ -42,9 +42,10 @@ bool ten_instance_row_touch(ten_instance_row *row, uint64_t session) {
 }
 
 /* After an epoch the row may be older than it was, and so may its version: a holder must not take it for the one that it
- * knows. The floor grows with each epoch by far more than there are touches. */
-uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor) {
-    return row->session_version + token_floor;
+ * knows. The floor grows with each epoch by far more than there are touches, unless the wall clock was set back. Then the
+ * time of the epoch is another one. */
+uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor, uint64_t epoch_ms) {
+    return row->session_version + token_floor + epoch_ms;
 }
 
 /* A session that has not ended goes on, also after the instance had left: its leases are there. Then whoever made it leave

@@ -64,7 +64,8 @@ ten_session ten_instance_row_session(const ten_instance_row *row, uint64_t now_m
 uint64_t ten_instance_row_session_end_ms(const ten_instance_row *row, uint64_t session);
 /* Somebody else has touched a lease that hangs on that session. False: it is not the session of the instance any more. */
 bool ten_instance_row_touch(ten_instance_row *row, uint64_t session);
-/* What a heartbeat reports as the version: it changes with every epoch, too. */
-uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor);
+/* What a heartbeat reports as the version: it changes with every epoch, too. epoch_ms: when that began, or when its
+ * quarantine ends. */
+uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor, uint64_t epoch_ms);
 
 #endif

@@ -173,6 +173,7 @@ const ten_store_ops ten_etcd_ops = {
                      .shared_between_processes = true,
                      .survives_restart = true,
                      .hands = true,
+                     .sessions = true,
                      .watches_in_thread = true,
                      .expiry_clock = "the etcd leader's, in whole seconds, anew at a change of leader",
                      .change_notice = "watch"},

@@ -30,13 +30,24 @@ void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change) {
     ten_etcd_feed_add(&chunk->changes, change);
 }
 
-void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease) {
-    char key[TEN_ETCD_KEY_MAX + 1];
+void ten_etcd_touch_other(ten_etcd_chunk *chunk, uint64_t lease) {
+    const ten_etcd_group *group = ten_etcd_group_by_lease(chunk->store, lease);
+    if (!group || group->is_session)
+        ten_etcd_touch_lease(chunk, lease);
+}
+
+bool ten_etcd_is_touched(const ten_etcd_chunk *chunk, uint64_t lease) {
     for (size_t i = 0; i < chunk->touched_count; i++)
         if (chunk->touched[i] == lease)
-            return;
-    if (lease == 0 || chunk->touched_count == TEN_COUNT(chunk->touched) || ten_etcd_group_by_lease(chunk->store, lease))
+            return true;
+    return false;
+}
+
+void ten_etcd_touch_lease(ten_etcd_chunk *chunk, uint64_t lease) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (lease == 0 || ten_etcd_is_touched(chunk, lease))
         return;
+    TEN_INVARIANT(chunk->touched_count < TEN_COUNT(chunk->touched));
     chunk->touched[chunk->touched_count++] = lease;
     ten_etcd_group_key(chunk->store, key, chunk->namespace_name, lease);
     ten_etcd_touch(&chunk->store->txn, key);
@@ -71,25 +82,44 @@ static void note_lease(ten_etcd_chunk *chunk, uint64_t lease) {
         chunk->leases[chunk->lease_count++] = lease;
 }
 
+/* Whether it matters how long etcd keeps a lease that is to hang on a session: it may end later than that. */
+static bool is_end_needed(const ten_etcd_cell *cell) {
+    return cell->session.lease && ten_etcd_longest_ms(&cell->kv) > cell->session.ttl_ms;
+}
+
+static void note_lease_of(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    ten_etcd_store *store = chunk->store;
+    const char *holder = json_string_value(json_object_get(cell->kv.value, "holder"));
+    bool acquires = cell->op.kind == TEN_OP_ACQUIRE;
+    bool own = acquires && holder && strcmp(holder, cell->op.holder) == 0;
+    bool forced = cell->op.kind == TEN_OP_RELEASE && (cell->op.flags & TEN_OP_FORCE);
+    bool reserved = ten_etcd_reserved_for(&cell->kv, &cell->behind) != NULL;
+    uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
+    bool read = cell->op.kind == TEN_OP_READ && ten_etcd_session_left_ms(store, lease) == 0;
+    bool needed = (own || cell->op.kind == TEN_OP_RENEW) && is_end_needed(cell);
+    if (((acquires && !own) || read || forced || reserved || needed) && ten_etcd_handed_ms(store, lease) == 0)
+        note_lease(chunk, lease);
+    if (acquires && cell->kv.revision == 0 && ten_etcd_session_left_ms(store, cell->session.lease) == 0)
+        note_lease(chunk, cell->session.lease);
+    if (cell->op.kind == TEN_OP_HAND && ten_etcd_hand_known_ms(chunk, cell) == 0)
+        note_lease(chunk, cell->successor.lease);
+}
+
 /* How long others still hold is asked for where the answer tells it. */
 static int ask_time_left(ten_etcd_chunk *chunk) {
     chunk->lease_count = 0;
     bool vanished = chunk->in_epoch;
     for (size_t i = 0; i < chunk->count; i++) {
         const ten_etcd_cell *cell = &chunk->cells[i];
-        if (!cell->op.target || cell->settled)
+        if (cell->settled)
             continue;
+        if (!cell->op.target) {
+            if (cell->op.kind == TEN_OP_LEAVE && cell->op.ttl_ms)
+                note_lease(chunk, cell->session.lease);
+            continue;
+        }
         vanished |= ten_etcd_has_vanished(chunk, &cell->kv, &cell->behind);
-        const char *holder = json_string_value(json_object_get(cell->kv.value, "holder"));
-        bool own = cell->op.kind == TEN_OP_ACQUIRE && holder && strcmp(holder, cell->op.holder) == 0;
-        bool forced = cell->op.kind == TEN_OP_RELEASE && (cell->op.flags & TEN_OP_FORCE);
-        bool reserved = ten_etcd_reserved_for(&cell->kv, &cell->behind) != NULL;
-        uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
-        if (((cell->op.kind == TEN_OP_ACQUIRE && !own) || cell->op.kind == TEN_OP_READ || forced || reserved) &&
-            ten_etcd_handed_ms(chunk->store, lease) == 0)
-            note_lease(chunk, lease);
-        if (cell->op.kind == TEN_OP_HAND && ten_etcd_hand_known_ms(chunk, cell) == 0)
-            note_lease(chunk, cell->successor.lease);
+        note_lease_of(chunk, cell);
     }
     if (vanished)
         note_lease(chunk, chunk->wait.lease);
@@ -110,6 +140,7 @@ static int read_chunk(ten_etcd_chunk *chunk) {
     if (r < 0)
         return r;
     chunk->head = store->head;
+    chunk->read_at = ++store->step;
     ten_etcd_kv_free(&chunk->term);
     ten_etcd_kv_free(&chunk->wait);
     ten_etcd_kv_free(&chunk->epoch);
@@ -186,11 +217,14 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
         ten_etcd_cell *cell = &chunk->cells[i];
         if (cell->settled)
             continue;
+        cell->again = false;
         int r = cell->op.target ? ten_etcd_lease_decide(chunk, cell) : ten_etcd_instance_decide(chunk, cell);
         if (r == TENURE_OK && cell->op.target)
             r = ten_etcd_lease_write(chunk, cell);
         if (r < 0)
             return r;
+        if (cell->again)
+            break; /* what comes after it comes after it */
         homes += cell->home && cell->home->revision == 0 && cell->home != home;
         home = cell->home;
     }
@@ -215,6 +249,21 @@ static int write_chunk(ten_etcd_chunk *chunk, bool *ret_succeeded) {
     return ten_etcd_commit(store, store->txn.operation_count > 0, chunk->deadline_ms, ret_succeeded, NULL);
 }
 
+/* Without room nothing is written: what wanted to is refused. */
+static void refuse_writes(ten_etcd_chunk *chunk, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_cell *cell = &chunk->cells[i];
+        if (cell->settled || cell->again || !cell->wrote)
+            continue;
+        *cell->result = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
+        cell->settled = true;
+    }
+    ten_etcd_txn_clear(&chunk->store->txn);
+    ten_buf_clear(&chunk->changes);
+    chunk->change_count = chunk->left_count = 0;
+    chunk->raised = false;
+}
+
 /* What has been written is known, and final unless its home turns out not to count; then false. */
 static bool take_written(ten_etcd_chunk *chunk, size_t count) {
     bool confirmed = true;
@@ -227,7 +276,9 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
         else
             ten_etcd_instance_written(chunk, cell);
         ten_etcd_group *home = cell->home;
-        bool counts = !home || ten_etcd_is_confirmed(chunk->store, home);
+        bool counts = home              ? ten_etcd_is_confirmed(chunk->store, home)
+                      : cell->own_lease ? chunk->store->head.term == chunk->head.term
+                                        : true;
         cell->granted = home != NULL;
         cell->settled = counts && cell->write != TEN_ETCD_RESERVE; /* its second step is the next round's */
         confirmed &= counts;
@@ -327,6 +378,8 @@ static int one_round(ten_etcd_chunk *chunk) {
     r = decide(chunk, &count);
     if (r == TENURE_OK && chunk->shown_token)
         return ten_etcd_begin_epoch(chunk);
+    if (r == TENURE_OK && chunk->store->is_full)
+        refuse_writes(chunk, count);
     if (r == TENURE_OK)
         r = write_chunk(chunk, &succeeded);
     if (r < 0 && r != TENURE_E_GONE)
@@ -390,14 +443,16 @@ static bool is_successor(const ten_etcd_chunk *chunk, const char *instance) {
     return false;
 }
 
-/* Whether one of them is about an instance, and the other hands over to it: what comes first decides then. */
+/* Whether one of them is about an instance, and the other hands over to it, or hangs on its session: what comes first
+ * decides then. */
 static bool is_before(const ten_etcd_chunk *chunk, const ten_op *op) {
     char key[TEN_ETCD_KEY_MAX + 1];
     if (!op->target)
         return is_successor(chunk, op->holder);
-    if (op->kind != TEN_OP_HAND)
+    const char *instance = op->kind == TEN_OP_HAND ? op->successor : ten_etcd_wants_session(op) ? op->holder : NULL;
+    if (!instance)
         return false;
-    ten_etcd_key_of(chunk->store, key, op->namespace_name, TEN_ETCD_INSTANCE, op->successor);
+    ten_etcd_key_of(chunk->store, key, op->namespace_name, TEN_ETCD_INSTANCE, instance);
     return is_in(chunk, key);
 }
 
@@ -407,7 +462,7 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
     size_t reads = 3;
     size_t compares = 0; /* of hands: what does not fit into the first transaction would take one more of each */
     chunk->namespace_name = ops[*at].namespace_name;
-    for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 5 <= READS_MAX && compares + 4 <= COMPARES_FULL;
+    for (; *at < count && chunk->count < TEN_ETCD_CELLS_MAX && reads + 6 <= READS_MAX && compares + 4 <= COMPARES_FULL;
          (*at)++) {
         const ten_op *op = &ops[*at];
         if (settled[*at])
@@ -426,7 +481,9 @@ static void fill_chunk(ten_etcd_chunk *chunk, const ten_op *ops, ten_result *res
                            strcmp(cell[-1].op.holder, op->holder) == 0;
         bool with_target = (op->flags & TEN_OP_REQUIRE_TARGET) || op->kind == TEN_OP_READ;
         bool with_checkpoint = (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
-        reads += op->target ? 2u + with_target + with_checkpoint + (op->kind == TEN_OP_ACQUIRE && !same_holder) : 5u;
+        reads += op->target ? 2u + with_target + with_checkpoint + (op->kind == TEN_OP_ACQUIRE && !same_holder) +
+                                  ten_etcd_wants_session(op)
+                            : 6u;
         if (op->kind == TEN_OP_HAND) {
             size_t more = is_successor(chunk, op->successor) ? 0 : 2;
             reads += more;
@@ -461,6 +518,31 @@ static int apply_rest(ten_etcd_store *store, const ten_op *ops, ten_result *resu
     return r;
 }
 
+/* A heartbeat that goes on with its session, and what its holder reads with it. */
+static bool is_of_session(ten_etcd_store *store, const ten_op *op) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    if (op->kind != TEN_OP_ANNOUNCE)
+        return op->kind == TEN_OP_READ;
+    ten_etcd_key_of(store, key, op->namespace_name, TEN_ETCD_INSTANCE, op->holder);
+    const ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
+    return hold && hold->group->is_session;
+}
+
+/* Without room: what need not write. The others stay unsettled. */
+static int apply_of_sessions(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
+                             uint64_t deadline_ms) {
+    bool *others = ten_calloc(count, sizeof *others);
+    if (!others)
+        return ten_etcd_no_memory(store);
+    for (size_t i = 0; i < count; i++)
+        others[i] = settled[i] || !is_of_session(store, &ops[i]);
+    int r = apply_rest(store, ops, results, others, count, deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        settled[i] |= !others[i] && results[i].error != TENURE_E_FULL;
+    ten_free(others);
+    return r;
+}
+
 static int apply_all(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
                      uint64_t deadline_ms) {
     store->call++;
@@ -468,9 +550,11 @@ static int apply_all(ten_etcd_store *store, const ten_op *ops, ten_result *resul
     int r = ten_etcd_keep_homes(store, ops, count, deadline_ms);
     if (r == TENURE_OK)
         r = ten_etcd_renew_steady(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK && !store->is_full)
+    if (r == TENURE_OK && store->is_full)
+        return apply_of_sessions(store, ops, results, settled, count, deadline_ms);
+    if (r == TENURE_OK)
         r = apply_rest(store, ops, results, settled, count, deadline_ms);
-    if (r == TENURE_OK && !store->is_full)
+    if (r == TENURE_OK)
         ten_etcd_learn_revisions(store);
     return r;
 }
@@ -484,7 +568,7 @@ static int renew_what_goes_on(ten_etcd_store *store, const ten_op *ops, ten_resu
     int r = apply_all(store, ops, results, settled, count, deadline_ms);
     store->is_full = false;
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
-        renewed += settled[i];
+        renewed += settled[i] && ops[i].kind != TEN_OP_READ;
         if (!settled[i])
             results[i] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_FULL};
     }

@@ -31,7 +31,7 @@ typedef struct ten_etcd_identity {
 } ten_etcd_identity;
 
 /* One operation and its key: of a lease or of an instance. */
-typedef struct ten_etcd_cell {
+struct ten_etcd_cell {
     ten_op op;
     ten_result *result;
     bool settled;  /* its result is final */
@@ -45,6 +45,8 @@ typedef struct ten_etcd_cell {
     size_t fleet_at;
     size_t successor_at; /* hand: its entry and its tombstone */
     size_t checkpoint_at;
+    size_t
+        session_at; /* an instance's: the key that whoever touches its session writes. A lease's: the holder's entry */
     /* what was read */
     ten_etcd_kv kv;     /* the lease's or the instance's */
     ten_etcd_kv behind; /* its fence; an instance's shadow */
@@ -53,19 +55,30 @@ typedef struct ten_etcd_cell {
     bool paused;
     ten_etcd_kv successor; /* hand: the entry of the successor, */
     bool successor_gone;   /* and whether it is declared gone */
-    json_t *fence;         /* hand: what its first step wrote */
+    /* The session of the holder, or of the instance; the lease is 0: it has none. */
+    struct ten_etcd_session {
+        uint64_t lease; /* etcd's name for it */
+        uint64_t term;  /* in which that was granted */
+        uint64_t ttl_ms;
+        uint64_t
+            version; /* of an instance: the revision of the key that others write; 0: it was not read, or is gone */
+    } session;
+    json_t *fence; /* hand: what its first step wrote */
     /* what was decided */
     ten_lease_row row;
     ten_lease_effect effect;
     enum ten_etcd_write write;
-    bool passes; /* hand: this is the second step */
-    bool named;  /* its new token is written out: it is not the revision */
-    bool wrote;  /* the key itself, not only compared */
+    bool passes;  /* hand: this is the second step */
+    bool named;   /* its new token is written out: it is not the revision */
+    bool wrote;   /* the key itself, not only compared */
+    bool touches; /* an instance: raises the version of its session */
+    bool again;   /* nothing was decided: it has to be read once more */
     ten_etcd_group *home;
-    uint64_t bar_lease;
-} ten_etcd_cell;
+    uint64_t own_lease; /* an etcd lease for it alone, which nobody keeps alive: forced, or longer than its TTL, */
+    uint64_t kept_ms;   /* and how long that lasts, if that is longer than the TTL */
+};
 
-typedef struct ten_etcd_chunk {
+struct ten_etcd_chunk {
     ten_etcd_store *store;
     const char *namespace_name;
     uint64_t deadline_ms;
@@ -75,6 +88,7 @@ typedef struct ten_etcd_chunk {
     json_t *answer; /* of the read */
     bool known; /* nothing has to be read: only second steps are left, and this chunk has just written their first */
     ten_etcd_head head;
+    uint64_t read_at; /* the step at which it was read */
     ten_etcd_kv term;
     ten_etcd_kv wait;
     ten_etcd_kv epoch;
@@ -96,7 +110,7 @@ typedef struct ten_etcd_chunk {
     size_t left_count;
     ten_buf changes; /* for the feed */
     size_t change_count;
-} ten_etcd_chunk;
+};
 
 /* etcd_epoch.c */
 /* Of the keys that were read. */
@@ -122,6 +136,24 @@ void ten_etcd_row_read(const ten_etcd_kv *lease, const ten_etcd_kv *fence, uint6
 
 /* What the key is attached to; of a target that is reserved, what the reservation lasts as long as; 0: nothing. */
 uint64_t ten_etcd_lease_of(const ten_etcd_kv *lease, const ten_etcd_kv *fence);
+
+/* etcd_session.c */
+/* An acquire or a renewal by a holder that wants it on its session. */
+bool ten_etcd_wants_session(const ten_op *op);
+/* How the contract names the session that is this etcd lease: a JSON number. */
+uint64_t ten_etcd_session_number(uint64_t lease);
+/* The session that the entry of an instance names. */
+struct ten_etcd_session ten_etcd_session_read(const ten_etcd_kv *instance);
+/* What is left of it at least, if this handle keeps it alive; else 0. */
+uint64_t ten_etcd_session_left_ms(ten_etcd_store *store, uint64_t lease);
+/* For a heartbeat: with which session it goes on. *ret_session NULL: with none. Or cell->again. */
+int ten_etcd_session_go_on(ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_etcd_group **ret_session);
+/* For a heartbeat: begins a session. */
+int ten_etcd_session_begin(ten_etcd_chunk *chunk, const ten_etcd_cell *cell, ten_etcd_group **ret_session);
+/* For an acquire or a renewal: the session of the holder as the shared rules are to see it; and when the lease ends. */
+int ten_etcd_session_offer(ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_lease_context *context);
+/* How long a lease is kept by etcd at most if nobody keeps it alive: more than its TTL, if it had left a session. */
+uint64_t ten_etcd_longest_ms(const ten_etcd_kv *lease);
 
 /* etcd_hand.c */
 void ten_etcd_hand_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
@@ -163,7 +195,10 @@ void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 /* etcd_apply.c: for those two */
 uint64_t ten_etcd_left_of(const ten_etcd_chunk *chunk, uint64_t lease, uint64_t otherwise_ms);
 void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change);
-/* Tells the handle that keeps that etcd lease alive, if any, to look at what is attached to it. */
-void ten_etcd_touch_group(ten_etcd_chunk *chunk, uint64_t lease);
+/* Tells whoever keeps that etcd lease alive to look at what is attached to it. For a session: raises its version. */
+void ten_etcd_touch_lease(ten_etcd_chunk *chunk, uint64_t lease);
+bool ten_etcd_is_touched(const ten_etcd_chunk *chunk, uint64_t lease);
+/* The same, unless that is a group of this handle, which knows. */
+void ten_etcd_touch_other(ten_etcd_chunk *chunk, uint64_t lease);
 
 #endif

@@ -180,6 +180,8 @@ int ten_etcd_begin_epoch(ten_etcd_chunk *chunk) {
 int ten_etcd_epoch_check(ten_etcd_chunk *chunk, bool *ret_current) {
     bool lost = has_lost(chunk);
     bool of_this_term = chunk->term.revision > 0 && ten_etcd_number(chunk->term.value, "term") == chunk->head.term;
+    /* Without room nobody can write that the term is another: what only reads goes on. */
+    of_this_term |= chunk->store->is_full && chunk->term.revision > 0;
     *ret_current = !lost && of_this_term && chunk->epoch.revision > 0;
     if (lost)
         return ten_etcd_begin_epoch(chunk);

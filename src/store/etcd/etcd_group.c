@@ -147,7 +147,7 @@ void ten_etcd_group_key(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX +
 
 /* Nothing hangs on the group for sure: only this handle attaches to it. */
 static bool is_empty(const ten_etcd_group *group) {
-    return group->count == 0 && !group->uncertain;
+    return group->count == 0 && !group->uncertain && !group->is_session;
 }
 
 static void revoke_empty(ten_etcd_store *store, uint64_t deadline_ms) {
@@ -174,7 +174,7 @@ static void mark_closed(ten_etcd_store *store, uint64_t deadline_ms) {
     while (group && ten_now_ms() < deadline_ms) {
         ten_etcd_txn_clear(&store->txn);
         for (; group && store->txn.operation_count < MARKS_MAX; group = group->next) {
-            if (group->uncertain || group->revision == 0)
+            if (group->uncertain || group->is_session || group->revision == 0)
                 continue;
             ten_etcd_group_key(store, key, group->namespace_name, group->lease);
             snprintf(value, sizeof value, "{\"closed\":%zu}", group->count);
@@ -271,11 +271,16 @@ static void note_cover(ten_etcd_store *store, const ten_op *op) {
     group->renewed += how == GOES_ON;
 }
 
+/* A heartbeat renews the whole session. */
+static bool is_session_beaten(const ten_etcd_store *store, const ten_etcd_group *group) {
+    return group->is_session && group->covered_in == store->call && group->renewed > 0;
+}
+
 /* The largest for each namespace, holder and TTL: what is in the others moves there. */
 static bool choose_homes(ten_etcd_store *store) {
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
-        bool goes_on = group->covered_in == store->call && group->covered == group->count && group->renewed > 0 &&
-                       (group->term == store->head.term || store->is_full) && group->revision > 0;
+        bool goes_on = !group->is_session && group->covered_in == store->call && group->covered == group->count &&
+                       group->renewed > 0 && (group->term == store->head.term || store->is_full) && group->revision > 0;
         if (!goes_on)
             continue;
         const ten_etcd_group *other = home_of(store, group->namespace_name, group->holder, group->ttl_ms);
@@ -291,7 +296,8 @@ static bool choose_homes(ten_etcd_store *store) {
 /* ---- keeping alive ----------------------------------------------------------------------------------------- */
 
 /* What an answer to a keep-alive means for its group. */
-static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_call *call) {
+static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_call *call,
+                             uint64_t sent_ms) {
     const json_t *result = json_object_get(call->answer, "result");
     bool alive = call->error == TENURE_OK && ten_etcd_number(result, "TTL") * 1000 >= group->ttl_ms;
     if (!alive) {
@@ -306,6 +312,8 @@ static void judge_keep_alive(ten_etcd_store *store, ten_etcd_group *group, const
     group->member = call->head.member;
     group->kept_term = call->head.term;
     group->home_in = store->call;
+    group->sent_ms = sent_ms;
+    group->kept_at = store->step;
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
 }
 
@@ -317,17 +325,26 @@ static int keep_alive(ten_etcd_store *store, ten_etcd_group **groups, size_t cou
         snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)groups[i]->lease);
         calls[i] = (ten_etcd_call){.path = "/v3/lease/keepalive", .body = bodies[i]};
     }
+    uint64_t sent_ms = ten_boot_ms(store->base.clock);
     if (r == TENURE_OK)
         r = ten_etcd_perform(store->link, calls, count, deadline_ms, &store->base.error);
+    store->step++;
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         if (calls[i].error == TENURE_OK)
             store->head = calls[i].head;
-        judge_keep_alive(store, groups[i], &calls[i]);
+        judge_keep_alive(store, groups[i], &calls[i], sent_ms);
     }
     if (calls)
         ten_etcd_calls_free(calls, count);
     ten_free(calls);
     ten_free(bodies);
+    return r;
+}
+
+int ten_etcd_group_keep(ten_etcd_store *store, ten_etcd_group **group, uint64_t deadline_ms) {
+    uint64_t lease = (*group)->lease;
+    int r = keep_alive(store, group, 1, deadline_ms);
+    *group = ten_etcd_group_by_lease(store, lease);
     return r;
 }
 
@@ -339,16 +356,21 @@ int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, 
         note_cover(store, &ops[i]);
     if (!choose_homes(store))
         return ten_etcd_no_memory(store);
-    size_t home_count = store->homes.count;
-    if (home_count == 0)
+    size_t room = store->homes.count;
+    for (const ten_etcd_group *group = store->groups; group; group = group->next)
+        room += is_session_beaten(store, group);
+    if (room == 0)
         return TENURE_OK;
-    ten_etcd_group **groups = ten_calloc(home_count, sizeof *groups);
+    ten_etcd_group **groups = ten_calloc(room, sizeof *groups);
     if (!groups)
         return ten_etcd_no_memory(store);
     const ten_map_entry *entry;
     size_t filled = 0;
-    for (size_t at = 0; filled < home_count && (entry = ten_map_next(&store->homes, &at));)
+    for (size_t at = 0; (entry = ten_map_next(&store->homes, &at));)
         groups[filled++] = entry->value;
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        if (is_session_beaten(store, group))
+            groups[filled++] = group;
     int r = keep_alive(store, groups, filled, deadline_ms);
     ten_free(groups);
     return r;
@@ -361,38 +383,47 @@ static ten_etcd_group *find_spare(const ten_etcd_store *store, const char *names
                                   uint64_t ttl_ms) {
     uint64_t now_ms = ten_boot_ms(store->base.clock);
     for (ten_etcd_group *group = store->groups; group; group = group->next)
-        if (group->count == 0 && group->ttl_ms == ttl_ms && group->term == store->head.term &&
+        if (!group->is_session && group->count == 0 && group->ttl_ms == ttl_ms && group->term == store->head.term &&
             group->ends_ms > now_ms + 1000 && strcmp(group->holder, holder) == 0 &&
             strcmp(group->namespace_name, namespace_name) == 0)
             return group;
     return NULL;
 }
 
-static int make_group(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
-                      uint64_t deadline_ms, ten_etcd_group **ret_group) {
-    uint64_t lease = 0;
-    int r = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
-    if (r < 0)
-        return r;
+ten_etcd_group *ten_etcd_group_add(ten_etcd_store *store, const char *namespace_name, const char *holder,
+                                   uint64_t lease, uint64_t ttl_ms, uint64_t term) {
     ten_etcd_group *group = ten_calloc(1, sizeof *group);
     if (!group)
-        return ten_etcd_no_memory(store);
+        return NULL;
     group->next = store->groups;
     store->groups = group;
     group->namespace_name = ten_strdup(namespace_name);
     group->holder = ten_strdup(holder);
     group->lease = lease;
     group->ttl_ms = ttl_ms;
-    group->term = store->head.term;
+    group->term = term;
+    group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(ttl_ms) + 1);
+    if (group->namespace_name && group->holder)
+        return group;
+    store->groups = group->next;
+    free_group(store, group);
+    return NULL;
+}
+
+int ten_etcd_group_make(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
+                        uint64_t deadline_ms, ten_etcd_group **ret_group) {
+    uint64_t lease = 0;
+    uint64_t sent_ms = ten_boot_ms(store->base.clock);
+    int r = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
+    if (r < 0)
+        return r;
+    ten_etcd_group *group = ten_etcd_group_add(store, namespace_name, holder, lease, ttl_ms, store->head.term);
+    if (!group)
+        return ten_etcd_no_memory(store);
     group->member = store->head.member;
     group->kept_term = store->head.term;
     group->home_in = store->call;
-    group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(ttl_ms) + 1);
-    if (!group->namespace_name || !group->holder) {
-        store->groups = group->next;
-        free_group(store, group);
-        return ten_etcd_no_memory(store);
-    }
+    group->sent_ms = sent_ms;
     *ret_group = group;
     return TENURE_OK;
 }
@@ -404,14 +435,12 @@ int ten_etcd_home(ten_etcd_store *store, const char *namespace_name, const char 
     if (!group)
         group = find_spare(store, namespace_name, holder, ttl_ms);
     if (group && group->home_in != store->call) {
-        uint64_t lease = group->lease;
-        r = keep_alive(store, &group, 1, deadline_ms);
-        group = ten_etcd_group_by_lease(store, lease); /* it may have ended */
+        r = ten_etcd_group_keep(store, &group, deadline_ms);
         if (group && group->home_in != store->call)
             group = NULL;
     }
     if (r == TENURE_OK && !group)
-        r = make_group(store, namespace_name, holder, ttl_ms, deadline_ms, &group);
+        r = ten_etcd_group_make(store, namespace_name, holder, ttl_ms, deadline_ms, &group);
     if (r < 0)
         return r;
     home_key(&store->scratch, namespace_name, holder, ttl_ms);

@@ -28,9 +28,16 @@ void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
     cell->gone_at = txn->operation_count;
     ten_etcd_get(txn, key);
-    cell->fleet_at = SIZE_MAX;
+    cell->fleet_at = cell->session_at = SIZE_MAX;
+    const ten_etcd_hold *hold = ten_etcd_hold_find(chunk->store, cell->key);
+    if (cell->op.kind == TEN_OP_ANNOUNCE && hold && hold->group->is_session) {
+        cell->session_at = txn->operation_count;
+        cell->session.lease = hold->group->lease;
+        ten_etcd_group_key(chunk->store, key, chunk->namespace_name, hold->group->lease);
+        ten_etcd_get(txn, key);
+    }
     /* Who joins looks at the others; a join is rare. */
-    if (cell->op.kind == TEN_OP_ANNOUNCE && !ten_etcd_hold_find(chunk->store, cell->key)) {
+    if (cell->op.kind == TEN_OP_ANNOUNCE && !hold) {
         cell->fleet_at = txn->operation_count;
         key_of(chunk, key, TEN_ETCD_INSTANCE, NULL);
         ten_etcd_get_all(txn, key, &(struct ten_etcd_range){0});
@@ -48,25 +55,43 @@ void ten_etcd_instance_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_etcd_kv gone = ten_etcd_kv_at(chunk->answer, cell->gone_at, scratch);
     cell->tombstone = gone.revision;
     ten_etcd_kv_free(&gone);
+    uint64_t asked = cell->session.lease;
+    cell->session = ten_etcd_session_read(&cell->kv);
+    if (cell->session_at == SIZE_MAX)
+        return;
+    ten_etcd_kv touched = ten_etcd_kv_at(chunk->answer, cell->session_at, scratch);
+    cell->session.version = touched.revision;
+    ten_etcd_kv_free(&touched);
+    if (asked != cell->session.lease)
+        cell->session_at = SIZE_MAX; /* it is that of an earlier session */
 }
 
-static ten_instance_row row_of(const ten_etcd_cell *cell, uint64_t now_ms) {
+/* It has left, and the session is still there: so is the key. */
+static bool has_left(const ten_etcd_kv *kv) {
+    return json_is_true(json_object_get(kv->value, "left"));
+}
+
+/* `session_left_ms`: of the one that goes on; 0: none does. */
+static ten_instance_row row_of(const ten_etcd_cell *cell, uint64_t now_ms, uint64_t session_left_ms) {
     const json_t *value = cell->kv.value;
     if (cell->kv.revision == 0)
         return (ten_instance_row){.exists = cell->tombstone > 0,
                                   .gone = cell->tombstone > 0,
                                   .ends_ms = cell->tombstone > 0 ? now_ms + 1 : 0};
     return (ten_instance_row){.exists = true,
+                              .gone = has_left(&cell->kv),
+                              .session = session_left_ms ? ten_etcd_session_number(cell->session.lease) : 0,
+                              .session_ends_ms = session_left_ms ? now_ms + session_left_ms : 0,
                               .weight = (uint32_t)ten_etcd_number(value, "weight"),
                               .ttl_ms = ten_etcd_number(value, "ttl_ms"),
-                              .ends_ms = now_ms + 1,
+                              .ends_ms = has_left(&cell->kv) ? now_ms : now_ms + 1,
                               .since_ms = ten_etcd_number(value, "since_ms"),
                               .ask = (enum ten_ask)ten_etcd_number(value, "ask")};
 }
 
 uint64_t ten_etcd_ready_ms(const ten_etcd_kv *kv, bool gone, uint64_t now_ms, uint64_t left_ms) {
     ten_instance_row row = {.exists = kv->revision > 0,
-                            .gone = gone,
+                            .gone = gone || has_left(kv),
                             .weight = (uint32_t)ten_etcd_number(kv->value, "weight"),
                             .ends_ms = now_ms + left_ms,
                             .ask = (enum ten_ask)ten_etcd_number(kv->value, "ask")};
@@ -77,7 +102,7 @@ static uint64_t fleet_ttl(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell
     const json_t *nodes = cell->fleet_at == SIZE_MAX ? NULL : ten_etcd_kvs(chunk->answer, cell->fleet_at);
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         ten_etcd_kv kv = ten_etcd_kv_read(json_array_get(nodes, i), &chunk->store->scratch);
-        uint64_t ttl_ms = ten_etcd_number(kv.value, "ttl_ms");
+        uint64_t ttl_ms = has_left(&kv) ? 0 : ten_etcd_number(kv.value, "ttl_ms");
         ten_etcd_kv_free(&kv);
         if (ttl_ms)
             return ttl_ms;
@@ -87,8 +112,9 @@ static uint64_t fleet_ttl(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
 
+/* `session`: the term in which the etcd lease was granted, if that is a session. */
 static void put_node(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row, const char *metadata,
-                     uint64_t lease) {
+                     uint64_t lease, uint64_t session) {
     ten_buf *value = &chunk->store->value;
     ten_buf_clear(value);
     ten_json_open(value);
@@ -99,6 +125,10 @@ static void put_node(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_insta
         ten_json_text(value, "metadata", metadata);
     if (row->ask)
         ten_json_number(value, "ask", row->ask);
+    if (session)
+        ten_json_number(value, "session", session);
+    if (row->gone)
+        ten_json_bool(value, "left", true);
     ten_json_close(value);
     ten_etcd_put(&chunk->store->txn, cell->key, ten_buf_string(value), lease);
     cell->wrote = true;
@@ -173,10 +203,19 @@ void ten_etcd_tell_expired(ten_etcd_store *store, const char *namespace_name, co
     ten_free(chunk);
 }
 
+/* `session`: the one that goes on; NULL: there is none. */
 static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row,
-                    const ten_instance_effect *effect) {
+                    const ten_instance_effect *effect, ten_etcd_group *session) {
     char key[TEN_ETCD_KEY_MAX + 1];
-    int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->op.holder, row->ttl_ms, chunk->deadline_ms,
+    int r = TENURE_OK;
+    cell->home = session;
+    cell->write = TEN_ETCD_ATTACH;
+    if (session && !effect->changed && cell->behind.revision > 0)
+        return TENURE_OK; /* it was kept alive, and then everything was read */
+    if (!session && row->session)
+        r = ten_etcd_session_begin(chunk, cell, &cell->home);
+    else if (!session)
+        r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->op.holder, row->ttl_ms, chunk->deadline_ms,
                           &cell->home);
     if (r < 0)
         return r;
@@ -184,23 +223,29 @@ static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instan
     key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
     ten_etcd_compare(&chunk->store->txn, key, 0);
     if (cell->kv.lease != cell->home->lease || effect->changed)
-        put_node(chunk, cell, row, cell->op.metadata, cell->home->lease);
+        put_node(chunk, cell, row, cell->op.metadata, cell->home->lease, cell->home->is_session ? cell->home->term : 0);
+    cell->touches = session && effect->changed && effect->change == TENURE_EVENT_JOINED;
+    if (cell->touches) /* it had left: whoever made it leave may have done more */
+        ten_etcd_touch_lease(chunk, session->lease);
     if (cell->behind.revision == 0) {
         key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
         ten_etcd_put(&chunk->store->txn, key, "{}", 0);
     }
-    cell->write = TEN_ETCD_ATTACH;
     return TENURE_OK;
 }
 
-static int leave(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+static int leave(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_txn *txn = &chunk->store->txn;
     uint64_t lease = 0;
-    int r = cell->op.ttl_ms ? ten_etcd_grant(chunk->store, cell->op.ttl_ms, chunk->deadline_ms, &lease) : TENURE_OK;
+    uint64_t now_ms = ten_boot_ms(chunk->store->base.clock);
+    uint64_t gone_ms = ten_max_u64(cell->op.ttl_ms, ten_sub_saturating(row->ends_ms, now_ms));
+    int r = cell->op.ttl_ms ? ten_etcd_grant(chunk->store, gone_ms, chunk->deadline_ms, &lease) : TENURE_OK;
     if (r < 0)
         return r;
-    if (cell->kv.revision > 0)
+    if (lease == 0 && row->session) /* which may go on */
+        put_node(chunk, cell, row, NULL, cell->session.lease, cell->session.term);
+    else if (cell->kv.revision > 0)
         ten_etcd_delete(txn, cell->key);
     key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
     if (cell->behind.revision > 0)
@@ -216,9 +261,24 @@ static int leave(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
 
 static int ask(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row) {
     ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
-    put_node(chunk, cell, row, json_string_value(json_object_get(cell->kv.value, "metadata")), cell->kv.lease);
+    put_node(chunk, cell, row, json_string_value(json_object_get(cell->kv.value, "metadata")), cell->kv.lease,
+             cell->session.term);
     cell->write = TEN_ETCD_ASK;
     return TENURE_OK;
+}
+
+/* What is left of the session that is there when the operation comes, as the shared rules are to see it. Of one with
+ * which a heartbeat cannot go on nothing is. */
+static int look_at_session(ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_etcd_group **ret_session,
+                           uint64_t *ret_left_ms) {
+    *ret_session = NULL;
+    *ret_left_ms = cell->session.lease ? ten_etcd_left_of(chunk, cell->session.lease, cell->session.ttl_ms) + 1000 : 0;
+    if (cell->op.kind != TEN_OP_ANNOUNCE)
+        return TENURE_OK;
+    int r = ten_etcd_session_go_on(chunk, cell, ret_session);
+    if (!*ret_session)
+        *ret_left_ms = 0;
+    return r;
 }
 
 int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
@@ -227,13 +287,18 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     const char *old = json_string_value(json_object_get(cell->kv.value, "metadata"));
     bool differs =
         cell->op.kind == TEN_OP_ANNOUNCE && strcmp(old ? old : "", cell->op.metadata ? cell->op.metadata : "") != 0;
-    ten_instance_row row = row_of(cell, now_ms);
-    ten_instance_effect effect;
+    ten_etcd_group *session;
+    uint64_t session_left_ms;
     *cell->result = (ten_result){0};
     cell->write = TEN_ETCD_NOTHING;
     cell->home = NULL;
-    cell->wrote = false;
-    ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell), 0,
+    cell->wrote = cell->touches = false;
+    int r = look_at_session(chunk, cell, &session, &session_left_ms);
+    if (r < 0 || cell->again)
+        return r;
+    ten_instance_row row = row_of(cell, now_ms, session_left_ms);
+    ten_instance_effect effect;
+    ten_instance_row_apply(&row, &cell->op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl(chunk, cell), 1,
                            cell->result, &effect);
     if (effect.changed && effect.change == TENURE_EVENT_JOINED && cell->fleet_at != SIZE_MAX)
         notice_expired(chunk, ten_etcd_kvs(chunk->answer, cell->fleet_at),
@@ -247,12 +312,23 @@ int ten_etcd_instance_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     if (!effect.row_changed && !effect.row_removed)
         return TENURE_OK;
     cell->row.ask = row.ask;
-    int r = cell->op.kind == TEN_OP_ANNOUNCE ? announce(chunk, cell, &row, &effect)
-            : cell->op.kind == TEN_OP_LEAVE  ? leave(chunk, cell)
-                                             : ask(chunk, cell, &row);
-    if (r == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(store, cell->kv.lease))
-        ten_etcd_touch_group(chunk, cell->kv.lease);
+    r = cell->op.kind == TEN_OP_ANNOUNCE ? announce(chunk, cell, &row, &effect, session)
+        : cell->op.kind == TEN_OP_LEAVE  ? leave(chunk, cell, &row)
+                                         : ask(chunk, cell, &row);
+    if (r == TENURE_OK && cell->wrote && cell->kv.lease && cell->session.lease == 0)
+        ten_etcd_touch_other(chunk, cell->kv.lease);
     return r;
+}
+
+/* What the answer to a heartbeat says of the session. A key that was written in this transaction has its revision. */
+static void report_session(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    ten_result *result = cell->result;
+    result->session = result->session_version = 0;
+    if (!cell->home || !cell->home->is_session)
+        return;
+    bool written = cell->touches || cell->home->revision == 0;
+    result->session = ten_etcd_session_number(cell->home->lease);
+    result->session_version = chunk->identity.floor + (written ? chunk->store->head.revision : cell->session.version);
 }
 
 void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
@@ -261,6 +337,8 @@ void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         ten_etcd_hold_drop(store, cell->key);
     if (cell->write == TEN_ETCD_NOTHING)
         ten_etcd_hold_doubt(store, cell->key, &cell->kv);
+    if (cell->op.kind == TEN_OP_ANNOUNCE)
+        report_session(chunk, cell);
     ten_etcd_hold *hold = cell->write == TEN_ETCD_ATTACH ? ten_etcd_hold_set(store, cell->home, cell->key)
                                                          : ten_etcd_hold_find(store, cell->key);
     if (!hold || cell->write == TEN_ETCD_NOTHING)

@@ -16,12 +16,25 @@ static void get(ten_etcd_chunk *chunk, enum ten_etcd_kind kind, const char *name
     ten_etcd_get(&chunk->store->txn, key);
 }
 
+/* Neighbours have the same holder, mostly. */
+static void read_holder(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    const ten_etcd_cell *before = cell > chunk->cells ? cell - 1 : NULL;
+    if (before && ten_etcd_wants_session(&before->op) && strcmp(before->op.holder, cell->op.holder) == 0) {
+        cell->session_at = before->session_at;
+        return;
+    }
+    cell->session_at = chunk->store->txn.operation_count;
+    get(chunk, TEN_ETCD_INSTANCE, cell->op.holder);
+}
+
 void ten_etcd_lease_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     const ten_etcd_txn *txn = &chunk->store->txn;
     cell->at = txn->operation_count;
     get(chunk, TEN_ETCD_LEASE, cell->op.target);
     get(chunk, TEN_ETCD_FENCE, cell->op.target);
-    cell->target_at = cell->gone_at = cell->checkpoint_at = SIZE_MAX;
+    cell->target_at = cell->gone_at = cell->checkpoint_at = cell->session_at = SIZE_MAX;
+    if (ten_etcd_wants_session(&cell->op))
+        read_holder(chunk, cell);
     if ((cell->op.flags & TEN_OP_REQUIRE_TARGET) || cell->op.kind == TEN_OP_READ) {
         cell->target_at = txn->operation_count;
         get(chunk, TEN_ETCD_TARGET, cell->op.target);
@@ -60,8 +73,17 @@ void ten_etcd_lease_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         cell->tombstone = gone.revision;
         ten_etcd_kv_free(&gone);
     }
+    if (cell->session_at != SIZE_MAX) {
+        ten_etcd_kv instance = ten_etcd_kv_at(chunk->answer, cell->session_at, scratch);
+        cell->session = ten_etcd_session_read(&instance);
+        ten_etcd_kv_free(&instance);
+    }
     if (cell->op.kind == TEN_OP_HAND)
         ten_etcd_hand_take(chunk, cell);
+}
+
+static bool was_on_session(const ten_etcd_kv *lease) {
+    return lease->lease && json_is_true(json_object_get(lease->value, "session"));
 }
 
 static bool was_held(const ten_etcd_kv *fence) {
@@ -104,6 +126,7 @@ void ten_etcd_row_read(const ten_etcd_kv *lease, const ten_etcd_kv *fence, uint6
         row->barred = !lease->value || json_is_true(json_object_get(lease->value, "barred"));
         row->ask = (enum ten_ask)ten_etcd_number(lease->value, "ask");
         row->ends_ms = now_ms + ten_max_u64(left_ms, 1);
+        row->session = was_on_session(lease) ? ten_etcd_session_number(lease->lease) : 0;
     } else if (fence->revision > 0) {
         row->token = token_of(fence, fence->revision);
         const char *successor = left_ms > 0 ? ten_etcd_reserved_for(lease, fence) : NULL;
@@ -124,8 +147,8 @@ static enum ten_etcd_write write_for(const ten_etcd_cell *cell, bool barred_befo
         return TEN_ETCD_NOTHING;
     switch (cell->op.kind) {
     case TEN_OP_ACQUIRE:
-    case TEN_OP_RENEW:
-        return TEN_ETCD_ATTACH;
+    case TEN_OP_RENEW: /* what is on the session goes on with that */
+        return cell->row.session && !cell->effect.row_changed ? TEN_ETCD_NOTHING : TEN_ETCD_ATTACH;
     case TEN_OP_RELEASE:
         if ((cell->op.flags & TEN_OP_FORCE) && !(cell->op.flags & TEN_OP_FORCE_NOW))
             return barred_before ? TEN_ETCD_NOTHING : TEN_ETCD_BAR;
@@ -220,7 +243,7 @@ static void settle_operation(ten_etcd_cell *cell, ten_lease_row *row) {
     bool own = cell->op.kind == TEN_OP_ACQUIRE && cell->kv.revision > 0 && strcmp(row->holder, cell->op.holder) == 0;
     if (own && cell->granted)
         cell->op.flags &= ~(unsigned)TEN_OP_FRESH; /* this very call has got it */
-    if (own)                                       /* never shortened */
+    if (own && row->session == 0)                  /* never shortened */
         cell->op.ttl_ms = ten_max_u64(cell->op.ttl_ms, row->ttl_ms);
 }
 
@@ -238,6 +261,26 @@ static int take_checkpoint(const ten_etcd_chunk *chunk, const ten_etcd_cell *cel
     return failed ? ten_etcd_no_memory(store) : TENURE_OK;
 }
 
+/* What is left of what was read, as far as it was asked for. */
+static uint64_t left_of(const ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
+    uint64_t known_ms = ten_etcd_session_left_ms(chunk->store, lease);
+    uint64_t ttl_ms = ten_etcd_number(cell->kv.value, "ttl_ms");
+    return ten_etcd_left_of(chunk, lease,
+                            known_ms ? known_ms : ten_max_u64(ttl_ms, ten_etcd_handed_ms(chunk->store, lease)));
+}
+
+/* The end of what its own holder acquires. */
+static void settle_end(ten_etcd_cell *cell, ten_lease_context *context) {
+    bool own = cell->kv.revision > 0 && cell->op.kind == TEN_OP_ACQUIRE && cell->row.ends_ms > context->now_ms &&
+               strcmp(cell->row.holder, cell->op.holder) == 0;
+    bool joins = context->session.id && context->session.ends_ms >= cell->row.ends_ms;
+    if (!own || cell->row.session || joins)
+        return;
+    context->session = (ten_session){0};
+    cell->row.ends_ms = context->now_ms + 1; /* so that it is extended: what etcd says is left is not believed */
+}
+
 int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_etcd_store *store = chunk->store;
     ten_result *result = cell->result;
@@ -247,11 +290,9 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->named = false;
     cell->home = NULL;
     cell->passes = false;
-    uint64_t ttl_ms = ten_etcd_number(cell->kv.value, "ttl_ms");
-    uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
-    ten_etcd_row_read(&cell->kv, &cell->behind, context.now_ms,
-                      ten_etcd_left_of(chunk, lease, ten_max_u64(ttl_ms, ten_etcd_handed_ms(store, lease))),
-                      &cell->row);
+    cell->own_lease = 0;
+    cell->kept_ms = ten_etcd_number(cell->kv.value, "kept_ms");
+    ten_etcd_row_read(&cell->kv, &cell->behind, context.now_ms, left_of(chunk, cell), &cell->row);
     if ((cell->op.flags & TEN_OP_REQUIRE_TARGET) && !cell->registered && !cell->row.exists) {
         result->outcome = TEN_UNKNOWN;
         return TENURE_OK;
@@ -266,9 +307,10 @@ int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     context.withheld = chunk->withheld;
     if (shows_loss(chunk, cell, context.wall_ms))
         return TENURE_OK; /* nothing is written in this round */
-    bool kept = cell->kv.revision > 0 && cell->op.kind == TEN_OP_ACQUIRE && cell->row.ends_ms > context.now_ms;
-    if (kept && strcmp(cell->row.holder, cell->op.holder) == 0)
-        cell->row.ends_ms = context.now_ms + 1; /* so that it is extended: what etcd says is left is not believed */
+    int r = ten_etcd_session_offer(chunk, cell, &context);
+    if (r < 0)
+        return r;
+    settle_end(cell, &context);
     if (cell->op.kind == TEN_OP_HAND)
         ten_etcd_hand_decide(chunk, cell, &context);
     else
@@ -303,6 +345,10 @@ static void write_lease_value(ten_buf *value, const ten_etcd_cell *cell) {
         ten_json_bool(value, "barred", true);
     if (row->ask)
         ten_json_number(value, "ask", row->ask);
+    if (row->session)
+        ten_json_bool(value, "session", true);
+    if (cell->kept_ms)
+        ten_json_number(value, "kept_ms", cell->kept_ms);
     if (!implied)
         ten_json_number(value, "token", row->token);
     ten_json_close(value);
@@ -363,8 +409,42 @@ static void compare_forgotten(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) 
     ten_etcd_compare(&chunk->store->txn, key, chunk->epoch.revision);
 }
 
+/* For how long the lease must be kept at least: its holder may believe in it until the end of the session that it
+ * leaves, or has left. What etcd says is left of that is not believed. */
+static uint64_t least_ms(const ten_etcd_cell *cell) {
+    bool left = cell->op.kind == TEN_OP_ACQUIRE && ten_etcd_number(cell->kv.value, "kept_ms") > 0;
+    return left || was_on_session(&cell->kv) ? ten_etcd_longest_ms(&cell->kv) : 0;
+}
+
+static int attach_for(ten_etcd_chunk *chunk, ten_etcd_cell *cell, uint64_t kept_ms) {
+    int r = ten_etcd_grant(chunk->store, kept_ms, chunk->deadline_ms, &cell->own_lease);
+    if (r < 0)
+        return r;
+    cell->kept_ms = kept_ms;
+    put_lease(chunk, cell, cell->own_lease);
+    put_fence(chunk, cell, true, chunk->head.term, cell->own_lease);
+    return TENURE_OK;
+}
+
+/* It counts from the last heartbeat: nothing is kept alive here. */
+static void attach_to_session(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
+    put_lease(chunk, cell, cell->session.lease);
+    put_fence(chunk, cell, true, cell->session.term, cell->session.lease);
+    compare_forgotten(chunk, cell);
+}
+
 static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     compare_tombstone(chunk, cell);
+    cell->kept_ms = 0;
+    /* A holder that believes in what it lost to a hand is told. */
+    if (cell->kv.revision == 0 && was_held(&cell->behind))
+        ten_etcd_touch_other(chunk, ten_etcd_number(cell->behind.value, "lease"));
+    if (cell->row.session) {
+        attach_to_session(chunk, cell);
+        return TENURE_OK;
+    }
+    if (least_ms(cell) > cell->row.ttl_ms)
+        return attach_for(chunk, cell, least_ms(cell));
     int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms, chunk->deadline_ms,
                           &cell->home);
     if (r < 0)
@@ -373,9 +453,6 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
                  ten_etcd_number(cell->kv.value, "ttl_ms") == cell->row.ttl_ms;
     if (there)
         return TENURE_OK;
-    /* A holder that believes in what it lost to a hand is told. */
-    if (cell->kv.revision == 0 && was_held(&cell->behind))
-        ten_etcd_touch_group(chunk, ten_etcd_number(cell->behind.value, "lease"));
     put_lease(chunk, cell, cell->home->lease);
     put_fence(chunk, cell, true, cell->home->term, cell->home->lease);
     compare_forgotten(chunk, cell);
@@ -385,12 +462,13 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
 /* Kept until whoever held it cannot believe in it any more, by an etcd lease that its holder does not keep alive. */
 static int bar(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     uint64_t lease = ten_etcd_lease_of(&cell->kv, &cell->behind);
-    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, lease, cell->row.ttl_ms) + 1000, cell->row.ttl_ms);
-    int r = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->bar_lease);
+    uint64_t longest_ms = ten_max_u64(cell->row.ttl_ms, cell->kept_ms);
+    uint64_t left_ms = ten_min_u64(ten_etcd_left_of(chunk, lease, cell->row.ttl_ms) + 1000, longest_ms);
+    int r = ten_etcd_grant(chunk->store, left_ms, chunk->deadline_ms, &cell->own_lease);
     if (r < 0)
         return r;
-    put_lease(chunk, cell, cell->bar_lease);
-    put_fence(chunk, cell, true, chunk->store->head.term, cell->bar_lease);
+    put_lease(chunk, cell, cell->own_lease);
+    put_fence(chunk, cell, true, chunk->store->head.term, cell->own_lease);
     return TENURE_OK;
 }
 
@@ -430,6 +508,20 @@ static void keep(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
     ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
 }
 
+/* The key has been written: whoever keeps alive what it was attached to is told, unless it did it itself. */
+static void tell_holder(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
+    if (was_on_session(&cell->kv)) {
+        if (cell->effect.touched_session)
+            ten_etcd_touch_lease(chunk, cell->kv.lease);
+        return;
+    }
+    if (cell->kv.lease == 0 || ten_etcd_group_by_lease(chunk->store, cell->kv.lease))
+        return;
+    ten_etcd_touch_lease(chunk, cell->kv.lease);
+    if (cell->write != TEN_ETCD_ASK && chunk->left_count < TEN_COUNT(chunk->left))
+        chunk->left[chunk->left_count++] = cell->kv.lease;
+}
+
 int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     int r = TENURE_OK;
     cell->wrote = false;
@@ -453,11 +545,8 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         put_fence(chunk, cell, false, 0, 0);
         cell->wrote = true;
     }
-    if (r == TENURE_OK && cell->wrote && cell->kv.lease && !ten_etcd_group_by_lease(chunk->store, cell->kv.lease)) {
-        ten_etcd_touch_group(chunk, cell->kv.lease);
-        if (cell->write != TEN_ETCD_ASK && chunk->left_count < TEN_COUNT(chunk->left))
-            chunk->left[chunk->left_count++] = cell->kv.lease;
-    }
+    if (r == TENURE_OK && cell->wrote)
+        tell_holder(chunk, cell);
     return r;
 }
 
@@ -468,7 +557,7 @@ void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_etcd_hold *hold = NULL;
     if (cell->write == TEN_ETCD_NOTHING)
         ten_etcd_hold_doubt(store, cell->key, &cell->kv);
-    else if (cell->write == TEN_ETCD_ATTACH)
+    else if (cell->write == TEN_ETCD_ATTACH && cell->home)
         hold = ten_etcd_hold_set(store, cell->home, cell->key);
     else if (cell->write == TEN_ETCD_ASK || cell->write == TEN_ETCD_KEEP)
         hold = ten_etcd_hold_find(store, cell->key);

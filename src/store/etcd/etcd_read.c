@@ -472,13 +472,18 @@ static int hand_out_instance(ten_etcd_store *store, const json_t *item, size_t p
         return TENURE_OK;
     ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
     uint64_t ttl_ms = ten_etcd_number(kv.value, "ttl_ms");
+    if (json_is_true(json_object_get(kv.value, "left"))) {
+        ten_etcd_kv_free(&kv);
+        return TENURE_OK;
+    }
     ten_instance instance = {.instance = store->value.data + prefix_size,
                              .weight = (uint32_t)ten_etcd_number(kv.value, "weight"),
                              .metadata = json_string_value(json_object_get(kv.value, "metadata")),
                              .ttl_ms = ttl_ms,
                              .remaining_ms = ten_min_u64(ten_max_u64(left_ms, 1), ttl_ms),
                              .since_ms = ten_etcd_number(kv.value, "since_ms"),
-                             .ask = (enum ten_ask)ten_etcd_number(kv.value, "ask")};
+                             .ask = (enum ten_ask)ten_etcd_number(kv.value, "ask"),
+                             .has_session = ten_etcd_number(kv.value, "session") > 0};
     int stopped = each(&instance, userdata);
     ten_etcd_kv_free(&kv);
     return stopped;

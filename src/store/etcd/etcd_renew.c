@@ -37,8 +37,8 @@ static bool same_text(const char *a, const char *b) {
 /* Whether the operation only asks that what is there go on. */
 static bool is_steady(const ten_etcd_store *store, const ten_etcd_hold *hold, const ten_op *op) {
     const ten_etcd_group *group = hold->group;
-    if (group->home_in != store->call || op->flags != 0 || (op->ttl_ms && op->ttl_ms != group->ttl_ms) ||
-        !same_text(op->holder, group->holder))
+    if (group->is_session || group->home_in != store->call || op->flags != 0 ||
+        (op->ttl_ms && op->ttl_ms != group->ttl_ms) || !same_text(op->holder, group->holder))
         return false;
     if (op->kind == TEN_OP_RENEW)
         return op->token == hold->token;

@@ -2,17 +2,23 @@
  * The insides of the etcd store, for its files.
  *
  * How leases are kept. A held target has a key PREFIX/NS/lease/TARGET that is attached to an etcd lease, so that it
- * vanishes by itself; its token is the revision at which it was created. What one holder renews together is attached to
- * one etcd lease (a group), so that a thousand renewals are one keep-alive and one transaction that compares. A group
- * is kept alive only by a batch that renews all of it: whoever is left out moves nowhere and ends in time, the others
- * move to another group.
+ * vanishes by itself; its token is the revision at which it was created.
+ *  - A session (store.h) is an etcd lease. The key of the instance names it ("session" is the term in which it was
+ *    granted), its leases are attached to it ("session" in their values), and PREFIX/NS/group/LEASE is written by
+ *    whoever touches one of them: the revision of that key is the version. A heartbeat is one keep-alive and then one
+ *    transaction that reads, whatever the session holds. The version is read after the keep-alive: whoever forces a lease
+ *    after that finds the new end of the session, and one before has raised the version.
+ *  - A lease with an end of its own is attached to a group: an etcd lease for what one holder renews together, so that
+ *    a thousand renewals are one keep-alive and one transaction that compares. A group is kept alive only by a batch
+ *    that renews all of it: whoever is left out moves nowhere and ends in time, the others move to another group.
  *
  * Why etcd's lease alone is not believed:
  *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
- *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so a group is good for the term in
- *    which it was granted, and after a change of leader everything moves to a new one. While etcd has no room for new
+ *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so an etcd lease is good for the
+ *    term in which it was granted. After a change of leader everything moves to a new group, and the next heartbeat
+ *    begins another session, to which its holder renews its leases. While etcd has no room for new
  *    ones (NOSPACE), the old ones are kept alive: nobody can enter then, and newcomers wait when there is room again,
  *    because nobody could write before that the term is another.
  *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
@@ -34,6 +40,8 @@
 #include "store/etcd/etcd_txn.h"
 
 typedef struct ten_etcd_group ten_etcd_group;
+typedef struct ten_etcd_chunk ten_etcd_chunk;
+typedef struct ten_etcd_cell ten_etcd_cell;
 typedef struct ten_etcd_watch ten_etcd_watch;
 typedef struct ten_etcd_handed ten_etcd_handed;
 
@@ -52,9 +60,11 @@ typedef struct ten_etcd_hold {
     uint64_t spoiled_in; /* and the one that last wanted something else of it, or named it twice */
 } ten_etcd_hold;
 
-/* An etcd lease of this handle, and what is attached to it. */
+/* An etcd lease of this handle, and what is attached to it. Of a session, only the key of its instance is a hold: what
+ * else is attached to it is known to etcd alone. */
 struct ten_etcd_group {
     ten_etcd_group *next;
+    bool is_session;
     char *namespace_name;
     char *holder;
     uint64_t lease; /* etcd's name for it */
@@ -66,6 +76,8 @@ struct ten_etcd_group {
     uint64_t member;        /* which last kept it alive or granted it, */
     uint64_t kept_term;     /* and in which term */
     uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
+    uint64_t sent_ms;       /* boot clock: when the last keep-alive that succeeded was sent, or the grant */
+    uint64_t kept_at;       /* the step at which that was answered: see the steps of the store */
     ten_etcd_hold **holds;
     size_t count;
     size_t room;
@@ -87,7 +99,8 @@ typedef struct ten_etcd_store {
     ten_map holds;           /* by key */
     ten_map homes;           /* of this call, by namespace, holder and TTL */
     ten_map checked;         /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
-    uint64_t call;           /* the calls are counted */
+    uint64_t call;           /* the calls are counted, */
+    uint64_t step;           /* and the keep-alives and readings: which was first? */
     ten_etcd_handed *handed; /* etcd leases that this call granted for what it hands over */
     ten_arena results;
     ten_etcd_txn txn;
@@ -131,6 +144,14 @@ void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
 /* The key was read: what is known of it is forgotten unless it is just so. */
 void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv);
 ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease);
+/* An etcd lease of which this handle knew nothing. NULL: out of memory. */
+ten_etcd_group *ten_etcd_group_add(ten_etcd_store *store, const char *namespace_name, const char *holder,
+                                   uint64_t lease, uint64_t ttl_ms, uint64_t term);
+/* Grants an etcd lease for it. */
+int ten_etcd_group_make(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
+                        uint64_t deadline_ms, ten_etcd_group **ret_group);
+/* *group: NULL if it has ended. It counts in this call if home_in says so. */
+int ten_etcd_group_keep(ten_etcd_store *store, ten_etcd_group **group, uint64_t deadline_ms);
 void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group);
 /* Of a handle that closes: empty groups end, and the others are marked, so that whoever takes the last of a group away
  * can end it. */

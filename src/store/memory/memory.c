@@ -188,7 +188,8 @@ static int apply_to_instance(struct ten_memory_store *store, const ten_op *op, t
     ten_instance_row_apply(&row, op, now_ms, ten_wall_ms(store->base.clock), differs, fleet_ttl_ms,
                            store->core->last_session + 1, result, &effect);
     if (result->session)
-        result->session_version = ten_instance_row_reported_version(&row, store->core->token_floor);
+        result->session_version =
+            ten_instance_row_reported_version(&row, store->core->token_floor, store->core->recovering_until_ms);
     if (row.session > store->core->last_session)
         store->core->last_session = row.session;
     if (effect.changed)

@@ -15,7 +15,9 @@ UPDATE tenure.instance
  WHERE namespace = $1 AND instance = $2 AND ttl_ms = $3::bigint AND weight = $4::bigint AND metadata = $5
    AND expires_at > now AND NOT gone AND ask = 0
    AND CASE WHEN $6::integer & 64 <> 0 OR session <> 0 THEN session <> 0 AND session_expires_at > now ELSE true END
-RETURNING session, session_version + (SELECT token_floor FROM tenure.store WHERE one);
+RETURNING session, session_version + (SELECT token_floor +
+-- use: epoch_ms
+                                      FROM tenure.store WHERE one);
 
 -- Everybody who tells the feed something has this lock; who joins, leaves or edits takes it first, and is alone then.
 -- name: lock_namespace
@@ -39,7 +41,7 @@ WITH here AS MATERIALIZED (
                 ELSE longest_ms END AS longest_ms
       FROM tenure.store LEFT JOIN tenure.namespace ON name = $1 WHERE one
 ), seen AS MATERIALIZED (
-    SELECT now, token_floor, weight, metadata, ttl_ms, since, coalesce(ask, 0) AS ask,
+    SELECT now, token_floor, began_at, weight, metadata, ttl_ms, since, coalesce(ask, 0) AS ask,
            coalesce(NOT gone AND expires_at > now, false) AS live,
            coalesce(gone AND expires_at > now AND ttl_ms > 0, false) AS dead,
            CASE WHEN session <> 0 AND session_expires_at > now THEN session ELSE 0 END AS session,
@@ -132,5 +134,6 @@ WITH here AS MATERIALIZED (
 -- use: trimmed
 )
 SELECT verdict, fleet_ttl_ms, CASE verdict WHEN 'joined' THEN 0 ELSE ask END, next_session,
-       session_version + (verdict = 'joined')::integer + token_floor
+       session_version + (verdict = 'joined')::integer + token_floor +
+-- use: epoch_ms
   FROM judged;

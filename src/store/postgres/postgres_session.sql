@@ -11,6 +11,11 @@
                                   AND held_on.session = lease.session), 'epoch')
                 ELSE lease.expires_at END
 
+-- When the epoch began. The version of a session that is reported counts from the floor and from this: it is another one in
+-- each epoch, also when the clock was set back.
+-- fragment: epoch_ms
+           coalesce((extract(epoch FROM began_at) * 1000)::bigint, 0)
+
 -- The session on which it hangs; 0: none.
 -- fragment: lease_session
            CASE WHEN lease.expires_at = '9999-01-01 00:00:00+00' THEN lease.session ELSE 0 END

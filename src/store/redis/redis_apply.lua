@@ -689,7 +689,10 @@ local function beat(instance, joins)
             call('HSET', EPOCH, 'session', whole(session.number))
         end
         session.version = session.version + (joins and 1 or 0)
-        session.ends = math.max(lives and session.ends or 0, now + run.ttl)
+        -- Only a shorter TTL leaves it where it was. A clock that was set back must not: the session would outlive its
+        -- instance by as much.
+        local shrinks = lives and run.ttl < session.ttl
+        session.ends = math.max(shrinks and session.ends or 0, now + run.ttl)
     else
         session.number, session.ends = 0, 0
     end
@@ -697,8 +700,8 @@ local function beat(instance, joins)
     known_sessions[instance] = session
     write_session(instance, session)
     -- After an epoch the session may be older than it was, and so may its version: a holder must not take it for the one
-    -- that it knows. The floor grows by far more than there are touches.
-    return session.number, session.number > 0 and session.version + floor or 0
+    -- that it knows. The floor grows by far more than there are touches; when the clock was set back, `began` differs.
+    return session.number, session.number > 0 and session.version + floor + kept_began or 0
 end
 
 -- Marks of leases that have ended: as long as there are any, renewals take the long way. Many are gone through in steps.

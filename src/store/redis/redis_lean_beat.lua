@@ -11,15 +11,15 @@
 -- Reply        FULL; or entries as in a reply of redis_apply.lua, of the heartbeat and then of each lease
 
 local match = string.match
-local number, ends, version = match(call('HGET', KEYS[11], holder) or '', '^([1-9]%d*) (%d+) %d+ (%d+)$')
+local number, ends, lasts, version = match(call('HGET', KEYS[11], holder) or '', '^([1-9]%d*) (%d+) (%d+) (%d+)$')
 local length, ask, metadata = match(call('HGET', KEYS[10], holder) or '', '^(%d+) %d+ (%d) (.*)$')
-if not number or ends + 0 <= now or length ~= ttl or metadata ~= ARGV[7] or
+if not number or ends + 0 <= now or lasts ~= ttl or length ~= ttl or metadata ~= ARGV[7] or
     call('MGET', KEYS[13])[1] ~= ARGV[6] or call('ZCOUNT', KEYS[9], '-inf', format('%d', now)) > 0 or
     (others > 0 and call('ZSCORE', KEYS[6], holder)) then
     return redis.status_reply('FULL')
 end
-ends = math.max(ends + 0, now + ttl)
-local replies = { { 1, version + record[6], ttl + 0, ttl + 0, false, 0, ask + 0, 0, number + 0 } }
+ends = now + ttl -- also if the clock was set back
+local replies = { { 1, version + record[6] + record[4], ttl + 0, ttl + 0, false, 0, ask + 0, 0, number + 0 } }
 
 if #KEYS > 13 then
     local from, to = tonumber(ARGV[8]), -ARGV[9]

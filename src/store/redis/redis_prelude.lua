@@ -86,11 +86,12 @@ end
 local began, longest, floor, cursor, first
 local forgotten -- the highest token that was forgotten
 local provisional = false -- the quarantine has not begun
+local kept_began -- as it is in the epoch's record
 
 -- Something may have been forgotten: newcomers wait from now on. With replicas the quarantine begins when they have
 -- confirmed a write of this epoch (CONFIRM). Until then a former master may still have them, and grant and renew.
 local function begin_epoch(server)
-    began, longest = now, 0
+    began, kept_began, longest = now, now, 0
     provisional = REPLICAS ~= '0'
     -- What was granted in this very millisecond may be forgotten, too.
     floor = math.max(floor, now + 1)
@@ -124,7 +125,7 @@ end
 
 -- Nobody has ever held a lease here, says the caller: it grants at once, from now on.
 local function begin_fresh(server)
-    began, longest = 0, 0
+    began, kept_began, longest = 0, 0, 0
     floor, cursor = math.max(floor, now), math.max(cursor, now * 1000)
     first = cursor
     call('HSET', EPOCH, 'server', server, 'database', DATABASE, 'began', '0', 'provisional', '0', 'ttl', '0',
@@ -133,7 +134,7 @@ end
 
 -- From now on nobody else has the replicas. Tokens that a former master granted until now are below the floor.
 local function confirm_epoch()
-    began, provisional = now, false
+    began, kept_began, provisional = now, now, false
     floor = math.max(floor, now + 1)
     call('HSET', EPOCH, 'began', now_text, 'provisional', '0', 'floor', whole(floor))
 end
@@ -151,6 +152,7 @@ do
     server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
         LEASE_BEFORE .. '*' .. LEASE_AFTER
     began, longest = tonumber(record[2]) or 0, tonumber(record[3]) or 0
+    kept_began = began
     floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
     forgotten = tonumber(record[9]) or 0
     local seen = tonumber(record[8]) or 0
@@ -172,7 +174,7 @@ do
             begin_epoch(server)
         end
         if now < began then
-            began = now -- the server's clock was set back
+            began, kept_began = now, now -- the server's clock was set back
             call('HSET', EPOCH, 'began', now_text)
         end
         if seen > 0 then

@@ -314,8 +314,9 @@ static int beat_plainly(ten_db *db, const ten_op *op, ten_result *result) {
         *result = (ten_result){.outcome = TEN_OK,
                                .ttl_ms = op->ttl_ms,
                                .remaining_ms = op->ttl_ms,
-                               .session = ten_column_u64(statement, 0),
-                               .session_version = ten_column_u64(statement, 1) + db->context.token_floor};
+                               .session = ten_column_u64(statement, 0)};
+        ten_instance_row row = {.session_version = ten_column_u64(statement, 1)};
+        result->session_version = ten_instance_row_reported_version(&row, db->context.token_floor, db->epoch_ms);
         if (result->session)
             ten_db_note_end(db, db->context.now_ms + op->ttl_ms);
         else
@@ -422,7 +423,7 @@ static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, b
     ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms,
                            db->generation + 1, result, &effect);
     if (result->session) {
-        result->session_version = ten_instance_row_reported_version(&row, db->context.token_floor);
+        result->session_version = ten_instance_row_reported_version(&row, db->context.token_floor, db->epoch_ms);
         ten_db_note_end(db, row.session_ends_ms);
     }
     *must_last |= effect.must_last;

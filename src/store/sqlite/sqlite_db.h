@@ -88,6 +88,7 @@ typedef struct ten_db {
     /* The transaction under way. */
     bool writing;
     ten_lease_context context;
+    uint64_t epoch_ms; /* when the quarantine of the epoch ends or has ended; 0: there was none since the boot */
     ten_side_memory memory;
     uint64_t cursor;      /* the newest change */
     uint64_t generation;  /* of the database as it was found */

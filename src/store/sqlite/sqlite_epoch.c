@@ -136,6 +136,7 @@ int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms) {
     if (r == TENURE_OK)
         r = put_store_row(db, &row);
     db->context.token_floor = row.token_floor;
+    db->epoch_ms = row.recovering_until_ms;
     db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
     return r;
 }
@@ -178,6 +179,7 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
         db->memory = (ten_side_memory){.cursor = db->memory.cursor};
     memcpy(db->memory.boot_id, db->boot_id, sizeof db->boot_id);
     db->context.token_floor = row.token_floor;
+    db->epoch_ms = row.recovering_until_ms;
     db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
     return r;
 }

@@ -23,6 +23,10 @@ int etcd_place_teardown(void **state);
 void etcd_url(char url[FIXTURE_URL_SIZE], const char *rest);
 /* Killed and started with its data: the term has grown. The handles are to find out by themselves. */
 void etcd_restart(void);
+/* The member takes no more data, as when its disk has become full; "alarm disarm" ends that. */
+void etcd_raise_alarm(void);
+/* Restarted with its alarm. It leads when it answers a read. */
+void etcd_restart_alarmed(const struct place *place);
 
 /* etcdctl with these words, which the shell reads; what it printed is valid until the next one. A failure fails the
  * test. */

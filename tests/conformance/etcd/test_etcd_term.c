@@ -192,28 +192,6 @@ static void heartbeats_move_to_the_new_term_too(void **state) {
 
 /* ---- no room */
 
-/* The member takes no more data, as when its disk has become full. */
-static void etcd_raise_alarm(void) {
-    ten_etcd_call call = {.path = "/v3/maintenance/alarm", .body = "{\"action\":\"ACTIVATE\",\"alarm\":\"NOSPACE\"}"};
-    char url[FIXTURE_URL_SIZE];
-    etcd_url(url, "");
-    ten_store *store = open_store(url);
-    assert_int_equal(ten_etcd_perform(((ten_etcd_store *)store)->link, &call, 1, now_ms() + CALL_MS, &store->error),
-                     TENURE_OK);
-    ten_etcd_calls_free(&call, 1);
-    ten_store_close(store);
-}
-
-/* Restarted with its alarm. It leads when it answers a read. */
-static void etcd_restart_alarmed(const struct place *place) {
-    etcd_member.alarmed = true;
-    etcd_restart();
-    etcd_member.alarmed = false;
-    uint64_t until_ms = now_ms() + HANG_MS;
-    while (place->other->ops->ping(place->other, 1000) != TENURE_OK && now_ms() < until_ms)
-        sleep_ms(20);
-}
-
 static void holders_go_on_without_room_also_after_a_change_of_leader(void **state) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);

@@ -478,6 +478,17 @@ static void a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token(voi
     assert_int_equal(must_acquire(place, "t", "b", LONG_MS), token + 1);
 }
 
+static uint64_t version_of_session(const struct place *place) {
+    ten_result result = apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
+                                                         .flags = TEN_OP_SESSION,
+                                                         .namespace_name = place->ns,
+                                                         .holder = "a",
+                                                         .ttl_ms = LONG_MS,
+                                                         .weight = 1});
+    expect_outcome(result, TEN_OK);
+    return result.session_version;
+}
+
 static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right(void **state) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
@@ -495,6 +506,11 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     result = acquire(place, "u", "b", TTL_MS);
     assert_true(result.recovering);
     assert_in_range(result.remaining_ms, 1, LONG_MS);
+    /* And one that begins now is another version to whoever has a session. */
+    (void)version_of_session(place);
+    uint64_t version = version_of_session(place);
+    lose_something(postgres);
+    assert_int_not_equal(version_of_session(place), version);
 }
 
 int main(void) {

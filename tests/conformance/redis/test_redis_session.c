@@ -241,6 +241,41 @@ static void sessions_that_somebody_deleted_are_a_loss_of_data(void **state) {
     expect_survival(place, session, token);
 }
 
+/* ---- a clock that was set back: what is kept here is as if it had been an hour ahead */
+
+static unsigned long long in_an_hour_ms(void) {
+    return ten_wall_ms(&ten_system_clock) + 3600000;
+}
+
+static void a_heartbeat_puts_a_session_right_that_ends_too_late(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = open_both(redis);
+    ten_result session = beat(place, "a", TTL_MS);
+    must_take(place, "t", "a", TTL_MS);
+    redis_command(redis,
+                  "EVAL redis.call('HSET',KEYS[1],'a',table.concat(ARGV,'\\32')) 1 tenure:%s:sessions %llu %llu %llu 1",
+                  place->ns, (unsigned long long)session.session, in_an_hour_ms(), (unsigned long long)TTL_MS);
+    assert_true(read_lease(place, "t").remaining_ms > TTL_MS);
+    assert_int_equal(beat(place, "a", TTL_MS).session, session.session);
+    assert_in_range(read_lease(place, "t").remaining_ms, 1, TTL_MS);
+}
+
+static void an_epoch_is_another_version_also_after_the_clock_was_set_back(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = open_both(redis);
+    beat(place, "a", TTL_MS);
+    redis_command(redis, "HSET tenure:%s:epoch floor %llu", place->ns, in_an_hour_ms());
+    ten_result before = beat(place, "a", TTL_MS);
+    redis_command(redis, "HSET tenure:%s:epoch server another", place->ns);
+    ten_result after = beat(place, "a", TTL_MS);
+    assert_int_equal(after.session, before.session);
+    assert_int_not_equal(after.session_version, before.session_version);
+    for (int i = 0; i < 3; i++) { /* and stays that version, also when the quarantine is over */
+        sleep_ms(AFTER_MS / 2);
+        assert_int_equal(beat(place, "a", TTL_MS).session_version, after.session_version);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         REDIS_CASE(an_instance_with_another_setting_than_the_fleet_is_refused),
@@ -252,6 +287,8 @@ int main(void) {
         REDIS_CASE(after_flushall_the_leases_of_a_session_are_put_back),
         REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_own),
         REDIS_CASE(sessions_that_somebody_deleted_are_a_loss_of_data),
+        REDIS_CASE(a_heartbeat_puts_a_session_right_that_ends_too_late),
+        REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

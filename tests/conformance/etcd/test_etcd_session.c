@@ -1,0 +1,324 @@
+/*
+ * What etcd makes of sessions: how many requests a heartbeat is, who may keep a session alive, what becomes of it when
+ * the leader changes, when its etcd lease is revoked by hand, and without room. What a session is to others is said by
+ * the contract (contract/sessions.c).
+ */
+#include "conformance/etcd/etcd_place.h"
+
+#include <stdio.h>
+
+#define TTL_MS UINT64_C(2000)
+
+static ten_op beat_op(const struct place *place, uint64_t ttl_ms) {
+    return (ten_op){.kind = TEN_OP_ANNOUNCE,
+                    .flags = TEN_OP_SESSION,
+                    .namespace_name = place->ns,
+                    .holder = "a",
+                    .ttl_ms = ttl_ms,
+                    .weight = 1};
+}
+
+static ten_result must_beat_for(const struct place *place, uint64_t ttl_ms) {
+    ten_result result = apply_one(place->store, beat_op(place, ttl_ms));
+    expect_outcome(result, TEN_OK);
+    assert_int_not_equal(result.session, 0);
+    return result;
+}
+
+static ten_result must_beat(const struct place *place) {
+    return must_beat_for(place, LONG_MS);
+}
+
+static uint64_t must_take(const struct place *place, const char *target) {
+    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, "a", 0, LONG_MS);
+    expect_outcome(result, TEN_OK);
+    assert_int_not_equal(result.session, 0);
+    return result.token;
+}
+
+static bool is_same(const ten_result *one, const ten_result *other) {
+    return one->session == other->session && one->session_version == other->session_version;
+}
+
+static struct many *many_on_session(const struct place *place, size_t count) {
+    struct many *many = many_acquire(place, count, "a", LONG_MS);
+    for (size_t i = 0; i < count; i++)
+        many->ops[i].flags = TEN_OP_SESSION;
+    assert_int_equal(many_renew(place, many), 0);
+    return many;
+}
+
+/* ---- requests */
+
+static void a_heartbeat_of_a_session_is_two_requests_whatever_it_holds(void **state) {
+    const struct place *place = *state;
+    ten_result session = must_beat(place);
+    struct many *many = many_on_session(place, 1000);
+    assert_int_equal(etcd_key_fact(place, "t-0", "lease"), etcd_key_fact(place, "t-999", "lease"));
+    uint64_t revision = etcd_key_fact(place, "t-999", "mod_revision");
+    ten_op ops[17] = {beat_op(place, LONG_MS)}; /* as a fleet does it: with some that it reads */
+    ten_result results[TEN_COUNT(ops)];
+    for (size_t i = 1; i < TEN_COUNT(ops); i++)
+        ops[i] = (ten_op){.kind = TEN_OP_READ, .namespace_name = place->ns, .target = many->targets[i]};
+    uint64_t before = etcd_calls_served();
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), TENURE_OK);
+        assert_true(is_same(&results[0], &session));
+        for (size_t at = 1; at < TEN_COUNT(ops); at++) {
+            expect_holder(results[at], "a");
+            assert_int_equal(results[at].session, session.session);
+        }
+    }
+    uint64_t calls = etcd_calls_served() - before;
+    if (calls != 20)
+        fail_msg("10 heartbeats with 1,000 leases were %llu requests", (unsigned long long)calls);
+    assert_int_equal(etcd_key_fact(place, "t-999", "mod_revision"), revision);
+}
+
+static void an_acquire_on_a_session_is_two_requests(void **state) {
+    const struct place *place = *state;
+    must_beat(place);
+    must_take(place, "t");
+    uint64_t before = etcd_calls_served();
+    must_take(place, "u");
+    assert_int_equal(etcd_calls_served() - before, 2);
+}
+
+/* ---- other handles */
+
+static void a_heartbeat_by_another_handle_goes_on_with_the_session(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    ten_result session = must_beat_for(place, TTL_MS);
+    must_take(place, "t");
+    for (int i = 0; i < 5; i++) {
+        sleep_ms(TTL_MS / 4);
+        ten_result next = must_beat_for(i % 2 ? place : &elsewhere, TTL_MS);
+        if (next.session != session.session)
+            return; /* this machine was away for longer than the TTL */
+        assert_true(is_same(&next, &session));
+    }
+    ten_result read = read_lease(place, "t");
+    expect_holder(read, "a");
+    assert_int_equal(read.session, session.session);
+}
+
+static void force_the_lease(const struct place *place) {
+    expect_outcome(force(place, "t", TEN_OP_FORCE, "root"), TEN_OK);
+}
+
+/* Whoever forces a lease lets others in at the end that the session has then. Were the version read before the session is
+ * kept alive, a holder would believe for longer in what was forced in between. */
+static void expect_forced_before_keep_alive_is_told(const struct place *place, const struct place *beating) {
+    ten_result session = must_beat(place);
+    must_take(place, "t");
+    etcd_wire.place = place;
+    etcd_wire.before = force_the_lease;
+    etcd_wire.hook_path = "/v3/lease/keepalive";
+    ten_result next = must_beat(beating);
+    assert_int_equal(etcd_wire.hooked, 1);
+    assert_false(is_same(&next, &session));
+}
+
+static void what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat(void **state) {
+    expect_forced_before_keep_alive_is_told(*state, *state);
+}
+
+static void the_same_by_a_handle_that_does_not_know_the_session_yet(void **state) {
+    struct place elsewhere = elsewhere_of(*state);
+    expect_forced_before_keep_alive_is_told(*state, &elsewhere);
+}
+
+/* A session that has nearly ended, and is kept alive by nobody, is not lengthened by what is put on it. */
+static void an_acquire_does_not_keep_the_session_alive(void **state) {
+    const struct place *place = *state;
+    uint64_t kept = etcd_wire.kept_alive;
+    must_beat(place);
+    must_take(place, "t");
+    must_take(place, "u");
+    assert_int_equal(etcd_wire.kept_alive, kept);
+}
+
+/* ---- by hand */
+
+static void a_session_that_is_revoked_by_hand_has_ended_with_its_leases(void **state) {
+    const struct place *place = *state;
+    ten_result session = must_beat(place);
+    uint64_t token = must_take(place, "t");
+    etcd_revoke(etcd_key_fact(place, "t", "lease"));
+    ten_result next = must_beat(place);
+    assert_int_not_equal(next.session, session.session);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_LOST);
+    struct place elsewhere = elsewhere_of(place);
+    assert_true(must_acquire(&elsewhere, "t", "b", LONG_MS) > token);
+}
+
+static void revoke_the_session(const struct place *place) {
+    etcd_revoke(etcd_key_fact(place, "t", "lease"));
+}
+
+/* Between the reading, which found the session, and the writing. */
+static void nothing_is_put_on_a_session_that_is_revoked_in_between(void **state) {
+    const struct place *place = *state;
+    must_beat(place);
+    must_take(place, "t");
+    etcd_wire.place = place;
+    etcd_wire.before = revoke_the_session;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    etcd_wire.hook_body = "requestPut";
+    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, "u", "a", 0, LONG_MS);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_outcome(result, TEN_OK);
+    assert_int_equal(result.session, 0);
+    assert_true(etcd_key_fact(place, "u", "lease") > 0);
+}
+
+static void a_session_whose_key_was_deleted_is_not_gone_on_with(void **state) {
+    const struct place *place = *state;
+    ten_result session = must_beat(place);
+    uint64_t token = must_take(place, "t");
+    (void)etcdctl("del --prefix tenure/%s/group/", place->ns);
+    ten_result next = must_beat(place);
+    assert_int_not_equal(next.session, session.session);
+    ten_result renewed = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
+    expect_outcome(renewed, TEN_OK);
+    assert_int_equal(renewed.session, next.session);
+}
+
+/* ---- a change of leader */
+
+static void a_change_of_leader_begins_another_session_to_which_leases_are_renewed(void **state) {
+    const struct place *place = *state;
+    ten_result session = must_beat(place);
+    uint64_t token = must_take(place, "t");
+    uint64_t former = etcd_key_fact(place, "t", "lease");
+    etcd_restart();
+    ten_result next = must_beat(place);
+    assert_int_not_equal(next.session, session.session);
+    ten_result renewed = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
+    expect_outcome(renewed, TEN_OK);
+    assert_int_equal(renewed.token, token);
+    assert_int_equal(renewed.session, next.session);
+    /* What a former leader revokes now is nobody's. */
+    etcd_revoke(former);
+    expect_holder(read_lease(place, "t"), "a");
+    assert_int_equal(must_beat(place).session, next.session);
+}
+
+static void a_revoked_session_of_an_earlier_term_is_put_back_lease_by_lease(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    ten_result session = must_beat(place);
+    uint64_t token = must_take(place, "t");
+    uint64_t former = etcd_key_fact(place, "t", "lease");
+    etcd_restart();
+    etcd_revoke(former);
+    ten_result newcomer = acquire(&elsewhere, "t", "newcomer", LONG_MS);
+    expect_outcome(newcomer, TEN_HELD);
+    assert_true(newcomer.recovering);
+    ten_result next = must_beat(place);
+    assert_int_not_equal(next.session, session.session);
+    ten_result back = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
+    expect_outcome(back, TEN_OK);
+    assert_int_equal(back.token, token);
+    assert_int_equal(back.session, next.session);
+}
+
+/* The session is of the earlier term, until the next heartbeat. */
+static void what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    must_beat(place);
+    must_take(place, "t");
+    etcd_restart();
+    uint64_t token = must_take(place, "u");
+    etcd_revoke(etcd_key_fact(place, "u", "lease"));
+    ten_result newcomer = acquire(&elsewhere, "u", "newcomer", LONG_MS);
+    expect_outcome(newcomer, TEN_HELD);
+    assert_true(newcomer.recovering);
+    must_beat(place);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "u", "a", token, LONG_MS), TEN_OK);
+}
+
+static void of_another_term(ten_etcd_call *call) {
+    call->head.term--;
+}
+
+static void of_another_member(ten_etcd_call *call) {
+    call->head.member++;
+}
+
+/* Whoever answered the keep-alive need not have led. */
+static void expect_no_trust(const struct place *place, void (*after)(ten_etcd_call *call)) {
+    must_beat(place);
+    must_take(place, "t");
+    etcd_wire.kept_alive = etcd_wire.hooked = 0;
+    etcd_wire.after = after;
+    etcd_wire.hook_path = "/v3/lease/keepalive";
+    uint64_t lease = etcd_key_fact(place, "t", "lease");
+    ten_result next = must_beat(place);
+    assert_int_equal(etcd_wire.hooked, 1);
+    assert_true(etcd_wire.kept_alive > 1 || next.session != (lease & ((UINT64_C(1) << 53) - 1)));
+}
+
+static void a_keep_alive_of_an_earlier_term_does_not_count(void **state) {
+    expect_no_trust(*state, of_another_term);
+}
+
+static void a_keep_alive_by_another_member_than_the_reading_does_not_count(void **state) {
+    expect_no_trust(*state, of_another_member);
+}
+
+/* ---- no room */
+
+static void sessions_go_on_without_room_also_after_a_change_of_leader(void **state) {
+    const struct place *place = *state;
+    ten_op ops[] = {
+        beat_op(place, LONG_MS),
+        {.kind = TEN_OP_READ, .namespace_name = place->ns, .target = "t"},
+        {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "new", .holder = "a", .ttl_ms = LONG_MS},
+    };
+    ten_result results[TEN_COUNT(ops)];
+    ten_result session = must_beat(place);
+    uint64_t token = must_take(place, "t");
+    etcd_raise_alarm();
+    for (int round = 0; round < 2; round++) {
+        for (size_t count = 2; count <= TEN_COUNT(ops); count++) {
+            assert_int_equal(ten_store_apply(place->store, ops, results, count, CALL_MS), TENURE_OK);
+            expect_outcome(results[0], TEN_OK);
+            assert_true(is_same(&results[0], &session));
+            expect_holder(results[1], "a");
+            assert_int_equal(results[1].token, token);
+        }
+        expect_outcome(results[2], TEN_ERROR);
+        assert_int_equal(results[2].error, TENURE_E_FULL);
+        etcd_restart_alarmed(place);
+    }
+    /* A heartbeat that says something else has to write. */
+    ops[0].weight = 0;
+    assert_int_equal(ten_store_apply(place->store, ops, results, 1, CALL_MS), TENURE_E_FULL);
+    (void)etcdctl("alarm disarm");
+    assert_int_not_equal(must_beat(place).session, session.session);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ETCD_CASE(a_heartbeat_of_a_session_is_two_requests_whatever_it_holds),
+        ETCD_CASE(an_acquire_on_a_session_is_two_requests),
+        ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session),
+        ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat),
+        ETCD_CASE(the_same_by_a_handle_that_does_not_know_the_session_yet),
+        ETCD_CASE(an_acquire_does_not_keep_the_session_alive),
+        ETCD_CASE(a_session_that_is_revoked_by_hand_has_ended_with_its_leases),
+        ETCD_CASE(nothing_is_put_on_a_session_that_is_revoked_in_between),
+        ETCD_CASE(a_session_whose_key_was_deleted_is_not_gone_on_with),
+        ETCD_CASE(a_change_of_leader_begins_another_session_to_which_leases_are_renewed),
+        ETCD_CASE(a_revoked_session_of_an_earlier_term_is_put_back_lease_by_lease),
+        ETCD_CASE(what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked),
+        ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count),
+        ETCD_CASE(a_keep_alive_by_another_member_than_the_reading_does_not_count),
+        ETCD_CASE(sessions_go_on_without_room_also_after_a_change_of_leader),
+    };
+    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
+}
