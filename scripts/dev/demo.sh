@@ -22,7 +22,7 @@ END
 
 cmd_demo() {
     parse_options demo "$@"
-    [ -x "$BUILD_ROOT/build/tenure" ] || say 'building for the first time'
+    [ -x "$BUILD_ROOT/build/tenure" ] || say 'building for the first time: about a minute on two idle cores'
     build_program
     sh scripts/demo.sh "$BUILD_ROOT/build/tenure"
 }

@@ -69,6 +69,9 @@ local function read_leases()
         local last, since = held_of(helds[i])
         local barred, ask = mark_of(marks[i], token)
         local holder, session = holder_of(SESSIONS, values[i], now)
+        if session then
+            last = holder -- it is ours, also if somebody has deleted what is known beside it
+        end
         leases[i] = { key = KEYS[run.first + i - 1], value = holder, session = session, known = fences[i], token = token, ttl = ttl,
             last = last, since = since, barred = barred, ask = ask, marked = marks[i] }
     end
@@ -301,6 +304,7 @@ local function refuse_or_recognise(writes, key, token, ttl, held, mark, wait, se
     local lease = { key = key, token = token, ttl = ttl }
     lease.value, lease.session = holder_of(SESSIONS, call('MGET', key)[1], now)
     lease.last, lease.since = held_of(held)
+    lease.last = lease.session and lease.value or lease.last
     lease.barred, lease.ask = mark_of(mark, token)
     local own = lease.value == run.holder and lease.last == run.holder and not lease.barred and not has('fresh')
     if own and wait == 0 and token >= floor then

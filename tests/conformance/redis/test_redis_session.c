@@ -241,6 +241,19 @@ static void sessions_that_somebody_deleted_are_a_loss_of_data(void **state) {
     expect_survival(place, session, token);
 }
 
+/* Else it would be held as long as its holder lives, who could not even give it up. */
+static void a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = open_both(redis);
+    beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
+    redis_command(redis, "DEL tenure:%s:held", place->ns);
+    assert_int_equal(must_take(place, "t", "a", LONG_MS), token);
+    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_OK);
+    expect_outcome(apply_on_session(place, TEN_OP_RELEASE, "t", "a", token, 0), TEN_OK);
+    assert_true(must_acquire(place, "t", "b", LONG_MS) > token);
+}
+
 /* ---- a clock that was set back: what is kept here is as if it had been an hour ahead */
 
 static unsigned long long in_an_hour_ms(void) {
@@ -287,6 +300,7 @@ int main(void) {
         REDIS_CASE(after_flushall_the_leases_of_a_session_are_put_back),
         REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_own),
         REDIS_CASE(sessions_that_somebody_deleted_are_a_loss_of_data),
+        REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless),
         REDIS_CASE(a_heartbeat_puts_a_session_right_that_ends_too_late),
         REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back),
     };
