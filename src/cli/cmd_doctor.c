@@ -193,12 +193,13 @@ static void report_store(struct report *report, int error, const char *why) {
 /* What needs no store is checked all the same. */
 static int report_unopened(struct report *report, int exit_code) {
     const ten_error *failure = &report->session->failure;
+    bool seen_twice = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && exit_code == TEN_EXIT_STORE;
+    if (failure->code != TENURE_E_CANCELLED && !seen_twice)
+        ten_say(failure->message);
     if (exit_code == TEN_EXIT_STORE) {
         report_store(report, failure->code, failure->message);
         check_clock(report);
         ten_host_check(print_check, report);
-    } else if (failure->code != TENURE_E_CANCELLED) {
-        ten_say(failure->message);
     }
     return exit_code;
 }

@@ -141,7 +141,7 @@ int ten_exit_code(int error) {
 
 /* What the failed call said; in its place, if another kind of server answers at the store's address, which one. */
 static const char *explain(const ten_session *session, int error, ten_error *room) {
-    if (ten_store_wait_helps(session->store, error) && ten_server_kind_is_wrong(session->store, room))
+    if (ten_store_wait_helps(session->store, error) && ten_server_kind_is_wrong(session->store, error, room))
         return room->message;
     const char *message = tenure_message(session->context);
     return message[0] ? message : tenure_strerror(error);

@@ -46,14 +46,23 @@ struct framing {
     bool malformed;
 };
 
-static const char token_characters[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/* The length of the token (RFC 9110) at the start; nearly all are letters and dashes. */
+static size_t token_length(const char *text) {
+    size_t length = 0;
+    for (unsigned char c; (c = (unsigned char)text[length]); length++) {
+        unsigned char lower = c | 0x20;
+        if ((lower < 'a' || lower > 'z') && c != '-' && (c < '0' || c > '9') && !strchr("!#$%&'*+.^_`|~", c))
+            break;
+    }
+    return length;
+}
 
 /* A name is a token, without blanks before its colon, and a value has no control character. libmicrohttpd (0.9.75) appends
  * a folded line to the name, not to the value, so "Content: 5" with "-Length" on the next line would become a length. It
  * has to move the name for that: one that its value does not follow was folded. */
 static bool is_well_formed(const char *name, const char *value) {
     size_t length = strlen(name);
-    if (length == 0 || strspn(name, token_characters) != length || !value)
+    if (length == 0 || token_length(name) != length || !value)
         return false;
     const char *between = name + length + 1;
     uintptr_t distance = (uintptr_t)value - (uintptr_t)between;

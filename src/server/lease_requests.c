@@ -78,7 +78,7 @@ static bool get_holder(ten_request *request, const json_t *object) {
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
         return false;
     }
-    snprintf(request->holder, sizeof request->holder, "%s", holder);
+    ten_copy_text(request->holder, sizeof request->holder, holder);
     return true;
 }
 

@@ -101,7 +101,7 @@ static enum ten_route_kind below_namespace(ten_route *route, char *const *segmen
         return TEN_ROUTE_NOT_FOUND;
     if ((is_node ? ten_id_check_holder(id, &route->error) : ten_id_check_target(id, &route->error)) < 0)
         return TEN_ROUTE_BAD_PATH;
-    snprintf(route->id, sizeof route->id, "%s", id);
+    ten_copy_text(route->id, sizeof route->id, id);
     if (is_node)
         return TEN_ROUTE_NODE;
     if (count == 1)
@@ -148,7 +148,7 @@ static enum ten_route_kind find(ten_route *route, char *path) {
     if (count == 1)
         return single(segments[0]);
     if (count == 2 && strcmp(segments[0], "web") == 0) {
-        snprintf(route->id, sizeof route->id, "%s", segments[1]);
+        ten_copy_text(route->id, sizeof route->id, segments[1]);
         return TEN_ROUTE_PAGE;
     }
     if (count < 2 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
@@ -157,7 +157,7 @@ static enum ten_route_kind find(ten_route *route, char *path) {
         return TEN_ROUTE_NAMESPACES;
     if (ten_id_check_namespace(segments[2], &route->error) < 0)
         return TEN_ROUTE_BAD_PATH;
-    snprintf(route->namespace_name, sizeof route->namespace_name, "%s", segments[2]);
+    ten_copy_text(route->namespace_name, sizeof route->namespace_name, segments[2]);
     return count == 3 ? TEN_ROUTE_TARGETS : below_namespace(route, segments + 3, count - 3);
 }
 
@@ -170,6 +170,6 @@ void ten_route_parse(const char *path, ten_route *route) {
         route->kind = bad_path(route, "the path is too long");
         return;
     }
-    snprintf(copy, sizeof copy, "%s", path + 1);
+    ten_copy_text(copy, sizeof copy, path + 1);
     route->kind = find(route, copy);
 }

@@ -51,7 +51,7 @@ static const struct {
     [HTTP] = {"an HTTP server", "GET / HTTP/1.0\r\n\r\n", 18, is_http},
 };
 
-/* Stores by the start of their scheme: rediss, postgresql, etcds and https are meant, too. */
+/* Stores by their scheme. Those of rediss, etcds and https are not asked: the questions are sent in clear. */
 struct kind {
     const char *scheme;
     uint16_t port; /* the default one */
@@ -59,18 +59,20 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-    {"redis", 6379, REDIS},
-    {"postgres", 5432, POSTGRES},
-    {"etcd", 2379, HTTP},
-    {"http", 80, HTTP},
+    {"redis", 6379, REDIS}, {"postgres", 5432, POSTGRES}, {"postgresql", 5432, POSTGRES},
+    {"etcd", 2379, HTTP},   {"http", 80, HTTP},
 };
 
 /* NULL: there is no server to ask. */
 static const struct kind *expected_kind(const ten_url *url) {
-    if (!url->hosts || url->hosts[0] == '\0' || strchr(url->scheme, '+') || ten_url_option(url, "socket"))
+    static const char *const other_ways[] = {"socket", "ca_file", "cert_file", "key_file"}; /* a Unix socket, or TLS */
+    for (size_t i = 0; i < TEN_COUNT(other_ways); i++)
+        if (ten_url_option(url, other_ways[i]))
+            return NULL;
+    if (!url->hosts || url->hosts[0] == '\0')
         return NULL;
     for (size_t i = 0; i < TEN_COUNT(kinds); i++)
-        if (strncmp(url->scheme, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
+        if (strcmp(url->scheme, kinds[i].scheme) == 0)
             return &kinds[i];
     return NULL;
 }
@@ -137,7 +139,13 @@ static enum protocol find_other(const ten_addresses *addresses, enum protocol ex
     return PROTOCOL_COUNT;
 }
 
-bool ten_server_kind_is_wrong(const char *store, ten_error *error) {
+/* Whoever does not answer to what a Redis or HTTP client sends is slow: the other kinds close the connection or complain.
+ * What a PostgreSQL client sends leaves the others waiting for more. */
+static bool may_be_another(const struct kind *expected, int failure) {
+    return failure == TENURE_E_UNREACHABLE || (failure == TENURE_E_TIMEOUT && expected->protocol == POSTGRES);
+}
+
+bool ten_server_kind_is_wrong(const char *store, int failure, ten_error *error) {
     ten_url url;
     ten_addresses addresses;
     ten_error unused;
@@ -145,7 +153,7 @@ bool ten_server_kind_is_wrong(const char *store, ten_error *error) {
     if (!store || ten_url_parse(store, &url, &unused) < 0)
         return false;
     const struct kind *expected = expected_kind(&url);
-    if (expected && find_addresses(&url, expected->port, &addresses))
+    if (expected && may_be_another(expected, failure) && find_addresses(&url, expected->port, &addresses))
         found = find_other(&addresses, expected->protocol);
     ten_url_free(&url);
     if (found == PROTOCOL_COUNT)

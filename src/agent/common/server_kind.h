@@ -10,13 +10,15 @@
 
 #include "base/error.h"
 
-/* True: a server of another kind has answered in its own protocol, and `error` is TENURE_E_STORE with a message that names
- * it. False: nobody answers, it is the right kind, or it cannot be told; `error` is left alone. Takes about a second if nobody answers. */
+/* `failure` is the error of the store. True: a server of another kind has answered in its own protocol, and `error` is
+ * TENURE_E_STORE with a message that names it. False: nobody answers, it is the right kind, it cannot be told, or the URL
+ * asks for TLS, so that nothing may be sent in clear; `error` is left alone. Takes up to a second. */
 #if defined(TEN_STORE_REDIS) || defined(TEN_STORE_POSTGRES)
-bool ten_server_kind_is_wrong(const char *store, ten_error *error);
+bool ten_server_kind_is_wrong(const char *store, int failure, ten_error *error);
 #else /* without them nothing here looks up names, and hardly any server can be mistaken for another */
-static inline bool ten_server_kind_is_wrong(const char *store, ten_error *error) {
+static inline bool ten_server_kind_is_wrong(const char *store, int failure, ten_error *error) {
     (void)store;
+    (void)failure;
     (void)error;
     return false;
 }

@@ -427,25 +427,34 @@ static void a_lean_heartbeat_makes_session_and_instance_last(void **state) {
     assert_true(read.remaining_ms > LONG_MS / 2);
 }
 
-static void set_session_end(void **state, const struct place *place, uint64_t number, uint64_t end_ms) {
+static void set_session(void **state, const struct place *place, uint64_t number, uint64_t end_ms, uint64_t ttl_ms) {
     redis_command(*state, "EVAL redis.call('HSET',KEYS[1],'a','%llu\\032%llu\\032%llu\\0320') 1 tenure:%s:sessions",
-                  (unsigned long long)number, (unsigned long long)end_ms, (unsigned long long)LONG_MS, place->ns);
+                  (unsigned long long)number, (unsigned long long)end_ms, (unsigned long long)ttl_ms, place->ns);
 }
 
-static void a_lean_heartbeat_never_shortens_a_session(void **state) {
+static void a_heartbeat_with_a_shorter_ttl_does_not_shorten_a_session(void **state) {
     struct place *place = open_with_lease(state);
     ten_result read;
     uint64_t number = beat_and_read(place, &read).session;
-    set_session_end(state, place, number, UINT64_C(9000000000000));
+    set_session(state, place, number, UINT64_C(9000000000000), MORE_MS);
     assert_int_equal(beat_and_read(place, &read).session, number);
     assert_int_equal(session_end(state, place), UINT64_C(9000000000000));
+}
+
+static void a_lean_heartbeat_puts_an_end_right_after_the_clock_went_back(void **state) {
+    struct place *place = open_with_lease(state);
+    ten_result read;
+    uint64_t number = beat_and_read(place, &read).session;
+    set_session(state, place, number, UINT64_C(9000000000000), LONG_MS);
+    assert_int_equal(beat_and_read(place, &read).session, number);
+    assert_true(session_end(state, place) < UINT64_C(9000000000000));
 }
 
 static void a_session_that_has_ended_never_comes_back(void **state) {
     struct place *place = open_with_lease(state);
     ten_result read;
     uint64_t number = beat_and_read(place, &read).session;
-    set_session_end(state, place, number, 1000);
+    set_session(state, place, number, 1000, LONG_MS);
     assert_true(beat_and_read(place, &read).session > number);
     expect_holder(read, NULL);
 }
@@ -481,7 +490,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         REDIS_CASE(the_lean_heartbeat_does_what_the_full_one_does),
         REDIS_CASE(a_lean_heartbeat_makes_session_and_instance_last),
-        REDIS_CASE(a_lean_heartbeat_never_shortens_a_session),
+        REDIS_CASE(a_heartbeat_with_a_shorter_ttl_does_not_shorten_a_session),
+        REDIS_CASE(a_lean_heartbeat_puts_an_end_right_after_the_clock_went_back),
         REDIS_CASE(a_session_that_has_ended_never_comes_back),
         REDIS_CASE(a_lease_that_another_was_granted_is_read_as_it_is),
         REDIS_CASE(an_instance_that_was_ended_stays_ended),
