@@ -2,7 +2,7 @@
  * The harness of the benchmarks. A benchmark here is a ratio: what Tenure does against a bare loop that does the same
  * work with nothing around it, in the same run, in turns, because the machine is shared and its speed drifts. The
  * result is the median of the rounds. It uses no store itself; sqlite.c, context.c, redis.c, postgres.c, plan.c,
- * fleet.c, guard.c, handover.c, endings.c, start.c, server.c, elections.c and peers.c have the rows.
+ * fleet.c, guard.c, handover.c, endings.c, start.c, server.c, elections.c, cron.c and peers.c have the rows.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "bench.h"
 #include "context.h"
+#include "cron.h"
 #include "crowd.h"
 #include "elections.h"
 #include "endings.h"
@@ -348,6 +349,7 @@ static const struct {
     {"redis-discovery", redis_measure_discovery},
     {"handover/redis", handover_measure_redis},
     {"growth/redis", growth_measure_redis},
+    {"cron", cron_measure},
     {"elections", elections_measure},
     {"peers", peers_measure},
 #endif

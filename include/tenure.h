@@ -137,6 +137,8 @@ enum tenure_error {
 #define TENURE_TTL_DEFAULT_MS UINT64_C(30000)
 #define TENURE_TOKEN_MAX      UINT64_C(9007199254740991) /* 2^53 - 1: exact in JSON everywhere */
 #define TENURE_CHECKPOINT_MAX 4096u                      /* bytes of a checkpoint */
+#define TENURE_PIN_REASON_MAX 200u                       /* bytes of the reason of a pin */
+#define TENURE_PIN_DEFAULT_MS UINT64_C(3600000)          /* how long a pin lasts unless told otherwise: an hour */
 
 TENURE_API const char *tenure_version(void);
 TENURE_API const char *tenure_strerror(int error);   /* "held by another"; never NULL */
@@ -417,6 +419,10 @@ typedef struct tenure_info {
     bool barred;             /* forced: cannot be renewed */
     char target[TENURE_TARGET_MAX + 1];
     char holder[TENURE_HOLDER_MAX + 1]; /* "" when free */
+    /* The pin of a registered target, see tenure_registry_pin(). Only in a listing: tenure_target_read() leaves it empty. */
+    char pin_instance[TENURE_HOLDER_MAX + 1]; /* "": it is not pinned */
+    uint64_t pin_remaining_ms;
+    bool pin_away;
 } tenure_info;
 
 /* One target, or TENURE_E_UNKNOWN_TARGET when it was neither registered nor ever leased. */
@@ -486,6 +492,28 @@ TENURE_API int tenure_registry_put(tenure_context *context, const tenure_target 
 TENURE_API int tenure_registry_remove(tenure_context *context, const char *id);
 TENURE_API int tenure_registry_pause(tenure_context *context, const char *id);
 TENURE_API int tenure_registry_resume(tenure_context *context, const char *id);
+
+typedef struct tenure_pin {
+    size_t size;
+    uint64_t remaining_ms; /* until it ends, by the store's clock. To pin: for how long; 0: TENURE_PIN_DEFAULT_MS */
+    uint64_t until_ms;     /* Unix time, for display; only read */
+    bool away;             /* any instance but this one */
+    char instance[TENURE_HOLDER_MAX + 1];
+    char reason[TENURE_PIN_REASON_MAX + 1]; /* "": none */
+    char actor[TENURE_HOLDER_MAX + 1];      /* who pinned it; only read */
+} tenure_pin;
+
+/*
+ * Pins a registered target to an instance: while that instance is alive and not draining, the plan names it, and the
+ * holder hands the target over to it as in a rebalance. With `away` the plan names any other instance. In place of a pin
+ * that is there. The pin has no effect while the instance is not there, while it drains, if there is no other one
+ * (`away`), and while an instance of a version that does not know pins is in the fleet. It ends by itself, and goes
+ * when the target is removed. TENURE_E_UNKNOWN_TARGET: not registered.
+ */
+TENURE_API int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pin *pin);
+TENURE_API int tenure_registry_unpin(tenure_context *context, const char *id);
+/* The pin of a target; instance "": it is not pinned. TENURE_E_UNKNOWN_TARGET: not registered. */
+TENURE_API int tenure_registry_pin_read(tenure_context *context, const char *id, tenure_pin *ret_pin);
 /* As tenure_target_list(), for the registry. The strings are valid during the call of `each`. */
 typedef int (*tenure_target_fn)(const tenure_target *target, void *userdata);
 TENURE_API int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *userdata);
@@ -500,8 +528,9 @@ typedef struct tenure_change {
     uint64_t token;              /* 0 for instances and targets */
     const char *target;          /* "" for instances; the strings are valid during the call of `each` */
     const char *instance;
-    const char *reason; /* of lease_released, lease_lost, cron_ended and cron_missed; else "" */
-    const char *actor;  /* who forced it; else "" */
+    /* Of lease_released, lease_lost, cron_ended and cron_missed, and of target_changed if it was pinned; else "" */
+    const char *reason;
+    const char *actor; /* who forced it or pinned it; else "" */
     /* In a history only; 0: not known, because it began before what is kept, or less than a millisecond. */
     uint64_t held_ms; /* lease_released, lease_lost: how long that holder had it */
     uint64_t free_ms; /* lease_acquired: how long it was free before; target_unowned: so far, or until it was taken */

@@ -63,6 +63,28 @@ export async function drain(namespace, id, instance, others) {
   return done.outcome === 'ok' ? `${shortName(id)} was asked to ${undo ? 'take its share again' : 'hand over its targets'}` : `${shortName(id)} is no longer alive`;
 }
 
+const pinMs = 3600000;
+
+// A pin to an instance, for an hour; or the plan decides again.
+export async function move(namespace, row, instances) {
+  const takers = instances.filter(({ id, weight, draining, role }) => weight > 0 && !draining && !role && !(row.pin && !row.pin.away && row.pin.instance === id));
+  const choices = takers.filter(({ id }) => id !== row.holder).concat(takers.filter(({ id }) => id === row.holder)).map(({ id, held }) => ({
+    value: id, title: shortName(id), about: id === row.holder ? 'It holds the target now, and keeps it.' : `It holds ${held} now.` }));
+  if (row.pin) choices.unshift({ value: 'unpin', title: 'Let the plan decide', about: 'The pin is taken back.' });
+  if (!choices.length) return `no instance can take ${row.id}`;
+  const choice = await ask({
+    title: `Move ${row.id}?`, button: row.pin ? 'Change pin' : 'Move',
+    lines: [row.holder ? `Its holder, ${shortName(row.holder)}, finishes its poll in flight and hands it over.` : 'It is not held now.',
+      'The target stays with the chosen instance for an hour, while that is alive and does not drain; then the plan decides again.'],
+    choices,
+  });
+  if (!choice) return null;
+  const path = pathOf(namespace, row.id, 'pin');
+  if (choice === 'unpin') await request('DELETE', path, { actor });
+  else await request('PUT', path, { instance: choice, for_ms: pinMs, actor, reason: 'moved on the web page' });
+  return choice === 'unpin' ? `${row.id} is no longer pinned` : `${row.id} is pinned to ${shortName(choice)} for an hour`;
+}
+
 export async function force(namespace, row) {
   const left = Math.max(0, row.endsAt - performance.now());
   const choice = await ask({

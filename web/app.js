@@ -263,6 +263,7 @@ const details = new Details({
   close: () => closeDetails(),
   pause: (row) => act(() => actions.pause(model.namespace, row)),
   drain: (id) => drain(id),
+  move: (row) => act(() => actions.move(model.namespace, row, [...model.instances.values()])),
   force: (row) => act(() => actions.force(model.namespace, row)),
   openInstance: (id) => openDetails({ kind: 'instance', id }, true),
   failed,

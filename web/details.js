@@ -9,6 +9,8 @@ const lanesMax = 30;
 const latestHolds = 12;
 const runsMax = 8;
 
+const pinText = (pin) => pin && [`${pin.away ? 'away from' : 'to'} ${shortName(pin.instance)}`, pin.until && `until ${formatStamp(Date.parse(pin.until))}`, pin.actor && `by ${shortName(pin.actor)}`, pin.reason].filter(Boolean).join(', ');
+
 export class Details {
   // on: {close(), pause(row), drain(id), force(row), openTarget(id), openInstance(id), failed(error)}
   constructor(on) {
@@ -131,6 +133,7 @@ export class Details {
       ['Address', holder && holder.address],
       ['Standbys', standbys.length ? make('span', { class: 'list' }, ...standbys.map(({ id }) => this.instanceLink(id, true))) : null],
       ['Planned for', planned],
+      ['Pinned', pinText(row.pin)],
       ['Token', String(row.version)],
       ['Held since', row.holder && row.acquiredMs ? formatStamp(row.acquiredMs) : null],
       ['TTL', row.holder && row.ttlMs ? formatDuration(row.ttlMs) : null],
@@ -143,6 +146,7 @@ export class Details {
     const admin = this.model.role === 'admin' && row;
     this.setButtons([
       ...(admin && row.registered ? [[row.paused ? 'Resume' : 'Pause', () => this.on.pause(this.model.rows.get(row.id))]] : []),
+      ...(admin && row.registered ? [[row.pin ? 'Change pin' : 'Move to', () => this.on.move(this.model.rows.get(row.id))]] : []),
       ...(admin && row.holder ? [['Force release', () => this.on.force(this.model.rows.get(row.id)), 'danger']] : []),
     ]);
     const holds = holdsOf(this.changes);

@@ -1,6 +1,7 @@
 // What the page knows of one namespace: targets, instances, changes; and what state each target is in. No requests and no
 // elements: told what came, asked what to show. Used by app.js and whatever draws.
 import { serverNow } from './api.js';
+import { shortName } from './dom.js';
 
 export const states = {
   held: 'Held',
@@ -55,6 +56,7 @@ export class Model {
       endsAt: item.holder_id ? now + item.remaining_ms : 0,
       ttlMs: item.ttl_ms || 0,
       url: item.url, exec: item.exec, everyMs: item.every_ms, spec: item.spec,
+      pin: item.pin || null,
       generation,
       changedAt: known ? known.changedAt : 0,
       order: known ? known.order : 0,
@@ -107,6 +109,8 @@ export class Model {
       row = this.toRow({ id: change.target, version: 0, registered: what === 'target_added' }, 0);
       this.rows.set(change.target, row);
     }
+    if (what === 'target_changed' && change.reason === 'unpinned') row.pin = null;
+    if (what === 'target_changed' && change.reason.startsWith('pinned')) row.pin = { instance: change.instance, away: change.reason === 'pinned_away', actor: change.actor };
     if (what === 'lease_acquired' && change.token >= row.version) {
       Object.assign(row, { holder: change.instance, version: change.token, barred: false, acquiredMs: change.atMs, endsAt: 0, changedAt: now });
       return 'target'; // for when it ends
@@ -202,7 +206,13 @@ export class Model {
     if (holder && holder.draining) return 'its holder is draining';
     if (this.moving.has(row.id)) return 'planned for another: being handed over';
     if (!holder) return 'by a holder outside of the fleet';
+    if (this.isPinned(row)) return row.pin.away ? `kept away from ${shortName(row.pin.instance)}` : 'pinned here';
     return holder.role ? 'by the leader' : 'as planned';
+  }
+
+  // Whether its pin says where it is.
+  isPinned(row) {
+    return row.pin && (row.pin.instance === row.holder) !== row.pin.away && this.instances.has(row.pin.instance);
   }
 
   isFlapping(row) {

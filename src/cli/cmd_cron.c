@@ -71,7 +71,7 @@ static bool check_line(const char *path, unsigned number, const char *line, ten_
     }
     const ten_zone *zone = ten_zones_get(zones, job.zone, &error);
     if (!zone) {
-        fprintf(stderr, "%s:%u:1: %s\n", path, number, error.message);
+        fprintf(stderr, "%s:%u:%zu: %s\n", path, number, job.zone_at + 1, error.message);
         return false;
     }
     if (ten_map_get(names, job.name)) {

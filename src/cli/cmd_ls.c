@@ -28,7 +28,11 @@ static int add_row(const tenure_info *info, void *userdata) {
     snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
     ten_duration_show(info->remaining_ms, remaining);
     ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
-    const char *state = info->paused && !held ? "paused" : ten_state_word(info);
+    char state[16 + TEN_PIN_WORDS_SIZE];
+    char pin[TEN_PIN_WORDS_SIZE];
+    ten_pin_words(info, pin);
+    snprintf(state, sizeof state, "%s%s%s", info->paused && !held ? "paused" : ten_state_word(info), pin[0] ? ", " : "",
+             pin);
     ten_table_row(&listing->table, (const char *const[]){info->target, state, held ? info->holder : "-", token,
                                                          held ? remaining : "-", held ? age : "-"});
     return ferror(stdout) ? 1 : 0;

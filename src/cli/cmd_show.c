@@ -2,9 +2,11 @@
  * tenure show: one target, who holds it, since when, and for how long.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/id.h"
 #include "cli/commands.h"
 #include "cli/find.h"
 #include "cli/lease_output.h"
@@ -22,6 +24,21 @@ static void print_time(const char *key, uint64_t wall_ms) {
         return;
     ten_rfc3339(wall_ms, text);
     print_line(key, text);
+}
+
+static void print_pin(const tenure_pin *pin) {
+    char instance[TENURE_HOLDER_MAX + 1];
+    char left[TEN_DURATION_SIZE];
+    char text[2 * TENURE_HOLDER_MAX + 64];
+    if (pin->instance[0] == '\0')
+        return;
+    ten_id_shorten(pin->instance, instance);
+    ten_duration_show(pin->remaining_ms, left);
+    snprintf(text, sizeof text, "%s%s, for %s, by %s", pin->away ? "away from " : "to ", instance, left,
+             pin->actor[0] ? pin->actor : "-");
+    print_line("pinned", text);
+    if (pin->reason[0])
+        print_line("reason", pin->reason);
 }
 
 static void print_words(const tenure_info *info, const char *namespace_name) {
@@ -58,9 +75,18 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
         exit_code = ten_session_error(&session, r);
     if (r == TENURE_E_UNKNOWN_TARGET)
         ten_find_elsewhere(&session, session.arguments[0]);
+    tenure_pin pin = {.size = sizeof pin};
+    if (r == TENURE_OK && info.registered &&
+        tenure_registry_pin_read(session.context, info.target, &pin) == TENURE_OK) {
+        memcpy(info.pin_instance, pin.instance, sizeof info.pin_instance);
+        info.pin_remaining_ms = pin.remaining_ms;
+        info.pin_away = pin.away;
+    }
     if (r == TENURE_OK && session.json)
         ten_print_info_json(&info, session.namespace_name, NULL);
-    else if (r == TENURE_OK)
+    else if (r == TENURE_OK) {
         print_words(&info, session.namespace_name);
+        print_pin(&pin);
+    }
     return ten_session_close(&session, r < 0 ? exit_code : TEN_EXIT_DONE);
 }

@@ -14,7 +14,8 @@
 #include "cli/table.h"
 #include "cli/visible.h"
 
-static const char *why(const ten_view *view, const tenure_info *info, const char *planned) {
+/* pin: what its pin says, which is why it is where it is planned. */
+static const char *why(const ten_view *view, const tenure_info *info, const char *planned, const char *pin) {
     if (info->paused)
         return info->holder[0] ? "paused: being released" : "paused";
     if (info->barred)
@@ -24,7 +25,7 @@ static const char *why(const ten_view *view, const tenure_info *info, const char
                : planned[0]              ? "about to be taken"
                                          : "no instance to plan for";
     if (strcmp(info->holder, planned) == 0)
-        return "";
+        return pin;
     const ten_view_instance *holder = ten_view_instance_find(view, info->holder);
     if (!holder)
         return planned[0] ? "holder is gone: free when its lease expires"
@@ -38,16 +39,18 @@ static void add_row(ten_table *table, const ten_view *view, const tenure_info *i
     char token[24];
     char age[TEN_DURATION_SIZE];
     char remaining[TEN_DURATION_SIZE];
+    char pin[TEN_PIN_WORDS_SIZE];
+    ten_pin_words(info, pin);
     snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
     ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
     ten_duration_show(info->remaining_ms, remaining);
     bool as_planned = held && strcmp(planned, info->holder) == 0;
-    ten_table_row(table,
-                  (const char *const[]){info->target, held ? info->holder : "-",
-                                        as_planned   ? "="
-                                        : planned[0] ? planned
-                                                     : "-",
-                                        token, held ? age : "-", held ? remaining : "-", why(view, info, planned)});
+    ten_table_row(table, (const char *const[]){info->target, held ? info->holder : "-",
+                                               as_planned   ? "="
+                                               : planned[0] ? planned
+                                                            : "-",
+                                               token, held ? age : "-", held ? remaining : "-",
+                                               why(view, info, planned, pin)});
 }
 
 static bool print_all(const ten_session *session, const ten_view *view) {

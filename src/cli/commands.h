@@ -18,6 +18,7 @@ int ten_cmd_status(const ten_command *command, int argc, char **argv);
 int ten_cmd_namespaces(const ten_command *command, int argc, char **argv);
 int ten_cmd_nodes(const ten_command *command, int argc, char **argv);
 int ten_cmd_plan(const ten_command *command, int argc, char **argv);
+int ten_cmd_move(const ten_command *command, int argc, char **argv);
 int ten_cmd_drain(const ten_command *command, int argc, char **argv);
 int ten_cmd_acquire(const ten_command *command, int argc, char **argv);
 int ten_cmd_renew(const ten_command *command, int argc, char **argv);

@@ -37,6 +37,7 @@ static int take_instance(const tenure_instance *instance, void *userdata) {
                                  .since_ms = instance->since_ms};
     snprintf(taken->id, sizeof taken->id, "%s", instance->instance);
     ten_metadata_read(instance->metadata, &taken->metadata);
+    view->older |= ten_plan_is_older(instance->metadata);
     return 0;
 }
 
@@ -51,6 +52,12 @@ static ten_view_instance *find(const ten_view *view, const char *id) {
     return NULL;
 }
 
+static bool add_to_plan(ten_plan *plan, const tenure_info *info) {
+    uint32_t number = ten_plan_add_target(plan, info->target);
+    return number != TEN_PLAN_NONE &&
+           ten_plan_pin(plan, number, info->pin_instance[0] ? info->pin_instance : NULL, info->pin_away);
+}
+
 static bool make_plan(ten_view *view) {
     view->plan = ten_plan_new(NULL, NULL);
     bool made = view->plan != NULL;
@@ -63,8 +70,10 @@ static bool make_plan(ten_view *view) {
             holder->held++;
         /* Targets of a file are nowhere registered: that an instance holds them is how they show. */
         if ((info->registered && !info->paused) || (!info->registered && holder))
-            made = ten_plan_add_target(view->plan, info->target) != TEN_PLAN_NONE;
+            made = add_to_plan(view->plan, info);
     }
+    if (made)
+        ten_plan_use_pins(view->plan, !view->older);
     return made && ten_plan_settle(view->plan);
 }
 

@@ -6,12 +6,23 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "base/json.h"
 
 const char *ten_state_word(const tenure_info *info) {
     if (info->holder[0] == '\0')
         return "free";
     return info->barred ? "forced" : "held";
+}
+
+void ten_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]) {
+    char instance[TENURE_HOLDER_MAX + 1];
+    ten_id_shorten(info->pin_instance, instance);
+    snprintf(words, TEN_PIN_WORDS_SIZE, "%s%s",
+             info->pin_instance[0] == '\0' ? ""
+             : info->pin_away              ? "kept away from "
+                                           : "pinned to ",
+             instance);
 }
 
 void ten_print_info_json(const tenure_info *info, const char *namespace_name, const char *planned) {
@@ -30,6 +41,10 @@ void ten_print_info_json(const tenure_info *info, const char *namespace_name, co
     ten_json_number(&line, "ttl_ms", info->ttl_ms);
     ten_json_bool(&line, "registered", info->registered);
     ten_json_bool(&line, "paused", info->paused);
+    if (info->pin_instance[0]) {
+        ten_json_text(&line, info->pin_away ? "pinned_away" : "pinned", info->pin_instance);
+        ten_json_number(&line, "pin_remaining_ms", info->pin_remaining_ms);
+    }
     ten_json_close(&line);
     puts(ten_buf_string(&line));
     ten_buf_free(&line);

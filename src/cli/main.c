@@ -143,6 +143,14 @@ static const ten_command commands[] = {
     {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all of its targets, as before a deploy",
      "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain, POLL,
      .needs_store = true},
+    {"move", "TARGET INSTANCE [--for D] [--reason R] | TARGET --not INSTANCE | TARGET --undo",
+     "Pin a registered target to an instance, or keep it away from one",
+     "The plan names that instance, and whoever holds the target finishes its work and hands it over, as in a\n"
+     "rebalance. The pin ends after --for, with --undo, or when the target is removed; then the plan decides\n"
+     "again. While the instance is gone or draining the pin has no effect; after a restart an instance has a new\n"
+     "id, so the pin does not follow it.\n\n"
+     "Exit codes: 0 pinned; 1 no such instance, or the target is not registered.",
+     ten_cmd_move, POLL, .needs_store = true},
     {"acquire", "ID [--wait D]", "Take the lease on a target and print its token",
      "The holder is a fresh instance id. The lease lasts for the TTL unless it is renewed. Renewing and releasing\n"
      "need the token. Everything that the work sends should carry the token, so that its receiver can refuse what a\n"
@@ -153,10 +161,13 @@ static const ten_command commands[] = {
      "Without --ttl the lease keeps the TTL that it was taken with.\n\n"
      "Exit codes: 0 renewed; 5 lost: stop the work.",
      ten_cmd_renew, POLL},
-    {"release", "ID --token T | ID --force [--now]", "Release a lease, or take it away from its holder",
-     "Stop the work first, then release. Releasing what is not held under that token changes nothing and exits 0.\n"
-     "With --force the holder cannot renew any more, and others enter when the lease ends; with --force --now they\n"
-     "enter at once, although the old holder may believe in its lease until then.",
+    {"release", "ID --token T | ID --force [--now] [--to INSTANCE | --not INSTANCE]",
+     "Release a lease, or take it away from its holder",
+     "Stop the work first, then release. Releasing what is not held under that token changes nothing and\n"
+     "exits 0. With --force the holder can no longer renew, and the target is free when its lease ends; with\n"
+     "--force --now it is free at once, although the old holder may believe in its lease until then.\n\n"
+     "The plan often names the instance that the target was taken from, which then takes it again. --to pins the\n"
+     "target to another instance, --not keeps it away from one; see 'tenure move --help'.",
      ten_cmd_release, POLL},
     {"checkpoint", "ID | ID --token T VALUE", "Print or write the checkpoint that is kept beside a lease",
      "A holder keeps up to 4096 bytes of text beside its lease, such as how far its work has come. The store accepts\n"
@@ -247,6 +258,9 @@ static const char *other_word(const char *name) {
         {"resume", "target resume"},
         {"ns", "namespaces"},
         {"stepdown", "resign"},
+        {"pin", "move"},
+        {"unpin", "move TARGET --undo"},
+        {"reassign", "move"},
         {"run", "lock"},
     };
     for (size_t i = 0; i < TEN_COUNT(words); i++)

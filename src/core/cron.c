@@ -87,7 +87,8 @@ static bool take_number(struct reader *reader, const struct field *field, unsign
     if (number >= field->least && number <= field->most)
         return true;
     reader->at = start;
-    return fail(reader, "%s is %u to %u, not %u", field->name, field->least, field->most, number);
+    return fail(reader, "%s is %u to %u, not %.*s", field->name, field->least, field->most,
+                (int)ten_min_u64(strspn(start, "0123456789"), 20), start);
 }
 
 /* A number, a range or `*`, each perhaps with a step. */
@@ -275,62 +276,64 @@ static int64_t next_local(const ten_cron_schedule *schedule, int64_t local_s) {
     }
 }
 
-/* The first instant after `after_s` that a local time means; TEN_CRON_NEVER: it means none. */
-static int64_t instant_of(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t local_s, int64_t after_s) {
-    int64_t first = TEN_CRON_NEVER;
-    int64_t best = TEN_CRON_NEVER;
-    int32_t offsets[3] = {ten_zone_offset(zone, local_s - SHIFT_MAX_S), ten_zone_offset(zone, local_s + SHIFT_MAX_S),
-                          0};
-    offsets[2] = ten_zone_offset(zone, local_s - offsets[0]);
-    for (unsigned i = 0; i < 3; i++) {
-        int64_t at_s = local_s - offsets[i];
-        if (ten_zone_offset(zone, at_s) != offsets[i])
-            continue;
-        first = at_s < first ? at_s : first;
-        if (at_s > after_s && at_s < best)
-            best = at_s;
-    }
-    if (first == TEN_CRON_NEVER && schedule->fixed) {
-        /* The clock passes over it: the first second of the new offset. */
-        int64_t low = local_s - (offsets[0] > offsets[1] ? offsets[0] : offsets[1]);
-        int64_t high = local_s - (offsets[0] > offsets[1] ? offsets[1] : offsets[0]);
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (middle + ten_zone_offset(zone, middle) >= local_s)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        return low > after_s ? low : TEN_CRON_NEVER;
-    }
-    if (schedule->fixed)
-        return first != TEN_CRON_NEVER && first > after_s ? first : TEN_CRON_NEVER;
-    return best;
+/* Between two changes of a zone's clock local time goes on evenly. */
+struct stretch {
+    size_t number;
+    int64_t start_s; /* INT64_MIN: there was no change before */
+    int64_t end_s;   /* INT64_MAX: there is none after */
+    int32_t offset_s;
+};
+
+static struct stretch stretch_of(const ten_zone *zone, size_t number) {
+    bool first = number == 0;
+    bool last = number == zone->count;
+    return (struct stretch){.number = number,
+                            .start_s = first ? INT64_MIN : zone->transitions[number - 1].at_s,
+                            .end_s = last ? INT64_MAX : zone->transitions[number].at_s,
+                            .offset_s = first ? zone->first_offset_s : zone->transitions[number - 1].offset_s};
 }
 
-/* Around a change of the clock: local times do not come in the order of the instants that they mean. */
-static int64_t next_around_change(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_s) {
-    int64_t best = TEN_CRON_NEVER;
-    int64_t local_s = next_local(schedule, after_s + ten_zone_offset(zone, after_s) - SHIFT_MAX_S);
-    while (local_s != TEN_CRON_NEVER) {
-        if (best != TEN_CRON_NEVER && local_s > best + ten_zone_offset(zone, best) + SHIFT_MAX_S)
+/* What the clock had shown, or passed over, before it was changed to what this stretch begins with. Changes may follow each
+ * other closely. */
+static int64_t shown_before(const ten_zone *zone, const struct stretch *stretch) {
+    int64_t shown_s = INT64_MIN;
+    for (size_t i = stretch->number; i-- > 0;) {
+        struct stretch before = stretch_of(zone, i);
+        if (before.end_s < stretch->start_s - 2 * SHIFT_MAX_S)
             break;
-        int64_t at_s = instant_of(schedule, zone, local_s, after_s);
-        best = at_s < best ? at_s : best;
-        local_s = next_local(schedule, local_s + 1);
+        int64_t local_s = before.end_s + before.offset_s;
+        shown_s = local_s > shown_s ? local_s : shown_s;
     }
-    return best;
+    return shown_s;
+}
+
+/* The first instant after `after_s` in a stretch; TEN_CRON_NEVER: none, *ret_over if none can follow either. */
+static int64_t next_in(const ten_cron_schedule *schedule, const ten_zone *zone, const struct stretch *stretch,
+                       int64_t after_s, bool *ret_over) {
+    bool begins = stretch->start_s > after_s;
+    int64_t local_s = (begins ? stretch->start_s : after_s + 1) + stretch->offset_s;
+    if (schedule->fixed && stretch->number > 0) {
+        int64_t shown_s = shown_before(zone, stretch);
+        /* What the clock passes over comes at the change, and what it shows again does not count. */
+        if (begins && shown_s < local_s && next_local(schedule, shown_s) < local_s)
+            return stretch->start_s;
+        local_s = shown_s > local_s ? shown_s : local_s;
+    }
+    int64_t found_s = next_local(schedule, local_s);
+    *ret_over = found_s == TEN_CRON_NEVER;
+    return found_s != TEN_CRON_NEVER && found_s - stretch->offset_s < stretch->end_s ? found_s - stretch->offset_s
+                                                                                     : TEN_CRON_NEVER;
 }
 
 static int64_t next_second(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_s) {
-    int32_t offset_s = ten_zone_offset(zone, after_s);
-    int64_t local_s = next_local(schedule, after_s + offset_s + 1);
-    if (local_s == TEN_CRON_NEVER)
-        return TEN_CRON_NEVER;
-    int64_t at_s = local_s - offset_s;
-    if (!ten_zone_changes(zone, after_s - 2 * SHIFT_MAX_S, at_s + SHIFT_MAX_S))
-        return at_s;
-    return next_around_change(schedule, zone, after_s);
+    int64_t found_s = TEN_CRON_NEVER;
+    bool over = false;
+    for (size_t i = ten_zone_count_until(zone, after_s + 1); found_s == TEN_CRON_NEVER && i <= zone->count && !over;
+         i++) {
+        struct stretch stretch = stretch_of(zone, i);
+        found_s = next_in(schedule, zone, &stretch, after_s, &over);
+    }
+    return found_s;
 }
 
 int64_t ten_cron_next(const ten_cron_schedule *schedule, const ten_zone *zone, int64_t after_ms) {

@@ -46,8 +46,7 @@ unsigned ten_days_of_month(int64_t year, unsigned month) {
 
 /* ---- looking up */
 
-/* How many transitions lie at or before that moment. */
-static size_t count_until(const ten_zone *zone, int64_t at_s) {
+size_t ten_zone_count_until(const ten_zone *zone, int64_t at_s) {
     size_t low = 0;
     size_t high = zone->count;
     while (low < high) {
@@ -61,12 +60,8 @@ static size_t count_until(const ten_zone *zone, int64_t at_s) {
 }
 
 int32_t ten_zone_offset(const ten_zone *zone, int64_t at_s) {
-    size_t count = count_until(zone, at_s);
+    size_t count = ten_zone_count_until(zone, at_s);
     return count ? zone->transitions[count - 1].offset_s : zone->first_offset_s;
-}
-
-bool ten_zone_changes(const ten_zone *zone, int64_t after_s, int64_t until_s) {
-    return count_until(zone, after_s) != count_until(zone, until_s);
 }
 
 /* ---- building */

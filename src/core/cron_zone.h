@@ -32,8 +32,8 @@ void ten_zone_free(ten_zone *zone);
 
 /* How far local time is ahead of UTC at that moment. */
 int32_t ten_zone_offset(const ten_zone *zone, int64_t at_s);
-/* Whether the offset changes between the two, the second included. */
-bool ten_zone_changes(const ten_zone *zone, int64_t after_s, int64_t until_s);
+/* How many transitions lie at or before that moment. */
+size_t ten_zone_count_until(const ten_zone *zone, int64_t at_s);
 
 /* ---- the calendar */
 

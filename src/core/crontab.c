@@ -66,6 +66,7 @@ static bool take_key(const struct place *place, const char *at, const char *key,
         if (!value[0] || strlen(value) > TEN_CRON_ZONE_MAX || !is_zone_name(value))
             return wrong(place, behind, "'%.40s' is no name of a time zone, such as Europe/Berlin", value);
         snprintf(line->zone, sizeof line->zone, "%s", value);
+        line->zone_at = (size_t)(behind - place->start);
         return true;
     }
     if (strcmp(key, "missed") == 0) {
@@ -78,8 +79,9 @@ static bool take_key(const struct place *place, const char *at, const char *key,
         line->policy.overlap = (enum ten_cron_overlap)choice;
         return good;
     }
-    if (strcmp(key, "max-late") == 0)
-        return take_duration(place, behind, value, &line->policy.max_late_ms);
+    if (strcmp(key, "max-late") == 0) /* no command starts at the very instant */
+        return take_duration(place, behind, value, &line->policy.max_late_ms) &&
+               (line->policy.max_late_ms >= 1000 || wrong(place, behind, "max-late is at least 1s"));
     if (strcmp(key, "jitter") == 0)
         return take_duration(place, behind, value, &line->policy.jitter_ms);
     if (strcmp(key, "timeout") == 0)
@@ -87,9 +89,18 @@ static bool take_key(const struct place *place, const char *at, const char *key,
     return wrong(place, at, "there is no key '%.30s': tz, missed, max-late, overlap, jitter or timeout", key);
 }
 
+/* Whether a key is in the words between the two. */
+static bool was_given(const char *from, const char *until, const char *key) {
+    size_t size = strlen(key);
+    for (const char *at = from; (at = strstr(at, key)) && at < until; at++)
+        if ((at == from || at[-1] == ' ' || at[-1] == '\t') && at[size] == '=')
+            return true;
+    return false;
+}
+
 /* Words with a `=` that begin with a letter, up to the schedule. */
 static bool take_keys(const struct place *place, const char **at, ten_crontab_line *line) {
-    for (;;) {
+    for (const char *first = *at;;) {
         char word[160];
         *at = skip_blanks(*at);
         size_t size = strcspn(*at, " \t");
@@ -103,6 +114,8 @@ static bool take_keys(const struct place *place, const char **at, ten_crontab_li
         if (!equals)
             return wrong(place, *at, "'%.40s' is neither a key=value nor a schedule", word);
         *equals = '\0';
+        if (was_given(first, *at, word))
+            return wrong(place, *at, "%.30s is given twice", word);
         if (!take_key(place, *at, word, equals + 1, line))
             return false;
         *at += size;
@@ -142,6 +155,9 @@ bool ten_crontab_parse(const char *text, ten_crontab_line *ret_line, ten_cron_mi
     line.command = skip_blanks(at + size);
     if (line.command[0] == '\0')
         return wrong(&place, line.command, "the command is missing");
+    if (line.command[0] == '*' && strchr(" \t/", line.command[1]))
+        return wrong(&place, line.command,
+                     "the command begins with '*': a schedule has five fields, and none of seconds");
     if (strlen(line.command) > TEN_CRON_COMMAND_MAX)
         return wrong(&place, line.command, "the command has more than %u bytes", TEN_CRON_COMMAND_MAX);
     *ret_line = line;

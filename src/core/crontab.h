@@ -14,6 +14,7 @@
 typedef struct ten_crontab_line {
     char name[TENURE_TARGET_MAX + 1];
     char zone[TEN_CRON_ZONE_MAX + 1]; /* "": UTC */
+    size_t zone_at;                   /* where its name is, in bytes from the start of the text */
     ten_cron_schedule schedule;
     ten_cron_policy policy;
     const char *command; /* in the text */

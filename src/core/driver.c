@@ -86,7 +86,9 @@ static uint64_t due_ms(const ten_driver *driver, enum ten_call_kind kind, uint64
     case TEN_CALL_INSTANCES:
         return part->instances_ms ? part->instances_ms(driver->config.self) : UINT64_MAX;
     case TEN_CALL_READ:
-        return driver->changed_at < driver->changed_count ? 0 : UINT64_MAX;
+        return driver->changed_at < driver->changed_count ? 0
+               : part->reread_ms                          ? part->reread_ms(driver->config.self)
+                                                          : UINT64_MAX;
     case TEN_CALL_CHANGES:
         return ten_driver_follows(driver) ? driver->due_ms[kind] : UINT64_MAX;
     case TEN_CALL_LIST:
@@ -109,6 +111,34 @@ uint64_t ten_driver_next_ms(const ten_driver *driver, uint64_t now_ms) {
 }
 
 /* ---- the next call */
+
+/* The registration of a target is read after the reading of the feed: one call at a time. */
+static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *target) {
+    if (driver->list_again)
+        return;
+    for (size_t i = driver->changed_at; i < driver->changed_count; i++)
+        if (strcmp(driver->changed[i], target) == 0)
+            return;
+    if (driver->changed_count == driver->changed_room) {
+        size_t room = driver->changed_room ? driver->changed_room * 2 : 16;
+        void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(driver->changed, room * sizeof *driver->changed) : NULL;
+        if (!changed) {
+            want_listing(driver, now_ms);
+            return;
+        }
+        driver->changed = changed;
+        driver->changed_room = room;
+    }
+    (void)snprintf(driver->changed[driver->changed_count++], sizeof *driver->changed, "%s", target);
+}
+
+static void add_reread(ten_driver *driver, uint64_t now_ms) {
+    const ten_driver_part *part = driver->config.part;
+    char target[TENURE_TARGET_MAX + 1];
+    while (part->reread && now_ms >= part->reread_ms(driver->config.self) &&
+           part->reread(driver->config.self, now_ms, target))
+        remember_changed(driver, now_ms, target);
+}
 
 static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t now_ms) {
     const ten_driver_part *part = driver->config.part;
@@ -139,12 +169,14 @@ static ten_call call_of(ten_driver *driver, enum ten_call_kind kind, uint64_t no
         driver->rows = 0;
         break;
     case TEN_CALL_READ:
+        add_reread(driver, now_ms);
         call.count = ten_min_u64(driver->changed_count - driver->changed_at, TEN_CALL_READ_MAX);
         for (size_t i = 0; i < call.count; i++) {
             driver->reading[i] = driver->changed[driver->changed_at + i];
             driver->found[i] = false;
         }
         call.ids = driver->reading;
+        call.kind = call.count ? TEN_CALL_READ : TEN_CALL_NONE; /* a listing will bring it */
         break;
     case TEN_CALL_NONE:
     case TEN_CALL_COUNT:
@@ -361,26 +393,6 @@ void ten_driver_instance(ten_driver *driver, uint64_t now_ms, const ten_instance
 
 void ten_driver_list(ten_driver *driver, uint64_t now_ms) {
     want_listing(driver, now_ms);
-}
-
-/* The registration of a target is read after the reading of the feed: one call at a time. */
-static void remember_changed(ten_driver *driver, uint64_t now_ms, const char *target) {
-    if (driver->list_again)
-        return;
-    for (size_t i = driver->changed_at; i < driver->changed_count; i++)
-        if (strcmp(driver->changed[i], target) == 0)
-            return;
-    if (driver->changed_count == driver->changed_room) {
-        size_t room = driver->changed_room ? driver->changed_room * 2 : 16;
-        void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(driver->changed, room * sizeof *driver->changed) : NULL;
-        if (!changed) {
-            want_listing(driver, now_ms);
-            return;
-        }
-        driver->changed = changed;
-        driver->changed_room = room;
-    }
-    (void)snprintf(driver->changed[driver->changed_count++], sizeof *driver->changed, "%s", target);
 }
 
 void ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *change) {

@@ -62,6 +62,9 @@ typedef struct ten_driver_part {
     /* A target whose registration had changed was read: it is registered no more. */
     void (*unregistered)(void *part, uint64_t now_ms, const char *target);
     void (*registrations_end)(void *part, uint64_t now_ms);
+    /* When registrations are due to be read again although the feed says nothing, and the next of them; false: no more. */
+    uint64_t (*reread_ms)(const void *part);
+    bool (*reread)(void *part, uint64_t now_ms, char target[TENURE_TARGET_MAX + 1]);
 } ten_driver_part;
 
 typedef struct ten_driver_config {

@@ -42,6 +42,7 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
 void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
     ten_timers_clear(&fleet->looks, number);
     ten_fleet_drop(fleet, number);
+    ten_fleet_forget_pin(fleet, number);
     fleet->known_count -= fleet->targets[number].known;
     fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
     ten_fleet_changed(fleet, number);
@@ -143,6 +144,7 @@ void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number)
     fleet->now_ms = now_ms;
     fleet->targets[number].removed = true;
     fleet->targets[number].claimed = false;
+    ten_fleet_forget_pin(fleet, number);
     ten_plan_set_aside(fleet->plan, number, true);
     ten_fleet_look(fleet, number);
 }
@@ -255,7 +257,7 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
     fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;
-    fleet->next_list_ms = UINT64_MAX;
+    fleet->next_list_ms = fleet->next_pin_ms = UINT64_MAX;
     snprintf(fleet->instance, sizeof fleet->instance, "%s", config->instance);
     snprintf(fleet->namespace_name, sizeof fleet->namespace_name, "%s", config->namespace_name);
     fleet->plan = ten_fleet_make_plan(fleet);
@@ -276,6 +278,7 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
     ten_free(fleet->held);
+    ten_free(fleet->pins);
     ten_free(fleet->instances);
     ten_free(fleet->ops);
     ten_free(fleet->op_targets);

@@ -31,4 +31,6 @@ const ten_driver_part ten_fleet_part = {.request = ten_fleet_request,
                                         .listing_end = ten_fleet_end_listing,
                                         .listing_checked = ten_fleet_believe_listing,
                                         .unregistered = ten_fleet_unregistered,
-                                        .registrations_end = ten_fleet_registrations_end};
+                                        .registrations_end = ten_fleet_registrations_end,
+                                        .reread_ms = ten_fleet_reread_ms,
+                                        .reread = ten_fleet_reread};

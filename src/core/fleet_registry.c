@@ -39,7 +39,7 @@ void ten_fleet_begin_listing(void *self) {
 static bool is_new(const ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
     return number == TEN_NOBODY || !fleet->targets[number].known || fleet->targets[number].removed ||
-           fleet->targets[number].paused != row->target.paused;
+           fleet->targets[number].paused != row->target.paused || ten_fleet_is_new_pin(fleet, number, &row->pin);
 }
 
 /* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on: all
@@ -70,6 +70,7 @@ void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
         if (number != TEN_NOBODY) { /* else it comes back with the next listing */
             fleet->targets[number].registered = fleet->targets[number].listed = true;
             fleet->targets[number].missing = false;
+            ten_fleet_note_pin(fleet, number, &row->pin);
         }
     }
     ten_fleet_note_row(fleet, row);

@@ -33,6 +33,8 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
         return TEN_REASON_NONE;
     if (fleet->now_ms < keep_until_ms(fleet, number))
         return TEN_REASON_NONE;
+    if (fleet->now_ms < fleet->rest_until_ms)
+        return TEN_REASON_NONE;
     if (fleet->now_ms < fleet->recovering_until_ms)
         return TEN_REASON_NONE; /* the store does not grant leases to other instances yet */
     return fleet->weight == 0 ? TEN_REASON_DRAIN : TEN_REASON_REBALANCE;
@@ -45,7 +47,7 @@ static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     uint64_t settled_ms =
         ten_max_u64(fleet->instances[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
-    return ten_max_u64(settled_ms, keep_until_ms(fleet, number));
+    return ten_max_u64(settled_ms, ten_max_u64(keep_until_ms(fleet, number), fleet->rest_until_ms));
 }
 
 static bool is_other_instance(uint32_t holder) {

@@ -2,7 +2,8 @@
  * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, events), fleet_held.c (the
  * targets that this instance has to do with), fleet_request.c (what to send next), fleet_answer.c (what an answer means),
  * fleet_session.c (leases that one heartbeat renews), fleet_view.c (the other instances, who holds what, the plan),
- * fleet_registry.c (which targets there are) and fleet_unowned.c (targets without a holder).
+ * fleet_registry.c (which targets there are), fleet_pins.c (which of them are pinned) and fleet_unowned.c (targets without
+ * a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
@@ -74,7 +75,16 @@ struct ten_fleet_instance {
     bool known;
     bool listed; /* in the list that is being read */
     bool has_session;
+    bool older;   /* of a version that does not know pins, and plans without them */
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
+};
+
+/* A target that is pinned. */
+struct ten_fleet_pin {
+    uint32_t target;
+    uint64_t until_ms; /* by the store's clock: tells one pin from the next */
+    uint64_t ends_ms;  /* by this instance's, as far as it can tell */
+    uint64_t look_ms;  /* when to read its registration again */
 };
 
 struct ten_fleet {
@@ -141,6 +151,12 @@ struct ten_fleet {
     bool leaving; /* that was sent: a heartbeat would be refused from now on */
     bool left;
     bool asked_to_drain;
+
+    struct ten_fleet_pin *pins; /* by the numbers of their targets */
+    uint32_t pin_count;
+    uint32_t pin_room;
+    uint64_t next_pin_ms;   /* the first look_ms of them; UINT64_MAX: there is none */
+    uint64_t rest_until_ms; /* a pin has ended: nothing is handed over before */
 
     bool registry;
     bool read_once;              /* a listing of the registry was complete */
@@ -247,6 +263,18 @@ void ten_fleet_leave(ten_fleet *fleet);
 /* fleet_registry.c */
 /* Only some of the registrations are known: nothing is planned, acquired or handed over yet. */
 bool ten_fleet_is_gathering(const ten_fleet *fleet);
+
+/* fleet_pins.c */
+/* Whether the pin of the row is another than the one that is known. */
+bool ten_fleet_is_new_pin(const ten_fleet *fleet, uint32_t target, const ten_pin *pin);
+/* The registration has been read: its pin is this one, or none. */
+void ten_fleet_note_pin(ten_fleet *fleet, uint32_t target, const ten_pin *pin);
+void ten_fleet_forget_pin(ten_fleet *fleet, uint32_t target);
+/* Which registrations to read again, to see whether their pins have ended. */
+uint64_t ten_fleet_reread_ms(const void *fleet);
+bool ten_fleet_reread(void *fleet, uint64_t now_ms, char target[TENURE_TARGET_MAX + 1]);
+/* Pins count if all instances know them: before the plan is settled. */
+void ten_fleet_choose_pin_use(ten_fleet *fleet);
 
 /* fleet_unowned.c */
 void ten_fleet_look_for_unowned(ten_fleet *fleet);

@@ -35,6 +35,7 @@ void ten_fleet_settle(ten_fleet *fleet) {
     if (ten_fleet_is_gathering(fleet))
         return;
     fleet->moved_count = 0;
+    ten_fleet_choose_pin_use(fleet);
     /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
     if (fleet->moved_count > 0)
@@ -119,6 +120,7 @@ void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instanc
     fleet->instances[number].listed = true;
     fleet->instances[number].foreign = instance->ttl_ms == 0;
     fleet->instances[number].has_session = instance->has_session;
+    fleet->instances[number].older = ten_plan_is_older(instance->metadata);
     fleet->instances[number].ends_ms = now_ms + instance->remaining_ms;
 }
 

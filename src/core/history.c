@@ -113,6 +113,9 @@ static bool is_missed(enum ten_reason reason) {
     case TEN_REASON_RESIGNED:
     case TEN_REASON_DONE:
     case TEN_REASON_PAUSED:
+    case TEN_REASON_PINNED:
+    case TEN_REASON_PINNED_AWAY:
+    case TEN_REASON_UNPINNED:
     case TEN_REASON_COUNT:
         break;
     }

@@ -31,6 +31,9 @@ static const char *const reasons[TEN_REASON_COUNT] = {
     [TEN_REASON_STORE] = "store",
     [TEN_REASON_CRASHED] = "crashed",
     [TEN_REASON_PAUSED] = "paused",
+    [TEN_REASON_PINNED] = "pinned",
+    [TEN_REASON_PINNED_AWAY] = "pinned_away",
+    [TEN_REASON_UNPINNED] = "unpinned",
 };
 
 static const char *const events[TEN_EVENT_COUNT] = {
@@ -63,10 +66,8 @@ static const char *const events[TEN_EVENT_COUNT] = {
 };
 
 static const char *const actions[] = {
-    [TEN_TARGET_PUT] = "put",
-    [TEN_TARGET_REMOVE] = "remove",
-    [TEN_TARGET_PAUSE] = "pause",
-    [TEN_TARGET_RESUME] = "resume",
+    [TEN_TARGET_PUT] = "put",       [TEN_TARGET_REMOVE] = "remove", [TEN_TARGET_PAUSE] = "pause",
+    [TEN_TARGET_RESUME] = "resume", [TEN_TARGET_PIN] = "pin",       [TEN_TARGET_UNPIN] = "unpin",
 };
 
 static const char *const filters[] = {

@@ -82,6 +82,9 @@ enum ten_reason {
     TEN_REASON_STORE,
     TEN_REASON_CRASHED,
     TEN_REASON_PAUSED,
+    TEN_REASON_PINNED, /* these three: of a change of a registration */
+    TEN_REASON_PINNED_AWAY,
+    TEN_REASON_UNPINNED,
     TEN_REASON_COUNT,
 };
 
@@ -158,11 +161,30 @@ static inline bool ten_result_is_withheld(const ten_result *result) {
 
 /* ---- targets, instances, changes ----------------------------------------------------------------------- */
 
-enum ten_target_action { TEN_TARGET_PUT, TEN_TARGET_REMOVE, TEN_TARGET_PAUSE, TEN_TARGET_RESUME };
+enum ten_target_action {
+    TEN_TARGET_PUT, /* a pin stays as it is */
+    TEN_TARGET_REMOVE,
+    TEN_TARGET_PAUSE,
+    TEN_TARGET_RESUME,
+    TEN_TARGET_PIN,
+    TEN_TARGET_UNPIN,
+};
+
+/* A registered target is to be held by an instance, or by any other one. It ends by the store's clock, and goes with the
+ * registration. */
+typedef struct ten_pin {
+    const char *instance; /* NULL: there is none */
+    bool away;            /* any but that instance */
+    uint64_t left_ms;     /* until it ends. In an edit: from now on */
+    uint64_t until_ms;    /* Unix time by the store's clock; not in an edit */
+    const char *actor;    /* who pinned it; NULL: not known */
+    const char *reason;   /* NULL: none was given */
+} ten_pin;
 
 typedef struct ten_target_edit {
     enum ten_target_action action;
     tenure_target target; /* PUT: all of it; else the id */
+    ten_pin pin;          /* PIN: all of it; UNPIN: the actor */
     bool found;           /* result: it was registered before */
 } ten_target_edit;
 
@@ -194,6 +216,7 @@ typedef struct ten_query {
 /* One row of a listing: the registry's entry and the lease's state together. */
 typedef struct ten_row {
     tenure_target target; /* url, exec, spec NULL when not registered */
+    ten_pin pin;          /* of what is registered */
     bool registered;
     bool barred;
     const char *holder; /* NULL: free */
@@ -237,7 +260,7 @@ typedef struct ten_change {
     enum ten_reason reason;
     const char *namespace_name;
     const char *target;   /* "" for instances */
-    const char *instance; /* "" for targets */
+    const char *instance; /* "" for targets, but for a pin */
     const char *actor;
     uint64_t token;
     /* Filled in by core/history.h; 0 in a feed, which means "not known". */

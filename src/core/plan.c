@@ -1,6 +1,6 @@
 /*
  * The plan: targets and instances, settling, reading. Called by the fleet, by the commands that show a plan and by the
- * server. The matching itself is in plan_match.c.
+ * server. The matching itself is in plan_match.c, pins are in plan_pin.c.
  */
 #include "core/plan.h"
 
@@ -15,7 +15,8 @@
 static void report(ten_plan *plan, uint32_t target) {
     struct ten_plan_targets *targets = &plan->targets;
     uint32_t from = targets->told_holders[target];
-    uint32_t to = targets->holders[target];
+    uint32_t to =
+        targets->aside[target] & TEN_PLAN_PINNED ? ten_plan_find_pin(plan, target)->holder : targets->holders[target];
     if (from == to)
         return;
     targets->told_holders[target] = to;
@@ -26,6 +27,7 @@ static void report(ten_plan *plan, uint32_t target) {
 bool ten_plan_settle(ten_plan *plan) {
     if (!plan->dirty)
         return true;
+    ten_plan_settle_pins(plan);
     plan->failed = !ten_plan_set_quotas(plan);
     if (!plan->failed)
         ten_plan_match(plan);
@@ -57,6 +59,7 @@ uint32_t ten_plan_add_target(ten_plan *plan, const char *id) {
 
 void ten_plan_remove_target(ten_plan *plan, uint32_t number) {
     TEN_INVARIANT(number < plan->targets.bound && plan->targets.ids[number]);
+    (void)ten_plan_pin(plan, number, NULL, false);
     uint32_t holder = plan->targets.holders[number];
     if (holder != TEN_PLAN_NONE)
         plan->instances[holder].share--;
@@ -67,12 +70,12 @@ void ten_plan_remove_target(ten_plan *plan, uint32_t number) {
 void ten_plan_set_aside(ten_plan *plan, uint32_t number, bool aside) {
     struct ten_plan_targets *targets = &plan->targets;
     TEN_INVARIANT(number < targets->bound && targets->ids[number]);
-    if (targets->aside[number] == aside)
+    if (((targets->aside[number] & TEN_PLAN_ASIDE) != 0) == aside)
         return;
     if (targets->holders[number] != TEN_PLAN_NONE)
         plan->instances[targets->holders[number]].share--;
     targets->holders[number] = TEN_PLAN_NONE;
-    targets->aside[number] = aside;
+    targets->aside[number] ^= TEN_PLAN_ASIDE;
     targets->aside_count = aside ? targets->aside_count + 1 : targets->aside_count - 1;
     ten_plan_touch(plan, number);
     plan->scratch |= plan->failed;
@@ -151,6 +154,7 @@ void ten_plan_remove_instance(ten_plan *plan, uint32_t number) {
     TEN_INVARIANT(number < plan->instance_bound && plan->instances[number].id);
     struct ten_plan_instance *instance = &plan->instances[number];
     ten_plan_empty(plan, number);
+    ten_plan_release_pins(plan, number);
     plan->scratch |= plan->failed;
     forget_told(plan, number);
     remove_from_order(plan, instance);
@@ -187,6 +191,7 @@ void ten_plan_free(ten_plan *plan) {
     ten_free(plan->choices);
     ten_free(plan->choice_hashes);
     ten_free(plan->touched);
+    ten_plan_free_pins(plan);
     ten_free(plan);
 }
 
@@ -232,11 +237,11 @@ uint32_t ten_plan_holder(const ten_plan *plan, uint32_t target) {
 }
 
 size_t ten_plan_quota(const ten_plan *plan, uint32_t instance) {
-    return plan->instances[instance].quota;
+    return plan->instances[instance].quota + plan->instances[instance].pinned;
 }
 
 size_t ten_plan_share(const ten_plan *plan, uint32_t instance) {
-    return plan->instances[instance].share;
+    return plan->instances[instance].share + plan->instances[instance].pinned;
 }
 
 size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance) {
@@ -244,11 +249,15 @@ size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance) {
     if (instance == holder)
         return 0;
     size_t rank = holder != TEN_PLAN_NONE;
+    const struct ten_plan_pin *pin = ten_plan_find_pin(plan, target);
+    uint32_t last =
+        pin && pin->away && pin->holder != TEN_PLAN_NONE ? find_instance(plan, pin->instance) : TEN_PLAN_NONE;
     uint64_t weight = ten_plan_pair_weight(plan, instance, target);
     for (uint32_t place = 0; place < plan->order_count; place++) {
         uint32_t other = plan->order[place];
-        if (other != instance && other != holder && plan->instances[other].weight > 0)
-            rank += ten_plan_prefers(plan, other, ten_plan_pair_weight(plan, other, target), instance, weight);
+        if (other != instance && other != holder && other != last && plan->instances[other].weight > 0)
+            rank += instance == last ||
+                    ten_plan_prefers(plan, other, ten_plan_pair_weight(plan, other, target), instance, weight);
     }
     return rank;
 }

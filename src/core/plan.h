@@ -6,6 +6,9 @@
  * other to what they have. So every process that sees the same fleet computes the same plan, in whatever order it
  * learned of it.
  *
+ * A target that is pinned has no part in the matching, but counts for the quota of the instance that it is pinned to. An
+ * instance with more pins than its quota keeps them all; the quotas of the others then cover what is left.
+ *
  * Pure: no clock, no I/O. When a target or an instance is added or removed, the matching is repaired in place; the
  * result is the same as from scratch. The plan does not know who really holds what: its "holder" of a target is the
  * planned holder.
@@ -19,6 +22,8 @@
 
 /* No target or no instance. Functions that add something return it only when out of memory. */
 #define TEN_PLAN_NONE UINT32_MAX
+/* What an instance announces as "plan": the rules by which it plans. 2: pins count. */
+#define TEN_PLAN_VERSION 2
 
 typedef struct ten_plan ten_plan;
 
@@ -38,8 +43,17 @@ uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
 void ten_plan_remove_target(ten_plan *plan, uint32_t target);
 /* A target that is set aside keeps its number, but has no planned holder and counts for no quota. */
 void ten_plan_set_aside(ten_plan *plan, uint32_t target, bool aside);
+/* Pins a target to an instance, or with `away` keeps it away from that one: then its planned holder is the instance that
+ * it ranks first among the others. A pin to what is not there or has no weight has no effect, nor has one away from the
+ * only instance, or from one that is not there. NULL: it is not pinned. False: out of memory; nothing has changed. */
+bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool away);
+/* Whether pins have an effect at all; they do unless told otherwise. */
+void ten_plan_use_pins(ten_plan *plan, bool used);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
+
+/* Whether an instance with this metadata, which may be NULL, is of a version that plans without pins. */
+bool ten_plan_is_older(const char *metadata);
 
 /* Brings the matching up to date and reports the moves. False: out of memory; nothing has moved, try again. */
 bool ten_plan_settle(ten_plan *plan);
@@ -56,11 +70,11 @@ size_t ten_plan_instance_count(const ten_plan *plan); /* those with a weight abo
 
 /* The planned holder of the target, as of the last settling; TEN_PLAN_NONE: none. */
 uint32_t ten_plan_holder(const ten_plan *plan, uint32_t target);
-/* How many targets an instance should get, and how many are planned for it now. */
+/* How many targets an instance should get, and how many are planned for it now; with those pinned to it. */
 size_t ten_plan_quota(const ten_plan *plan, uint32_t instance);
 size_t ten_plan_share(const ten_plan *plan, uint32_t instance);
 /* An instance's turn for a target: 0 for the planned holder, then 1, 2, ... in the order of the pairs' weights for the
- * other instances with a weight above 0. */
+ * other instances with a weight above 0. One that the target is kept away from comes last. */
 size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance);
 
 #endif

@@ -20,24 +20,47 @@ static int compare_claims(const void *left, const void *right) {
     return a->place < b->place ? -1 : 1;
 }
 
-/* By the largest remainder; equal remainders in the order of instances, so that every process rounds alike. */
-static bool share_out(ten_plan *plan, uint64_t all_weights) {
-    uint64_t left = ten_plan_planned_count(plan);
+/* Shares `count` targets out among the instances that are not closed, by the largest remainder; equal remainders in the
+ * order of instances, so that every process rounds alike. */
+static bool share_out(ten_plan *plan, uint64_t count) {
+    uint64_t all_weights = 0;
+    for (uint32_t place = 0; place < plan->order_count; place++)
+        all_weights += plan->instances[plan->order[place]].closed ? 0 : plan->instances[plan->order[place]].weight;
+    if (all_weights == 0)
+        return true;
     struct claim *claims = ten_malloc(plan->order_count * sizeof *claims);
     if (!claims)
         return false;
+    uint64_t left = count;
+    uint32_t claim_count = 0;
     for (uint32_t place = 0; place < plan->order_count; place++) {
         struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
-        uint64_t part = (uint64_t)ten_plan_planned_count(plan) * instance->weight;
+        if (instance->closed)
+            continue;
+        uint64_t part = count * instance->weight;
         instance->quota = (uint32_t)(part / all_weights);
         left -= instance->quota;
-        claims[place] = (struct claim){.rest = part % all_weights, .place = place};
+        claims[claim_count++] = (struct claim){.rest = part % all_weights, .place = place};
     }
-    qsort(claims, plan->order_count, sizeof *claims, compare_claims);
+    qsort(claims, claim_count, sizeof *claims, compare_claims);
     for (uint32_t i = 0; i < left; i++)
         plan->instances[plan->order[claims[i].place]].quota++;
     ten_free(claims);
     return true;
+}
+
+/* Closes the instances that have more pins than their quota; returns how many targets those have. 0: there are none. */
+static uint64_t close_full(ten_plan *plan) {
+    uint64_t taken = 0;
+    for (uint32_t place = 0; place < plan->order_count; place++) {
+        struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
+        if (instance->closed || instance->pinned <= instance->quota)
+            continue;
+        instance->closed = true;
+        instance->quota = instance->pinned;
+        taken += instance->pinned;
+    }
+    return taken;
 }
 
 static bool list_choices(ten_plan *plan) {
@@ -55,15 +78,24 @@ static bool list_choices(ten_plan *plan) {
     return true;
 }
 
+/* Whoever has too many pins keeps them, and the others share the rest: with that their quotas are smaller, so that another
+ * one may have too many, too. */
 bool ten_plan_set_quotas(ten_plan *plan) {
-    uint64_t all_weights = 0;
     for (uint32_t place = 0; place < plan->order_count; place++) {
         struct ten_plan_instance *instance = &plan->instances[plan->order[place]];
-        all_weights += instance->weight;
         instance->former_quota = instance->quota;
         instance->quota = 0;
+        instance->closed = instance->weight == 0;
     }
-    if (all_weights > 0 && !share_out(plan, all_weights))
-        return false;
+    uint64_t taken = 0;
+    uint64_t left = ten_plan_planned_count(plan);
+    do {
+        left -= taken;
+        if (!share_out(plan, left))
+            return false;
+        taken = plan->pin_count ? close_full(plan) : 0;
+    } while (taken > 0);
+    for (uint32_t place = 0; place < plan->order_count; place++)
+        plan->instances[plan->order[place]].quota -= plan->instances[plan->order[place]].pinned;
     return list_choices(plan);
 }

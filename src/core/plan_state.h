@@ -1,6 +1,6 @@
 /*
- * The state of a plan, shared by plan.c (targets, instances, settling, reading), plan_quota.c (how many targets each
- * instance gets) and plan_match.c (which ones).
+ * The state of a plan, shared by plan.c (targets, instances, settling, reading), plan_pin.c (targets that are pinned),
+ * plan_quota.c (how many targets each instance gets) and plan_match.c (which ones).
  */
 #ifndef TEN_CORE_PLAN_STATE_H
 #define TEN_CORE_PLAN_STATE_H
@@ -17,14 +17,23 @@ struct ten_plan_instance {
     const char *id; /* the key in instance_numbers; NULL: a free number */
     uint64_t hash;
     uint32_t weight;
-    uint32_t quota;
-    uint32_t former_quota; /* before this settling */
-    uint32_t share;
+    uint32_t quota;            /* without what is pinned to it */
+    uint32_t former_quota;     /* before this settling */
+    uint32_t share;            /* without what is pinned to it */
+    uint32_t pinned;           /* targets that are pinned to it, with effect */
+    bool closed;               /* while quotas are set: it gets nothing but what is pinned to it */
     struct ten_plan_heap kept; /* its targets that weigh at most kept_up_to, worst first, and some former ones */
     uint64_t kept_up_to;
     uint32_t kept_limit;
     struct ten_plan_heap rejected; /* targets that prefer this instance, best first, and some that no longer do */
     uint32_t rejected_clean;       /* how many were left when outdated entries were last removed */
+};
+
+struct ten_plan_pin {
+    char *instance;
+    uint32_t target;
+    uint32_t holder; /* whom it gives the target to, as of the last settling; TEN_PLAN_NONE: it has no effect */
+    bool away;
 };
 
 struct ten_plan {
@@ -43,7 +52,11 @@ struct ten_plan {
     uint32_t *touched; /* targets to be placed, or whose planned holder may differ from the one last reported */
     uint32_t touched_count;
     uint32_t touched_room;
-    ten_map instance_numbers; /* id to number + 1 */
+    ten_map instance_numbers;  /* id to number + 1 */
+    struct ten_plan_pin *pins; /* by the numbers of their targets */
+    uint32_t pin_count;
+    uint32_t pin_room;
+    bool pins_unused;
     ten_plan_moved_fn moved;
     void *userdata;
     bool dirty;
@@ -73,6 +86,15 @@ static inline bool ten_plan_prefers(const ten_plan *plan, uint32_t a, uint64_t a
         return a_weight > b_weight;
     return strcmp(plan->instances[a].id, plan->instances[b].id) < 0;
 }
+
+/* plan_pin.c */
+/* The pin of a target; NULL: none. */
+const struct ten_plan_pin *ten_plan_find_pin(const ten_plan *plan, uint32_t target);
+/* Decides for each pin whom it gives its target to: before the quotas are set. */
+void ten_plan_settle_pins(ten_plan *plan);
+/* No target is pinned to the instance any more; those that were are touched. */
+void ten_plan_release_pins(ten_plan *plan, uint32_t instance);
+void ten_plan_free_pins(ten_plan *plan);
 
 /* plan_quota.c: quotas, former quotas and choices. False: out of memory. */
 bool ten_plan_set_quotas(ten_plan *plan);

@@ -128,14 +128,14 @@ uint32_t ten_plan_targets_add(struct ten_plan_targets *targets, const char *id) 
     targets->hashes[number] = hash;
     targets->holders[number] = TEN_PLAN_NONE;
     targets->told_holders[number] = TEN_PLAN_NONE;
-    targets->aside[number] = false;
+    targets->aside[number] = 0;
     targets->count++;
     return number;
 }
 
 void ten_plan_targets_remove(struct ten_plan_targets *targets, uint32_t number) {
     remove_from_index(targets, number);
-    targets->aside_count -= targets->aside[number];
+    targets->aside_count -= targets->aside[number] & TEN_PLAN_ASIDE;
     ten_names_remove(&targets->names, targets->ids[number]);
     targets->ids[number] = NULL;
     targets->holders[number] = TEN_PLAN_NONE;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/id.h"
+#include "base/utf8.h"
 #include "runtime/context_state.h"
 #include "runtime/copies.h"
 #include "store/common/json_value.h"
@@ -68,18 +69,29 @@ int tenure_registry_put(tenure_context *context, const tenure_target *targets, s
     return r;
 }
 
-static int edit_known(tenure_context *context, enum ten_target_action action, const char *id) {
+static int not_registered(const tenure_context *context, const char *id) {
+    return ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET,
+                              "there is no target %s in the registry of the namespace %s", id, context->namespace_name);
+}
+
+static const char *actor_of(const tenure_context *context) {
+    return context->actor[0] ? context->actor : context->instance;
+}
+
+static int edit_known_with(tenure_context *context, enum ten_target_action action, const char *id, ten_pin pin) {
     int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK)
         r = ten_context_check_target(context, id);
-    ten_target_edit change = {.action = action, .target = {.id = id}};
+    ten_target_edit change = {.action = action, .target = {.id = id}, .pin = pin};
     if (r == TENURE_OK)
         r = edit(context, &change, 1);
     if (r == TENURE_OK && !change.found)
-        r = ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET,
-                               "there is no target %s in the registry of the namespace %s", id,
-                               context->namespace_name);
+        r = not_registered(context, id);
     return r;
+}
+
+static int edit_known(tenure_context *context, enum ten_target_action action, const char *id) {
+    return edit_known_with(context, action, id, (ten_pin){0});
 }
 
 int tenure_registry_remove(tenure_context *context, const char *id) {
@@ -92,6 +104,84 @@ int tenure_registry_pause(tenure_context *context, const char *id) {
 
 int tenure_registry_resume(tenure_context *context, const char *id) {
     return edit_known(context, TEN_TARGET_RESUME, id);
+}
+
+/* ---- pins */
+
+static int check_pin(const tenure_context *context, const tenure_pin *pin) {
+    ten_error error;
+    if (ten_id_check_holder(pin->instance, &error) < 0)
+        return ten_last_error_say(context, TENURE_E_INVALID, "%s", error.message);
+    if (pin->remaining_ms > TENURE_TTL_MAX_MS)
+        return ten_last_error_say(context, TENURE_E_INVALID, "a pin lasts at most 366 days");
+    if (!ten_utf8_is_printable(pin->reason, strlen(pin->reason)))
+        return ten_last_error_say(context, TENURE_E_INVALID,
+                                  "the reason of a pin must be UTF-8 without control characters");
+    return TENURE_OK;
+}
+
+int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pin *pin) {
+    tenure_pin given;
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_struct_read(context, "tenure_pin", pin, &given, sizeof given);
+    given.instance[TENURE_HOLDER_MAX] = given.reason[TENURE_PIN_REASON_MAX] = '\0';
+    if (r == TENURE_OK)
+        r = check_pin(context, &given);
+    if (r < 0)
+        return r;
+    return edit_known_with(context, TEN_TARGET_PIN, id,
+                           (ten_pin){.instance = given.instance,
+                                     .away = given.away,
+                                     .left_ms = given.remaining_ms ? given.remaining_ms : TENURE_PIN_DEFAULT_MS,
+                                     .actor = actor_of(context),
+                                     .reason = given.reason[0] ? given.reason : NULL});
+}
+
+int tenure_registry_unpin(tenure_context *context, const char *id) {
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    return r < 0 ? r : edit_known_with(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = actor_of(context)});
+}
+
+struct pin_reading {
+    tenure_pin pin;
+    bool registered;
+};
+
+static int take_pin(const ten_row *row, void *userdata) {
+    struct pin_reading *reading = userdata;
+    tenure_pin *pin = &reading->pin;
+    reading->registered = row->registered;
+    if (!row->pin.instance)
+        return 0;
+    pin->remaining_ms = row->pin.left_ms;
+    pin->until_ms = row->pin.until_ms;
+    pin->away = row->pin.away;
+    snprintf(pin->instance, sizeof pin->instance, "%s", row->pin.instance);
+    snprintf(pin->reason, sizeof pin->reason, "%s", row->pin.reason ? row->pin.reason : "");
+    snprintf(pin->actor, sizeof pin->actor, "%s", row->pin.actor ? row->pin.actor : "");
+    return 0;
+}
+
+int tenure_registry_pin_read(tenure_context *context, const char *id, tenure_pin *ret_pin) {
+    ten_store *store;
+    struct pin_reading reading = {.pin = {.size = sizeof reading.pin}};
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    if (r == TENURE_OK)
+        r = ten_context_check_target(context, id);
+    if (r == TENURE_OK)
+        r = ten_struct_check(context, "tenure_pin", ret_pin);
+    if (r == TENURE_OK)
+        r = ten_context_enter(context, &store);
+    if (r < 0)
+        return r;
+    r = ten_context_leave(context, store->ops->read_targets(store, context->namespace_name, &id, 1, take_pin, &reading,
+                                                            context->timing.timeout_ms));
+    if (r == TENURE_OK && !reading.registered)
+        return not_registered(context, id);
+    if (r == TENURE_OK)
+        ten_struct_write(ret_pin, &reading.pin, sizeof reading.pin);
+    return r;
 }
 
 /* ---- forgetting */

@@ -38,6 +38,9 @@ static void info_from_row(const ten_row *row, uint64_t wall_ms, tenure_info *inf
                           .barred = row->barred};
     copy_text(info->target, sizeof info->target, row->target.id);
     copy_text(info->holder, sizeof info->holder, row->holder);
+    copy_text(info->pin_instance, sizeof info->pin_instance, row->pin.instance);
+    info->pin_away = row->pin.away;
+    info->pin_remaining_ms = row->pin.instance ? row->pin.left_ms : 0;
     fill_times(info, wall_ms);
 }
 

@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "core/plan.h"
 
 /* ---- checks */
 
@@ -83,6 +84,7 @@ int ten_metadata_identity(const tenure_options *options, ten_buf *members, ten_e
 void ten_metadata_write(const ten_metadata *metadata, ten_buf *text) {
     ten_json_open(text);
     ten_json_text(text, "version", TENURE_VERSION);
+    ten_json_number(text, "plan", TEN_PLAN_VERSION);
     if (metadata->role)
         ten_json_text(text, "role", metadata->role);
     if (metadata->priority)

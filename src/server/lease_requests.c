@@ -546,8 +546,7 @@ static bool get_ops(ten_request *request, const json_t *body) {
     return true;
 }
 
-/* Who forces or asks, for the history: the principal, beside what the client calls itself; without auth only that. */
-static void name_actor(ten_request *request) {
+void ten_request_name_actor(ten_request *request) {
     const char *principal = request->principal.name;
     if (!request->server->has_auth || strcmp(principal, request->holder) == 0)
         snprintf(request->actor, sizeof request->actor, "%s", request->holder);
@@ -668,7 +667,7 @@ void ten_server_lease_batch(ten_request *request) {
     request->storage = body; /* the operations point into it */
     if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body))
         return;
-    name_actor(request);
+    ten_request_name_actor(request);
     if (!get_ops(request, body))
         return;
     log_forced(request);

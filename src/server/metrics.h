@@ -8,7 +8,7 @@
 #include "server/route.h"
 
 #define TEN_METRIC_CODES   18u
-#define TEN_METRIC_ROUTES  22u
+#define TEN_METRIC_ROUTES  23u
 #define TEN_METRIC_BUCKETS 10u
 
 typedef struct ten_metrics {

@@ -135,6 +135,7 @@ static enum ten_role role_for(const ten_request *request) {
     case TEN_ROUTE_OPENAPI:
         return TEN_ROLE_NONE;
     case TEN_ROUTE_TARGET:
+    case TEN_ROUTE_PIN:
     case TEN_ROUTE_FORGET:
         return TEN_ROLE_ADMIN;
     case TEN_ROUTE_TARGETS:
@@ -362,6 +363,7 @@ static void dispatch(ten_request *request) {
         [TEN_ROUTE_TARGETS] = {ten_server_targets_get, ten_server_targets_edit},
         [TEN_ROUTE_HISTORY] = {ten_server_history_get},
         [TEN_ROUTE_TARGET] = {NULL, NULL, ten_server_target_put, ten_server_target_delete},
+        [TEN_ROUTE_PIN] = {NULL, NULL, ten_server_pin_put, ten_server_pin_delete},
         [TEN_ROUTE_FORGET] = {NULL, ten_server_targets_forget, ten_server_target_put, ten_server_target_delete},
         [TEN_ROUTE_LEASE] = {ten_server_lease_get, ten_server_lease_acquire, NULL, ten_server_lease_release},
         [TEN_ROUTE_CHECKPOINT] = {ten_server_checkpoint_get, NULL, ten_server_checkpoint_put},
@@ -531,7 +533,7 @@ void ten_request_free_input(ten_request *request) {
         ten_free(request->ops);
     request->ops = NULL;
     if (request->route.kind == TEN_ROUTE_TARGET || request->route.kind == TEN_ROUTE_TARGETS ||
-        request->route.kind == TEN_ROUTE_FORGET)
+        request->route.kind == TEN_ROUTE_PIN || request->route.kind == TEN_ROUTE_FORGET)
         ten_server_target_edits_free(request->storage);
     else
         json_decref(request->storage);

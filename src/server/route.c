@@ -108,6 +108,8 @@ static enum ten_route_kind below_namespace(ten_route *route, char *const *segmen
         return strcmp(id, "forget") == 0 ? TEN_ROUTE_FORGET : TEN_ROUTE_TARGET;
     if (count == 2 && strcmp(segments[1], "checkpoint") == 0)
         return TEN_ROUTE_CHECKPOINT;
+    if (count == 2 && strcmp(segments[1], "pin") == 0)
+        return TEN_ROUTE_PIN;
     if (count == 2 && strcmp(segments[1], "owner") == 0)
         return TEN_ROUTE_OWNER;
     if (strcmp(segments[1], "lease") != 0)

@@ -30,6 +30,7 @@ enum ten_method {
     X(NAMESPACES, "namespaces", TEN_GET)                                                                               \
     X(TARGETS, "targets", TEN_GET | TEN_POST)                                                                          \
     X(TARGET, "target", TEN_PUT | TEN_DELETE)                                                                          \
+    X(PIN, "pin", TEN_PUT | TEN_DELETE)                                                                                \
     X(FORGET, "forget", TEN_POST | TEN_PUT | TEN_DELETE) /* also a target of that name */                              \
     X(LEASE, "lease", TEN_GET | TEN_POST | TEN_DELETE)                                                                 \
     X(CHECKPOINT, "checkpoint", TEN_GET | TEN_PUT)                                                                     \

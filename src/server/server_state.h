@@ -104,7 +104,7 @@ typedef struct ten_request {
     ten_op *ops;   /* those, or of a batch its own */
     void *storage; /* the parsed body, which the operations point into */
     char holder[TENURE_HOLDER_MAX + 1];
-    char actor[TENURE_HOLDER_MAX + 1]; /* of a batch: who forces or asks */
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces, asks or pins */
     struct ten_list_request {
         enum tenure_filter filter;
         bool current; /* without what is free and not registered */
@@ -213,9 +213,14 @@ void ten_server_owner_get(ten_request *request);
 void ten_server_lease_hand(ten_request *request);
 void ten_server_lease_release(ten_request *request);
 void ten_server_lease_batch(ten_request *request);
+/* request->actor, for the history: the principal, beside what the client calls itself (request->holder); without auth only
+ * that. */
+void ten_request_name_actor(ten_request *request);
 void ten_server_targets_get(ten_request *request);
 void ten_server_target_put(ten_request *request);
 void ten_server_target_delete(ten_request *request);
+void ten_server_pin_put(ten_request *request);
+void ten_server_pin_delete(ten_request *request);
 void ten_server_instances_get(ten_request *request);
 void ten_server_instance_put(ten_request *request);
 void ten_server_instance_delete(ten_request *request);

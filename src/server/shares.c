@@ -12,6 +12,8 @@
 
 static int add_instance(const ten_instance *instance, void *userdata) {
     const ten_shares *shares = userdata;
+    if (ten_plan_is_older(instance->metadata))
+        ten_plan_use_pins(shares->plan, false);
     return ten_plan_set_instance(shares->plan, instance->instance, instance->weight) == TEN_PLAN_NONE ? TENURE_E_NOMEM
                                                                                                       : 0;
 }
@@ -36,7 +38,8 @@ static bool plan_row(ten_shares *shares, const ten_row *row) {
     if (row->registered ? row->target.paused : holder == TEN_PLAN_NONE)
         return true;
     uint32_t target = ten_plan_add_target(shares->plan, row->target.id);
-    return target != TEN_PLAN_NONE && note_holder(shares, target, holder);
+    return target != TEN_PLAN_NONE && note_holder(shares, target, holder) &&
+           ten_plan_pin(shares->plan, target, row->pin.instance, row->pin.away);
 }
 
 static int count_row(const ten_row *row, void *userdata) {

@@ -10,6 +10,8 @@
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/utf8.h"
 #include "server/server_state.h"
 #include "store/common/json_value.h"
 
@@ -18,6 +20,7 @@ struct edits {
     size_t count;
     ten_target_edit *edits;
     ten_target_line **lines; /* what the edits point into */
+    json_t *body;            /* what their pins point into */
 };
 
 void ten_server_target_edits_free(void *storage) {
@@ -27,6 +30,7 @@ void ten_server_target_edits_free(void *storage) {
     for (size_t i = 0; edits->lines && i < edits->count; i++)
         if (edits->lines[i])
             ten_target_file_line_free(edits->lines[i]);
+    json_decref(edits->body);
     ten_free(edits->lines);
     ten_free(edits->edits);
     ten_free(edits);
@@ -47,6 +51,19 @@ static struct edits *new_edits(ten_request *request, size_t count) {
 }
 
 /* ---- listing */
+
+static void write_pin(ten_buf *reply, const ten_pin *pin) {
+    ten_buf_text(reply, ",\"pin\":");
+    ten_json_open(reply);
+    ten_json_text(reply, "instance", pin->instance);
+    ten_json_bool(reply, "away", pin->away);
+    ten_json_time(reply, "until", pin->until_ms);
+    ten_json_number(reply, "until_ms", pin->until_ms);
+    ten_json_number(reply, "remaining_ms", pin->left_ms);
+    ten_json_text(reply, "actor", pin->actor);
+    ten_json_text(reply, "reason", pin->reason);
+    ten_json_close(reply);
+}
 
 static int write_row(const ten_row *row, void *userdata) {
     ten_request *request = userdata;
@@ -78,6 +95,8 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_number(reply, "every_ms", row->target.every_ms);
     if (row->target.spec)
         ten_json_value(reply, "spec", row->target.spec);
+    if (row->pin.instance)
+        write_pin(reply, &row->pin);
     ten_json_close(reply);
     snprintf(list->after, sizeof list->after, "%s", row->target.id);
     list->cut = reply->size > TEN_PAGE_SIZE;
@@ -293,9 +312,9 @@ static void finish_edit(ten_job *job, int error, const char *message, const ten_
     (void)results;
     if (error < 0)
         ten_reply_store_error(request, error, message);
-    else if (edit->action == TEN_TARGET_REMOVE && !edit->found)
+    else if (edit->action != TEN_TARGET_PUT && !edit->found)
         ten_reply_unknown_target(request);
-    else if (edit->action == TEN_TARGET_REMOVE)
+    else if (edit->action != TEN_TARGET_PUT)
         ten_reply_status(request, 204);
     else {
         ten_reply_status(request, edit->found ? 200 : 201);
@@ -331,6 +350,81 @@ void ten_server_target_delete(ten_request *request) {
     ten_request_wait_for_listing(request);
 }
 
+/* ---- pinning */
+
+static bool wrong_pin(ten_request *request, const char *why) {
+    ten_reply_error(request, 400, "bad_request", "%s", why);
+    return false;
+}
+
+/* `actor`: what the client calls whoever asked for it. The principal, if there is one, is named in any case. */
+static bool get_pin_actor(ten_request *request, const json_t *object) {
+    const json_t *value = json_object_get(object, "actor");
+    const char *actor = value ? json_string_value(value) : request->server->has_auth ? request->principal.name : "http";
+    ten_error error;
+    if (!actor || ten_id_check_holder(actor, &error) < 0)
+        return wrong_pin(request, "actor must be a name such as user@host");
+    snprintf(request->holder, sizeof request->holder, "%s", actor);
+    ten_request_name_actor(request);
+    return true;
+}
+
+static bool get_pin(ten_request *request, const json_t *object, ten_target_edit *edit) {
+    static const char *const members[] = {"instance", "away", "for_ms", "reason", "actor", NULL};
+    const json_t *reason = json_object_get(object, "reason");
+    const json_t *for_ms = json_object_get(object, "for_ms");
+    const json_t *away = json_object_get(object, "away");
+    ten_error error;
+    if (!ten_body_knows(request, object, members) || !get_pin_actor(request, object))
+        return false;
+    edit->pin = (ten_pin){.instance = json_string_value(json_object_get(object, "instance")),
+                          .away = json_is_true(away),
+                          .left_ms = for_ms ? (uint64_t)json_integer_value(for_ms) : TENURE_PIN_DEFAULT_MS,
+                          .actor = request->actor,
+                          .reason = json_string_value(reason)};
+    if (edit->action == TEN_TARGET_UNPIN)
+        return true;
+    if (!edit->pin.instance)
+        return wrong_pin(request, "instance is required and must be a string");
+    if (ten_id_check_holder(edit->pin.instance, &error) < 0)
+        return wrong_pin(request, error.message);
+    if (away && !json_is_boolean(away))
+        return wrong_pin(request, "away must be true or false");
+    if (for_ms && (json_integer_value(for_ms) < 1 || edit->pin.left_ms > TENURE_TTL_MAX_MS))
+        return wrong_pin(request, "for_ms must be an integer between 1 and 31622400000");
+    if (reason && (!edit->pin.reason || json_string_length(reason) > TENURE_PIN_REASON_MAX ||
+                   !ten_utf8_is_printable(edit->pin.reason, json_string_length(reason))))
+        return wrong_pin(request, "reason must be a text of at most 200 bytes without control characters");
+    return true;
+}
+
+static void edit_pin(ten_request *request, enum ten_target_action action) {
+    json_t *body = ten_body_parse(request);
+    struct edits *edits = body ? new_edits(request, 1) : NULL;
+    request->job.work = edit_targets;
+    request->job.finish = finish_edit;
+    if (!edits) {
+        json_decref(body);
+        return;
+    }
+    edits->body = body;
+    edits->edits[0] = (ten_target_edit){.action = action, .target = {.id = request->route.id}};
+    if (!get_pin(request, body, &edits->edits[0]))
+        return;
+    TEN_LOG(request->server->log, TEN_LOG_INFO, "admin_request", TEN_TEXT("actor", request->actor),
+            TEN_TEXT("namespace", request->route.namespace_name), TEN_TEXT("op", ten_op_action_name(action)),
+            TEN_TEXT("target", request->route.id), TEN_NUMBER("count", 1));
+    ten_request_wait_for_listing(request);
+}
+
+void ten_server_pin_put(ten_request *request) {
+    edit_pin(request, TEN_TARGET_PIN);
+}
+
+void ten_server_pin_delete(ten_request *request) {
+    edit_pin(request, TEN_TARGET_UNPIN);
+}
+
 /* ---- many of them, all or none */
 
 static void finish_edits(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -358,10 +452,12 @@ static bool read_edit(ten_request *request, const json_t *item, struct edits *ed
     const json_t *target = json_object_get(item, "target");
     if (!read_target(request, target ? target : item, edits, at))
         return false;
-    if (ten_op_action_parse(word, &edits->edits[at].action))
-        return true;
-    ten_reply_error(request, 400, "bad_request", "action: must be put, remove, pause or resume");
-    return false;
+    if (!ten_op_action_parse(word, &edits->edits[at].action)) {
+        ten_reply_error(request, 400, "bad_request", "action: must be put, remove, pause, resume, pin or unpin");
+        return false;
+    }
+    bool pins = edits->edits[at].action == TEN_TARGET_PIN || edits->edits[at].action == TEN_TARGET_UNPIN;
+    return !pins || get_pin(request, json_object_get(item, "pin"), &edits->edits[at]);
 }
 
 void ten_server_targets_edit(ten_request *request) {
@@ -373,6 +469,8 @@ void ten_server_targets_edit(ten_request *request) {
         ten_reply_error(request, 400, "bad_request", "edits: must be an array of 1 to %u edits", TEN_PAGE_MAX);
     else if (body)
         edits = new_edits(request, count);
+    if (edits)
+        edits->body = json_incref(body);
     bool good = edits != NULL;
     for (size_t i = 0; good && i < count; i++)
         good = read_edit(request, json_array_get(items, i), edits, i);

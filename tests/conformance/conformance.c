@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 static const struct topic *const store_topics[] = {
-    &lease_topic,      &forced_topic,   &token_topic,       &proof_topic,     &hand_topic,
-    &checkpoint_topic, &session_topic,  &forgetting_topic,  &batch_topic,     &group_topic,
-    &target_topic,     &instance_topic, &change_topic,      &history_topic,   &random_history_topic,
-    &watch_topic,      &hostile_topic,  &competition_topic, &reconnect_topic,
+    &lease_topic,          &forced_topic,  &token_topic,      &proof_topic,       &hand_topic,
+    &checkpoint_topic,     &session_topic, &forgetting_topic, &batch_topic,       &group_topic,
+    &target_topic,         &pin_topic,     &instance_topic,   &change_topic,      &history_topic,
+    &random_history_topic, &watch_topic,   &hostile_topic,    &competition_topic, &reconnect_topic,
 };
 static const struct topic *const election_topics[] = {&election_topic, &leader_only_topic, &observer_topic};
 

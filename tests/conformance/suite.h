@@ -57,6 +57,7 @@ extern const struct topic checkpoint_topic;
 extern const struct topic batch_topic;
 extern const struct topic group_topic;
 extern const struct topic target_topic;
+extern const struct topic pin_topic;
 extern const struct topic instance_topic;
 extern const struct topic change_topic;
 extern const struct topic history_topic;

@@ -215,9 +215,12 @@ END
     exits 0 "$TENURE" cron check "$CASE/tab"
     out_has 'backup' 'T02:30:00+0' 'report'
     printf 'a 0 0 30 2 * true\nb tz=Mars/Base @daily true\nc @daily\nc2 @daily true\nc2 @hourly true\n*/5 * * * * x\n' >"$CASE/bad"
+    printf 'd * * * * * * true\ne tz=UTC missed=all tz=UTC @daily true\nf max-late=0s @daily true\n' >>"$CASE/bad"
     exits 1 "$TENURE" cron check "$CASE/bad"
-    err_has 'bad:1:3: this schedule never comes' "bad:2:1: there is no time zone 'Mars/Base'" 'bad:3:9: the command is missing' \
-        "bad:5:1: another job has the name 'c2'" 'bad:6:1: a line begins with the name of the job'
+    err_has 'bad:1:3: this schedule never comes' "bad:2:6: there is no time zone 'Mars/Base'" 'bad:3:9: the command is missing' \
+        "bad:5:1: another job has the name 'c2'" 'bad:6:1: a line begins with the name of the job' \
+        "bad:7:13: the command begins with '*': a schedule has five fields" 'bad:8:21: tz is given twice' \
+        'bad:9:12: max-late is at least 1s'
     printf 'MAILTO=root\n*/5 * * * * /usr/bin/backup --all >/dev/null\n@daily date +\\%%F\n@reboot true\n' >"$CASE/user"
     exits 1 "$TENURE" cron import "$CASE/user"
     out_has 'backup-2 */5 * * * * /usr/bin/backup --all >/dev/null' 'date-3 @daily date +%F' '# line 4'

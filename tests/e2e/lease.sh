@@ -96,7 +96,7 @@ late_release() {
 force_bars() {
     exits 0 "$TENURE" acquire job-1
     exits 0 "$TENURE" release job-1 --force
-    err_has 'cannot be renewed any more'
+    err_has 'can no longer renew its lease'
     same 'the state' "$(state_of job-1)" forced
     exits 5 "$TENURE" renew job-1 --token 1
     err_has 'barred'
@@ -113,7 +113,7 @@ force_waits() {
 force_now() {
     exits 0 "$TENURE" acquire job-1
     exits 0 "$TENURE" release job-1 --force --now
-    err_has 'job-1 is free at once' 'compares tokens'
+    err_has 'the target is free at once' 'compares tokens'
     exits 0 "$TENURE" acquire job-1
     out_is 2
     exits 5 "$TENURE" renew job-1 --token 1

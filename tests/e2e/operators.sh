@@ -48,9 +48,77 @@ poll	1	1	0"
 forced() {
     exits 0 "$TENURE" acquire x --name host-a
     exits 0 "$TENURE" release x --force
-    err_has 'cannot be renewed any more by host-a ' 'others enter when its lease ends, in '
+    err_has 'host-a ' 'can no longer renew its lease' 'the target is free when that lease ends, in '
     exits 0 "$TENURE" history x
     out_has "$(id -un)@$(uname -n)"
+}
+
+# ---- moving a target
+
+member() { background "$1" "$TENURE" agent --name "$1" --ttl 3s --settle 100ms --targets store --poll exec:true --log-level warn; }
+holds() { "$TENURE" owner "$2" 2>/dev/null | grep -q "^$1-"; }
+holder_of() { "$TENURE" owner "$1" | sed 's/-[0-9]*-.*//'; }
+all_held() { [ "$("$TENURE" ls --held 2>/dev/null | grep -c "host-")" -eq 6 ]; }
+other_than() { if [ "$1" = host-a ]; then echo host-b; else echo host-a; fi; }
+
+two_members() {
+    exits 0 "$TENURE" target add t1 t2 t3 t4 t5 t6
+    member host-a
+    member host-b
+    until_true 20 all_held
+    until_true 20 sh -c "[ \"\$('$TENURE' nodes | wc -l)\" -eq 2 ]"
+    sleep 0.5
+}
+
+moves() {
+    two_members
+    from=$(holder_of t1)
+    to=$(other_than "$from")
+    exits 0 "$TENURE" move t1 "$to" --for 1h --reason 'slow "disk"'
+    err_has "t1 is pinned to $to " 'for 1h'
+    until_true 20 holds "$to" t1
+    exits 0 "$TENURE" show t1
+    out_has "to $to " "$(id -un)@$(uname -n)" 'slow "disk"'
+    exits 0 "$TENURE" ls --json
+    out_has "\"pinned\":\"$to-"
+    exits 0 "$TENURE" status
+    out_has "pinned to $to "
+    exits 0 "$TENURE" history t1
+    out_has pinned "$(id -un)@$(uname -n)"
+    exits 0 "$TENURE" move t1 --undo
+    err_has 'no longer pinned'
+    until_true 20 holds "$from" t1
+    exits 0 "$TENURE" move t1 --not "$from"
+    err_has "t1 is kept away from $from "
+    until_true 20 holds "$to" t1
+}
+
+moves_by_force() {
+    two_members
+    from=$(holder_of t1)
+    to=$(other_than "$from")
+    exits 0 "$TENURE" release t1 --force --to "$to"
+    err_has "t1: $from " 'can no longer renew its lease' "$to " 'takes the target when that lease ends'
+    until_true 20 holds "$to" t1
+    exits 0 "$TENURE" release t1 --force --not "$to" --reason again
+    err_has "$from " 'takes the target when that lease ends'
+    until_true 20 holds "$from" t1
+}
+
+wrong_moves() {
+    exits 0 "$TENURE" target add t
+    exits 1 "$TENURE" move t nobody
+    err_has 'there is no instance nobody in the namespace poll'
+    exits 2 "$TENURE" move t
+    err_has 'move takes a target and an instance'
+    exits 1 "$TENURE" move unknown --undo
+    err_has 'there is no target unknown in the registry'
+    exits 2 "$TENURE" release t --to host-a --token 1
+    err_has '--to and --not go with --force'
+    exits 2 "$TENURE" release t --force --for 1h
+    err_has '--for and --reason go with --to or --not'
+    exits 2 "$TENURE" pin t
+    err_has "did you mean 'move'"
 }
 
 pause_answers() {
@@ -125,4 +193,7 @@ it 'pausing and removing targets answer' pause_answers
 it 'the words of other tools lead to ours, and a mistyped path makes no store' mistakes
 it 'top shows unowned targets first, sorts, filters and quits' live
 it 'an empty result says so on a terminal' nothing_there
+it 'a target is moved, kept away and let go' moves
+it 'a forced target goes where it is told' moves_by_force
+it 'mistakes of move and release are explained' wrong_moves
 finish

@@ -695,6 +695,10 @@ def provoke(path, method, status):
         ("/api/v1/{ns}/{id}/checkpoint", "GET", "404"): ("/api/v1/%s/never/checkpoint" % ns, None),
         ("/api/v1/{ns}/{id}/checkpoint", "PUT", "204"): (fill, {**body, "version": 1, "value": "x"}),
         ("/api/v1/{ns}/{id}/checkpoint", "PUT", "409"): (fill, {**body, "version": 9, "value": "x"}),
+        ("/api/v1/{ns}/{id}/pin", "PUT", "204"): ("/api/v1/%s/free/pin" % ns, {"instance": "i"}),
+        ("/api/v1/{ns}/{id}/pin", "PUT", "404"): ("/api/v1/%s/never/pin" % ns, {"instance": "i"}),
+        ("/api/v1/{ns}/{id}/pin", "DELETE", "204"): ("/api/v1/%s/free/pin" % ns, None),
+        ("/api/v1/{ns}/{id}/pin", "DELETE", "404"): ("/api/v1/%s/never/pin" % ns, None),
         ("/api/v1/{ns}/{id}/owner", "GET", "404"): ("/api/v1/%s/never/owner" % ns, None),
         ("/web/{file}", "GET", "404"): ("/web/never", None),
         ("/api/v1/{ns}/leases", "POST", "200"): (fill, {"holder_id": "a", "ops": [{"op": "read", "id": "t"}]}),
@@ -706,6 +710,25 @@ def provoke(path, method, status):
         ASK("PUT", "/api/v1/%s/nodes/i" % ns, {"ttl_ms": 20000})
     fill, body = special.get((path, method, status), (fill, body if "lease" in path else None))
     return ASK("HEAD" if path.endswith("/events") else method, fill, body)
+
+
+@case("a target is pinned and unpinned, and lists and history say so")
+def pins():
+    ns = fresh()
+    put(ns, "t")
+    pin = "/api/v1/%s/t/pin" % ns
+    assert ASK("PUT", pin, {"instance": "b-1-2", "for_ms": 60000, "reason": "why", "actor": "me@here"})[0] == 204
+    found = ASK("GET", "/api/v1/" + ns)[2][0]["pin"]
+    assert (found["instance"], found["away"], found["reason"], found["actor"]) == ("b-1-2", False, "why", "me@here"), found
+    assert 0 < found["remaining_ms"] <= 60000 and found["until"].endswith("Z"), found
+    last = ASK("GET", "/api/v1/%s/history" % ns)[2][-1]
+    assert (last["event"], last["reason"], last["instance"], last["actor"]) == ("target_changed", "pinned", "b-1-2", "me@here"), last
+    for wrong in ({}, {"instance": 5}, {"instance": "b", "for_ms": 0}, {"instance": "b", "away": 1}, {"instance": "b", "x": 1},
+                  {"instance": "b", "reason": "x" * 201}):
+        assert ASK("PUT", pin, wrong)[0] == 400, wrong
+    assert ASK("DELETE", pin, {"actor": "me@here"})[0] == 204
+    assert "pin" not in ASK("GET", "/api/v1/" + ns)[2][0]
+    assert ASK("GET", pin)[0] == 405
 
 
 @case("every path, method and status that it describes is served")

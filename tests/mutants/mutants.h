@@ -25,6 +25,13 @@
     X(SPENT_BELIEVED, "a token is believed again after its release was sent or its deadline passed")                   \
     X(RAW_HASH, "weights are not mixed")                                                                               \
     X(NO_QUOTA, "plain rendezvous without quotas")                                                                     \
+    X(PIN_IGNORED, "a pin has no effect")                                                                              \
+    X(PIN_AWAY_IGNORED, "a target that is kept away from an instance stays there")                                     \
+    X(PIN_TO_DRAINED, "a pin to an instance that drains has an effect")                                                \
+    X(PIN_UNCOUNTED, "pinned targets do not count for the quota of their instance")                                    \
+    X(PIN_STAYS, "a pin never ends")                                                                                   \
+    X(PIN_NOT_TAKEN_BACK, "a pin that was taken back goes on")                                                         \
+    X(PIN_DESPITE_OLDER, "pins count while an instance that does not know them is in the fleet")                       \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \
     X(NO_FALLBACK, "only the planned instance ever acquires")                                                          \
     X(NO_RETRY_AT_END, "a refused acquire is never tried again")                                                       \

@@ -275,6 +275,37 @@ bool sim_anybody_can(const struct sim_world *world) {
     return false;
 }
 
+static bool takes_part(const struct sim_process *process) {
+    return process->alive && !process->stopping && process->weight > 0;
+}
+
+bool sim_is_pinned(const struct sim_world *world, uint32_t number) {
+    const struct sim_target *target = &world->targets[number];
+    if (target->pinned == SIM_NOBODY || world->now_us >= target->pinned_until_us || !target->registered ||
+        target->paused || !takes_part(world->processes[target->pinned]))
+        return false;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->live_count; i++) {
+        if (world->processes[world->live[i]]->older)
+            return false;
+        count += takes_part(world->processes[world->live[i]]);
+    }
+    return count > 1 || !target->pinned_away;
+}
+
+/* Targets are where their pins say. */
+static void check_pin(struct sim_world *world, uint32_t number) {
+    const struct sim_target *target = &world->targets[number];
+    const ten_lease_row *held = sim_held(world, number);
+    if (!held || !sim_is_pinned(world, number) || sim_is_changing_hands(world, number))
+        return;
+    const struct sim_process *named = world->processes[target->pinned];
+    world->stats.checks++;
+    if ((strcmp(held->holder, named->id) == 0) == target->pinned_away)
+        sim_fail(world, number, "%s is %s %s, but %s holds it", target->id,
+                 target->pinned_away ? "kept away from" : "pinned to", named->id, held->holder);
+}
+
 static void check_coverage(struct sim_world *world, uint32_t number) {
     const struct sim_target *target = &world->targets[number];
     const ten_lease_row *held = sim_held(world, number);
@@ -292,6 +323,16 @@ static void check_coverage(struct sim_world *world, uint32_t number) {
     }
 }
 
+/* How many targets it holds because of pins. */
+static uint32_t pinned_load_of(const struct sim_world *world, const struct sim_process *process) {
+    uint32_t load = 0;
+    for (uint32_t i = 0; i < world->target_count; i++) {
+        const ten_lease_row *held = sim_held(world, i);
+        load += held && strcmp(held->holder, process->id) == 0 && sim_is_pinned(world, i);
+    }
+    return load;
+}
+
 static uint32_t load_of(const struct sim_world *world, const struct sim_process *process) {
     uint32_t load = 0;
     for (uint32_t i = 0; i < world->target_count; i++) {
@@ -301,7 +342,8 @@ static uint32_t load_of(const struct sim_world *world, const struct sim_process 
     return load;
 }
 
-/* Two of the same weight whose loads differ by more than one; false: there are none. */
+/* Two of the same weight whose loads differ by more than one; false: there are none. One that holds nothing but what is
+ * pinned may hold more. */
 static bool find_unequal(const struct sim_world *world, const struct sim_process *found[2]) {
     for (uint32_t i = 0; i < world->live_count; i++) {
         found[0] = world->processes[world->live[i]];
@@ -309,7 +351,8 @@ static bool find_unequal(const struct sim_world *world, const struct sim_process
         for (uint32_t j = 0; j < i; j++) {
             found[1] = world->processes[world->live[j]];
             uint32_t other = load_of(world, found[1]);
-            if (found[0]->weight == found[1]->weight && (load > other + 1 || other > load + 1))
+            if (found[0]->weight == found[1]->weight && ((load > other + 1 && load > pinned_load_of(world, found[0])) ||
+                                                         (other > load + 1 && other > pinned_load_of(world, found[1]))))
                 return true;
         }
     }
@@ -337,6 +380,8 @@ static void check_spread(struct sim_world *world) {
 void sim_check_settled(struct sim_world *world, bool with_spread) {
     for (uint32_t i = 0; i < world->target_count; i++)
         check_coverage(world, i);
+    for (uint32_t i = 0; i < world->target_count && with_spread && !world->failed; i++)
+        check_pin(world, i);
     if (with_spread && !world->failed)
         check_spread(world);
 }

@@ -8,6 +8,7 @@
 #include "sim.h"
 
 #define LIVE_MAX 8u
+#define PIN_US   (UINT64_C(100000) * SIM_SECOND) /* longer than a run */
 
 /* ---- faults */
 
@@ -27,11 +28,21 @@ static void meddle(struct sim_world *world, const struct sim_process *process) {
         sim_renew_by_token(world, target, world->timing.ttl_ms * (1 + sim_random(world, 3)));
 }
 
+/* `tenure move`, or its undoing. */
+static void pin_target(struct sim_world *world, uint32_t target, uint64_t for_us) {
+    struct sim_process *process = sim_random(world, 5) ? sim_anybody(world) : NULL;
+    sim_pin(world, target, process, sim_random(world, 3) == 0, for_us + SIM_MS);
+}
+
 static void edit_target(struct sim_world *world) {
     forget_targets(world);
     uint32_t number = (uint32_t)sim_random(world, world->target_count);
     const struct sim_target *target = &world->targets[number];
     enum ten_target_action action = TEN_TARGET_PUT;
+    if (target->registered && sim_random(world, 2)) {
+        pin_target(world, number, sim_random(world, 8 * sim_ttl_us(world)));
+        return;
+    }
     if (target->registered)
         action = target->paused ? TEN_TARGET_RESUME : sim_random(world, 2) ? TEN_TARGET_PAUSE : TEN_TARGET_REMOVE;
     sim_edit_target(world, number, action);
@@ -203,6 +214,8 @@ void sim_random_run(uint64_t seed, struct sim_stats *stats, bool verbose, const 
         any |= !world->processes[world->live[i]]->lame && world->processes[world->live[i]]->weight > 0;
     if (!any && !world->failed)
         sim_start(world, 1, false);
+    for (uint64_t i = sim_random(world, 6); i > 0 && !world->failed; i--)
+        pin_target(world, (uint32_t)sim_random(world, world->target_count), PIN_US);
     settle(world, 12);
     if (!world->failed)
         check_rest(world);

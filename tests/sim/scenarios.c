@@ -181,6 +181,122 @@ static void run_deploy(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
+/* ---- pins */
+
+static void nothing(struct sim_world *world, uint64_t number) {
+    (void)world;
+    (void)number;
+}
+
+/* Runs for so many TTLs, in which nobody may be without an owner for longer than a handover takes. */
+static void run_pinned(struct sim_world *world, uint64_t ttls, const char *when) {
+    world->longest_gap_us = 0;
+    sim_run_until(world, world->now_us + ttls * sim_ttl_us(world), nothing);
+    uint64_t bound_us = (world->live_count * world->rank_delay_ms + 50) * SIM_MS;
+    if (!world->failed && world->longest_gap_us > bound_us)
+        sim_fail(world, SIM_NOBODY, "a target was free for %" PRIu64 " ms %s, but %" PRIu64 " ms is the bound",
+                 world->longest_gap_us / SIM_MS, when, bound_us / SIM_MS);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* No more targets have moved than a plan that changed once can move. */
+static void check_moves(struct sim_world *world, uint64_t before, uint64_t bound, const char *when) {
+    if (!world->failed && world->moves - before > bound)
+        sim_fail(world, SIM_NOBODY, "%" PRIu64 " targets moved %s, but %" PRIu64 " is the bound", world->moves - before,
+                 when, bound);
+}
+
+/* Who holds what. */
+static const char **note_holders(const struct sim_world *world) {
+    const char **holders = sim_allocate(world->target_count, sizeof *holders);
+    for (uint32_t i = 0; i < world->target_count; i++)
+        holders[i] = sim_held(world, i) ? sim_find_process(world, sim_held(world, i)->holder)->id : "";
+    return holders;
+}
+
+static uint32_t count_elsewhere(const struct sim_world *world, const char *const *holders) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->target_count; i++)
+        count += !sim_held(world, i) || strcmp(sim_held(world, i)->holder, holders[i]) != 0;
+    return count;
+}
+
+/* The same fleet without pins has the same plan as before. */
+static void check_back(struct sim_world *world, const char *const *holders, const char *when) {
+    if (!world->failed && count_elsewhere(world, holders) > 0)
+        sim_fail(world, SIM_NOBODY, "%u targets are not where they were before they were pinned, %s",
+                 count_elsewhere(world, holders), when);
+}
+
+/* Pins are set, end, are taken back; the instance that they name drains, comes back and dies. Nothing moves twice, nobody
+ * is without an owner in between, and the shares stay even. */
+static void run_pins(struct sim_world *world) {
+    enum { COUNT = 4, PINS = 5 };
+    struct sim_process *processes[COUNT];
+    add_targets(world);
+    world->calm = true;
+    for (uint32_t i = 0; i < COUNT; i++)
+        processes[i] = sim_start(world, 1, false);
+    sim_run_until(world, 4 * sim_ttl_us(world), nothing);
+    const char **holders = note_holders(world);
+    uint64_t before = world->moves;
+    for (uint32_t i = 0; i < PINS; i++)
+        sim_pin(world, i, processes[1], false, 6 * sim_ttl_us(world));
+    for (uint32_t i = PINS, found = 0; i < world->target_count && found < PINS && !world->failed; i++)
+        if (strcmp(sim_held(world, i)->holder, processes[2]->id) == 0 && ++found)
+            sim_pin(world, i, processes[2], true, 6 * sim_ttl_us(world));
+    run_pinned(world, 4, "while targets were pinned");
+    check_moves(world, before, count_elsewhere(world, holders), "when targets were pinned");
+    before = world->moves;
+    uint32_t to_move = count_elsewhere(world, holders);
+    /* The clocks are further apart than the store: who is first to see the end of a pin could hand over at once. */
+    world->weather = (struct sim_weather){.delay_us = SIM_MS / 10, .spread_us = SIM_MS / 10};
+    sim_run_until(world, world->now_us + 4 * sim_ttl_us(world), nothing);
+    world->weather = (struct sim_weather){.delay_us = SIM_MS, .spread_us = 2 * SIM_MS};
+    check_moves(world, before, to_move, "when pins ended");
+    check_back(world, holders, "when pins had ended");
+    sim_pin(world, 0, processes[3], false, 1000 * sim_ttl_us(world));
+    sim_pin(world, 1, processes[3], false, 1000 * sim_ttl_us(world));
+    run_pinned(world, 2, "while targets were pinned again");
+    sim_set_weight(world, processes[3], 0);
+    run_pinned(world, 2, "when the instance that they were pinned to was drained");
+    sim_set_weight(world, processes[3], 1);
+    run_pinned(world, 2, "when it took its share again");
+    sim_pin(world, 0, NULL, false, 0);
+    sim_pin(world, 1, NULL, false, 0);
+    run_pinned(world, 2, "when pins were taken back");
+    check_back(world, holders, "when pins were taken back");
+    free(holders);
+    world->calm = false;
+    sim_crash(world, processes[3], true);
+    sim_run_until(world, world->now_us + 3 * sim_ttl_us(world), nothing);
+    if (!world->failed)
+        sim_check_settled(world, true);
+}
+
+/* An instance of a version that does not know pins is in the fleet, leaves it, and comes back. */
+static void run_pins_among_older(struct sim_world *world) {
+    add_targets(world);
+    world->calm = true;
+    sim_start(world, 1, false);
+    struct sim_process *named = sim_start(world, 1, false);
+    world->older = 1;
+    struct sim_process *older = sim_start(world, 1, false);
+    world->older = 0;
+    sim_run_until(world, 4 * sim_ttl_us(world), nothing);
+    uint64_t before = world->moves;
+    for (uint32_t i = 0; i < 10; i++)
+        sim_pin(world, i, named, i % 2 == 1, 1000 * sim_ttl_us(world));
+    run_pinned(world, 4, "beside an older instance");
+    check_moves(world, before, 0, "beside an older instance");
+    sim_stop(world, older);
+    run_pinned(world, 4, "when the older instance had left");
+    world->older = 1;
+    sim_start(world, 1, false);
+    run_pinned(world, 4, "when an older instance had come");
+}
+
 /* ---- a suspended host */
 
 static void suspend(struct sim_world *world, uint64_t number) {
@@ -436,6 +552,16 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_flood,
      .finds_mutants = true,
      .targets = 320,
+     .ttl_ms = 3000},
+    {.name = "targets go where they are pinned, without a gap and without moving twice",
+     .run = run_pins,
+     .finds_mutants = true,
+     .targets = 60,
+     .ttl_ms = 3000},
+    {.name = "pins have no effect while an instance that does not know them is in the fleet",
+     .run = run_pins_among_older,
+     .finds_mutants = true,
+     .targets = 30,
      .ttl_ms = 3000},
     {.name = "a feed that is overrun all the time postpones neither a takeover nor a handover",
      .run = run_overrun,

@@ -47,6 +47,7 @@ struct sim_row {
     bool registered;
     bool paused;
     bool barred;
+    ten_pin pin;
     const char *holder;
     uint64_t token;
     uint64_t remaining_ms;
@@ -170,7 +171,7 @@ struct sim_process {
     bool stopping;
     bool stopped;
     bool lame;  /* its acquires fail */
-    bool older; /* its program does not know sessions */
+    bool older; /* its program knows neither sessions nor pins */
     bool cut_requests;
     bool cut_replies;
     uint64_t paused_until_us;
@@ -207,6 +208,9 @@ struct sim_target {
     char id[32];
     bool registered;
     bool paused;
+    uint32_t pinned; /* the process that its pin names; SIM_NOBODY: it has no pin, or it has ended by then */
+    bool pinned_away;
+    uint64_t pinned_until_us;
     struct ten_memory_entry *entry; /* the store's; NULL until there is one */
     ten_lease_row lease;            /* for sim_held() */
     uint64_t highest_token;
@@ -242,7 +246,7 @@ struct sim_weather {
 struct sim_stats {
     uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, messages,
         late_arrivals, timeouts, crashes, pauses, losses, forgotten, terms, asks, keeps, overtimes, failures,
-        checkpoints, on_session, renewals, beats;
+        checkpoints, on_session, renewals, beats, pins;
 };
 
 struct sim_record {
@@ -270,7 +274,7 @@ struct sim_world {
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
     uint64_t feed_gap_ms;
-    double older;        /* how many programs do not know sessions */
+    double older;        /* how many programs know neither sessions nor pins */
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
@@ -338,6 +342,8 @@ void sim_stop(struct sim_world *world, struct sim_process *process);
 void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
 
 /* member.c: what src/runtime/member.c does around a fleet */
+/* What it announces. */
+const char *sim_metadata(const struct sim_process *process);
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
@@ -408,6 +414,8 @@ void sim_storage_open(struct sim_world *world);
 void sim_execute(struct sim_world *world, struct sim_message *message);
 void sim_warden_release(struct sim_world *world, struct sim_process *process);
 void sim_edit_target(struct sim_world *world, uint32_t target, enum ten_target_action action);
+/* Pins it to the process, or keeps it away from that one; NULL: takes its pin back. */
+void sim_pin(struct sim_world *world, uint32_t target, const struct sim_process *process, bool away, uint64_t for_us);
 /* `tenure forget`. False: it is held, registered or unknown, or the store is recovering. */
 bool sim_forget(struct sim_world *world, uint32_t target);
 void sim_force(struct sim_world *world, uint32_t target);
@@ -438,6 +446,8 @@ void sim_check_handover(struct sim_world *world, struct sim_process *process, ui
 void sim_check_requests(struct sim_world *world, struct sim_process *process);
 void sim_check_settled(struct sim_world *world, bool check_spread);
 bool sim_anybody_can(const struct sim_world *world);
+/* Whether its pin has an effect now. */
+bool sim_is_pinned(const struct sim_world *world, uint32_t target);
 bool sim_is_balanced(const struct sim_world *world);
 bool sim_is_covered(const struct sim_world *world, uint32_t target);
 bool sim_anybody_is_lame(const struct sim_world *world);

@@ -153,7 +153,7 @@ static void list_instances(struct sim_world *world, struct sim_message *message)
     for (uint32_t i = 0; i < message->count; i++) { /* what the store had may be gone when the answer arrives */
         const struct sim_process *process = sim_find_process(world, message->instances[i].instance);
         message->instances[i].instance = process->id;
-        message->instances[i].metadata = process->candidate ? process->candidate->metadata : NULL;
+        message->instances[i].metadata = process->candidate ? process->candidate->metadata : sim_metadata(process);
     }
 }
 
@@ -200,6 +200,14 @@ struct listing {
     struct sim_message *message;
 };
 
+/* With texts that stay. */
+static ten_pin pin_of(const struct sim_world *world, const ten_pin *pin) {
+    ten_pin copy = *pin;
+    copy.instance = pin->instance ? sim_find_process(world, pin->instance)->id : NULL;
+    copy.actor = copy.reason = NULL;
+    return copy;
+}
+
 static int add_row(const ten_row *row, void *userdata) {
     const struct listing *listing = userdata;
     struct sim_message *message = listing->message;
@@ -207,6 +215,7 @@ static int add_row(const ten_row *row, void *userdata) {
         (struct sim_row){.target = sim_target_number(listing->world, row->target.id),
                          .registered = row->registered,
                          .paused = row->target.paused,
+                         .pin = pin_of(listing->world, &row->pin),
                          .barred = row->barred,
                          .holder = row->holder ? sim_find_process(listing->world, row->holder)->id : NULL,
                          .token = row->token,
@@ -293,7 +302,8 @@ void sim_edit_target(struct sim_world *world, uint32_t number, enum ten_target_a
     static const char *const names[] = {[TEN_TARGET_PUT] = "is added",
                                         [TEN_TARGET_REMOVE] = "is removed",
                                         [TEN_TARGET_PAUSE] = "is paused",
-                                        [TEN_TARGET_RESUME] = "is resumed"};
+                                        [TEN_TARGET_RESUME] = "is resumed",
+                                        [TEN_TARGET_UNPIN] = "is unpinned"};
     struct sim_target *target = &world->targets[number];
     ten_target_edit edit = {.action = action, .target = {.id = target->id, .exec = "true"}};
     sim_note(world, names[action], SIM_NOBODY, number, 0);
@@ -301,6 +311,30 @@ void sim_edit_target(struct sim_world *world, uint32_t number, enum ten_target_a
     const struct ten_memory_entry *entry = entry_of(world, number);
     target->registered = entry && entry->registered;
     target->paused = entry && entry->registered && entry->paused;
+    if (action == TEN_TARGET_REMOVE || action == TEN_TARGET_UNPIN)
+        target->pinned = SIM_NOBODY;
+    sim_notify_all(world);
+}
+
+void sim_pin(struct sim_world *world, uint32_t number, const struct sim_process *process, bool away, uint64_t for_us) {
+    struct sim_target *target = &world->targets[number];
+    ten_target_edit edit = {
+        .action = TEN_TARGET_PIN,
+        .target = {.id = target->id},
+        .pin = {
+            .instance = process ? process->id : NULL, .away = away, .left_ms = for_us / SIM_MS, .reason = "a test"}};
+    if (!process) {
+        sim_edit_target(world, number, TEN_TARGET_UNPIN);
+        return;
+    }
+    if (!target->registered)
+        return;
+    sim_note(world, away ? "is kept away from" : "is pinned to", process->number, number, for_us / SIM_MS);
+    (void)world->store->ops->edit_targets(world->store, SIM_NAMESPACE, &edit, 1, 0);
+    target->pinned = process->number;
+    target->pinned_away = away;
+    target->pinned_until_us = world->now_us + for_us;
+    world->stats.pins++;
     sim_notify_all(world);
 }
 

@@ -204,8 +204,10 @@ struct sim_world *sim_world_new(uint64_t seed, uint32_t target_count, uint64_t t
     world->requests_max = 130; /* at the shortest TTL, in the middle of a fault; 101 is the most seen in 16,000 seeds */
     world->lists_max = 60;
     sim_storage_open(world);
-    for (uint32_t i = 0; i < target_count; i++)
+    for (uint32_t i = 0; i < target_count; i++) {
         snprintf(world->targets[i].id, sizeof world->targets[i].id, "scene-%02u", i);
+        world->targets[i].pinned = SIM_NOBODY;
+    }
     return world;
 }
 

@@ -103,6 +103,25 @@ test('a target that is paused and resumed follows what the fleet does', async ()
   check(!(await page.isVisible('#details')), 'Escape did not close it');
 });
 
+test('a target is moved to another instance, stays there, and is let go', async () => {
+  const holderOf = async () => (await rowOf('session-05').locator('.cell-holder').innerText()).split(' ')[0];
+  await rowOf('session-05').click();
+  const from = await holderOf();
+  await page.click('.details button:has-text("Move to")');
+  check((await page.textContent('#confirm')).includes('hands it over'));
+  const to = (await page.locator('#confirm .choice strong').first().innerText()).split(' ')[0];
+  check(to !== from, 'it is offered to stay first:', to);
+  await page.click('#confirm button[type=submit]');
+  await until('it is held by the other', async () => (await holderOf()) === to);
+  await until('the details say so', async () => (await page.textContent('.details')).includes(`to ${to}`));
+  await page.click('.details button:has-text("Change pin")');
+  await page.click('#confirm .choice:has-text("Let the plan decide")');
+  await page.click('#confirm button[type=submit]');
+  await until('it is back', async () => (await holderOf()) === from);
+  await page.waitForSelector('.details button:has-text("Move to")');
+  await page.keyboard.press('Escape');
+});
+
 test('a forced release says what it suspends, and moves the target on', async () => {
   await rowOf('session-07').click();
   const token = async () => Number(await page.locator('#grid .grid-row[aria-selected=true] .cell-token').textContent());

@@ -31,7 +31,8 @@ class InfoStruct(Structure):
     _fields_ = [("size", c_size_t), ("token", c_uint64), ("ttl_ms", c_uint64), ("remaining_ms", c_uint64),
                 ("acquired_at_ms", c_uint64), ("renewed_at_ms", c_uint64), ("expires_at_ms", c_uint64),
                 ("registered", c_bool), ("paused", c_bool), ("barred", c_bool), ("target", c_char * TARGET_SIZE),
-                ("holder", c_char * HOLDER_SIZE)]
+                ("holder", c_char * HOLDER_SIZE), ("pin_instance", c_char * HOLDER_SIZE), ("pin_remaining_ms", c_uint64),
+                ("pin_away", c_bool)]
 
 
 class MemberInfoStruct(Structure):

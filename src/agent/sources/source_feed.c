@@ -178,8 +178,13 @@ int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, t
 
 static bool read_job(ten_zones *zones, const char *line, ten_crontab_line *job, ten_error *problem) {
     ten_cron_mistake mistake = {0};
-    if (ten_crontab_parse(line, job, &mistake))
-        return ten_zones_get(zones, job->zone, problem) != NULL;
+    if (ten_crontab_parse(line, job, &mistake)) {
+        ten_error error;
+        if (ten_zones_get(zones, job->zone, &error))
+            return true;
+        mistake.at = job->zone_at;
+        snprintf(mistake.reason, sizeof mistake.reason, "%.119s", error.message);
+    }
     (void)ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
     return false;
 }

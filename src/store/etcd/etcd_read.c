@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/encode.h"
 #include "base/json.h"
+#include "core/pin.h"
 #include "store/etcd/etcd_cell.h"
 
 #define PAGE_MAX       1000u
@@ -17,7 +18,8 @@
 
 /* ---- the registry ------------------------------------------------------------------------------------------ */
 
-static void write_target(ten_buf *value, const tenure_target *target) {
+/* pin: as core/pin.h has it; NULL: none. */
+static void write_target(ten_buf *value, const tenure_target *target, const char *pin) {
     ten_buf_clear(value);
     ten_json_open(value);
     if (target->url)
@@ -28,6 +30,8 @@ static void write_target(ten_buf *value, const tenure_target *target) {
         ten_json_text(value, "spec", target->spec);
     ten_json_number(value, "every_ms", target->every_ms);
     ten_json_bool(value, "paused", target->paused);
+    if (pin)
+        ten_json_text(value, "pin", pin);
     ten_json_close(value);
 }
 
@@ -38,6 +42,17 @@ static tenure_target read_target(const char *id, const json_t *value) {
                            .spec = json_string_value(json_object_get(value, "spec")),
                            .every_ms = ten_etcd_number(value, "every_ms"),
                            .paused = json_is_true(json_object_get(value, "paused"))};
+}
+
+static const char *pin_of(const json_t *value) {
+    return json_string_value(json_object_get(value, "pin"));
+}
+
+/* etcd has no clock that can be read: this host's counts. */
+static void make_pin(ten_etcd_store *store, const ten_target_edit *edit, ten_buf *pin) {
+    ten_buf_format(pin, "%llu ", (unsigned long long)(ten_wall_ms(store->base.clock) + edit->pin.left_ms));
+    ten_pin_write(pin, &edit->pin);
+    store->txn.operations.failed |= pin->failed;
 }
 
 static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edit, const ten_etcd_kv *kv,
@@ -54,15 +69,22 @@ static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_e
         change.kind = TENURE_EVENT_TARGET_REMOVED;
     } else {
         tenure_target target = edit->target;
-        if (edit->action != TEN_TARGET_PUT) {
+        TEN_CLEANUP(ten_buf_free) ten_buf pin = {0};
+        if (edit->action != TEN_TARGET_PUT)
             target = read_target(edit->target.id, kv->value);
-            target.paused = edit->action == TEN_TARGET_PAUSE;
-        } else if (!edit->found) {
+        else if (!edit->found)
             change.kind = TENURE_EVENT_TARGET_ADDED;
-        }
-        write_target(&store->value, &target);
+        if (edit->action == TEN_TARGET_PAUSE || edit->action == TEN_TARGET_RESUME)
+            target.paused = edit->action == TEN_TARGET_PAUSE;
+        if (edit->action == TEN_TARGET_PIN)
+            make_pin(store, edit, &pin);
+        write_target(&store->value, &target,
+                     pin.size                           ? ten_buf_string(&pin)
+                     : edit->action == TEN_TARGET_UNPIN ? NULL
+                                                        : pin_of(kv->value));
         ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
     }
+    ten_pin_tell(edit, &change);
     ten_buf_text(changes, (*change_count)++ ? "," : "[");
     ten_etcd_feed_add(changes, &change);
 }
@@ -310,6 +332,9 @@ static int hand_out_row(struct page *page, const char *id, ten_etcd_kv kvs[WALKS
     int stopped = 0;
     if (is_wanted(page->query->filter, registered, target.paused, held)) {
         ten_row found = {.target = target, .registered = registered, .token = row.token};
+        ten_pin_copy pin;
+        ten_pin_read(pin_of(kvs[REGISTRY].value), ten_wall_ms(page->store->base.clock), &pin);
+        found.pin = pin.pin;
         if (held) {
             found.holder = row.holder;
             found.barred = row.barred;

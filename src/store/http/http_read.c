@@ -40,6 +40,21 @@ static void write_target(ten_buf *out, const tenure_target *target, bool whole) 
     ten_json_close(out);
 }
 
+static void write_pin(ten_buf *out, const ten_pin *pin) {
+    ten_buf_text(out, ",\"pin\":");
+    ten_json_open(out);
+    if (pin->instance) {
+        ten_json_text(out, "instance", pin->instance);
+        ten_json_bool(out, "away", pin->away);
+        ten_json_number(out, "for_ms", pin->left_ms);
+    }
+    if (pin->reason)
+        ten_json_text(out, "reason", pin->reason);
+    if (pin->actor)
+        ten_json_text(out, "actor", pin->actor);
+    ten_json_close(out);
+}
+
 /* As many as fit into one request, at least one; how many they are. */
 static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t count) {
     size_t i = 0;
@@ -48,6 +63,8 @@ static size_t write_edits(ten_buf *out, const ten_target_edit *edits, size_t cou
     for (; i < count && i < EDITS_MAX && out->size < EDITS_SIZE; i++) {
         ten_buf_format(out, "%s{\"action\":\"%s\",\"target\":", i ? "," : "", ten_op_action_name(edits[i].action));
         write_target(out, &edits[i].target, edits[i].action == TEN_TARGET_PUT);
+        if (edits[i].action == TEN_TARGET_PIN || edits[i].action == TEN_TARGET_UNPIN)
+            write_pin(out, &edits[i].pin);
         ten_buf_char(out, '}');
     }
     ten_buf_text(out, "]}");
@@ -121,6 +138,15 @@ int ten_http_forget_unregistered(ten_store *base, const char *namespace_name, ch
 
 /* ---- listings */
 
+static ten_pin read_pin(const json_t *pin) {
+    return (ten_pin){.instance = ten_http_text(pin, "instance"),
+                     .away = json_is_true(json_object_get(pin, "away")),
+                     .left_ms = ten_http_number(pin, "remaining_ms"),
+                     .until_ms = ten_http_number(pin, "until_ms"),
+                     .actor = ten_http_text(pin, "actor"),
+                     .reason = ten_http_text(pin, "reason")};
+}
+
 static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {
     json_t *spec = json_object_get(item, "spec");
     char *spec_text = spec ? json_dumps(spec, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -130,6 +156,7 @@ static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {
                               .spec = spec_text,
                               .every_ms = ten_http_number(item, "every_ms"),
                               .paused = json_is_true(json_object_get(item, "paused"))},
+                   .pin = read_pin(json_object_get(item, "pin")),
                    .registered = json_is_true(json_object_get(item, "registered")),
                    .barred = json_is_true(json_object_get(item, "barred")),
                    .holder = ten_http_text(item, "holder_id"),

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "core/pin.h"
 #include "store/memory/memory_core.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
@@ -279,6 +280,22 @@ static int put_target(struct ten_memory_store *store, const char *namespace_name
     return TENURE_OK;
 }
 
+/* Without a pin in the edit: it is not pinned from now on. */
+static int pin_target(struct ten_memory_store *store, struct ten_memory_entry *entry, const ten_target_edit *edit) {
+    ten_buf text = {0};
+    if (edit->action == TEN_TARGET_PIN) {
+        ten_buf_format(&text, "%llu ", (unsigned long long)(ten_wall_ms(store->base.clock) + edit->pin.left_ms));
+        ten_pin_write(&text, &edit->pin);
+    }
+    char *pin = text.size && !text.failed ? ten_strdup(ten_buf_string(&text)) : NULL;
+    ten_buf_free(&text);
+    if (edit->action == TEN_TARGET_PIN && !pin)
+        return ten_fail_memory(&store->base.error, "the memory store");
+    ten_free(entry->pin);
+    entry->pin = pin;
+    return TENURE_OK;
+}
+
 static int edit_target(struct ten_memory_store *store, const char *namespace_name, ten_target_edit *edit) {
     struct ten_memory_entry *entry = ten_memory_find(store->core, namespace_name, edit->target.id);
     edit->found = entry && entry->registered;
@@ -297,9 +314,13 @@ static int edit_target(struct ten_memory_store *store, const char *namespace_nam
     } else if (edit->action == TEN_TARGET_REMOVE) {
         entry->registered = false;
         change.kind = TENURE_EVENT_TARGET_REMOVED;
+        r = pin_target(store, entry, edit);
+    } else if (edit->action == TEN_TARGET_PIN || edit->action == TEN_TARGET_UNPIN) {
+        r = pin_target(store, entry, edit);
     } else {
         entry->paused = edit->action == TEN_TARGET_PAUSE;
     }
+    ten_pin_tell(edit, &change);
     return r < 0 ? r : feed(store, &change);
 }
 
@@ -375,8 +396,9 @@ static bool matches(const struct ten_memory_entry *entry, enum tenure_filter fil
     return entry->registered || entry->lease.exists;
 }
 
-/* lease: with the end that it has now. */
-static ten_row make_row(const struct ten_memory_entry *entry, const ten_lease_row *lease, uint64_t now_ms) {
+/* lease: with the end that it has now. pin: where the row's texts are. */
+static ten_row make_row(const ten_clock *clock, const struct ten_memory_entry *entry, const ten_lease_row *lease,
+                        uint64_t now_ms, ten_pin_copy *pin) {
     bool held = ten_lease_row_is_held(lease, now_ms);
     ten_row row = {.target = {.id = entry->id}, .registered = entry->registered, .token = lease->token};
     if (entry->registered)
@@ -386,6 +408,8 @@ static ten_row make_row(const struct ten_memory_entry *entry, const ten_lease_ro
                                      .spec = entry->spec,
                                      .every_ms = entry->every_ms,
                                      .paused = entry->paused};
+    ten_pin_read(entry->pin, ten_wall_ms(clock), pin);
+    row.pin = pin->pin;
     if (held) {
         row.holder = entry->lease.holder;
         row.barred = lease->barred;
@@ -430,7 +454,8 @@ static int memory_list(ten_store *base, const ten_query *query, ten_row_fn each,
         bool held = ten_lease_row_is_held(&lease, now_ms);
         if (!matches(entry, query->filter, held) || (query->current && !held && !entry->registered))
             continue;
-        ten_row row = make_row(entry, &lease, now_ms);
+        ten_pin_copy pin;
+        ten_row row = make_row(base->clock, entry, &lease, now_ms, &pin);
         stopped = each(&row, userdata);
         given++;
     }
@@ -450,7 +475,8 @@ static int memory_read_targets(ten_store *base, const char *namespace_name, cons
         if (!entry || !matches(entry, TENURE_ALL, false))
             continue;
         ten_lease_row lease = ten_memory_lease(core, entry);
-        ten_row row = make_row(entry, &lease, now_ms);
+        ten_pin_copy pin;
+        ten_row row = make_row(base->clock, entry, &lease, now_ms, &pin);
         stopped = each(&row, userdata);
     }
     pthread_mutex_unlock(&core->lock);

@@ -25,6 +25,7 @@ static void free_entry(struct ten_memory_entry *entry) {
     ten_free(entry->url);
     ten_free(entry->exec);
     ten_free(entry->spec);
+    ten_free(entry->pin);
     ten_free(entry->checkpoint);
     ten_free(entry);
 }

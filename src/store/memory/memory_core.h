@@ -24,6 +24,7 @@ struct ten_memory_entry {
     char *url;
     char *exec;
     char *spec;
+    char *pin;        /* as core/pin.h has it; NULL: none */
     char *checkpoint; /* NULL: none */
     uint64_t checkpoint_token;
 };

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "core/pin.h"
 #include "store/postgres/postgres_instance_sql.h"
 #include "store/postgres/postgres_state.h"
 #include "store/postgres/postgres_target_sql.h"
@@ -54,19 +55,22 @@ static int read_rows(ten_store *base, const char *what, struct listing *listing,
 
 /* ---- targets with their leases ------------------------------------------------------------------------- */
 
-enum { LIST_FIELDS = 13, INSTANCE_FIELDS = 8, CHANGE_FIELDS = 11 };
+enum { LIST_FIELDS = 15, INSTANCE_FIELDS = 8, CHANGE_FIELDS = 11 };
 
 static int hand_out_row(const PGresult *rows, int at, ten_row_fn each, void *userdata) {
     ten_row row = {.target = {.id = PQgetvalue(rows, at, 0)},
                    .registered = ten_postgres_flag(rows, at, 1),
                    .token = ten_postgres_number(rows, at, 7),
                    .holder = ten_postgres_text(rows, at, 8)};
+    ten_pin_copy pin;
     if (row.registered) {
         row.target.url = ten_postgres_text(rows, at, 2);
         row.target.exec = ten_postgres_text(rows, at, 3);
         row.target.spec = ten_postgres_text(rows, at, 4);
         row.target.every_ms = ten_postgres_number(rows, at, 5);
         row.target.paused = ten_postgres_flag(rows, at, 6);
+        ten_pin_read(ten_postgres_text(rows, at, 13), ten_postgres_number(rows, at, 14), &pin);
+        row.pin = pin.pin;
     }
     if (row.holder) {
         row.ttl_ms = ten_postgres_number(rows, at, 9);
@@ -256,7 +260,7 @@ struct edits {
     unsigned last_round;
 };
 
-enum { EDIT_COLUMNS = 7 };
+enum { EDIT_COLUMNS = 12 };
 
 static int number_rounds(ten_postgres_store *store, struct edits *edits) {
     ten_map times = {0};
@@ -271,6 +275,22 @@ static int number_rounds(ten_postgres_store *store, struct edits *edits) {
     return failed ? ten_postgres_no_memory(store) : TENURE_OK;
 }
 
+static void write_pin(ten_buf *lists, const ten_target_edit *edit) {
+    bool pins = edit->action == TEN_TARGET_PIN || edit->action == TEN_TARGET_UNPIN;
+    ten_change change = {.instance = "", .actor = ""};
+    ten_pin_tell(edit, &change);
+    ten_buf text = {0};
+    if (edit->action == TEN_TARGET_PIN)
+        ten_pin_write(&text, &edit->pin);
+    ten_postgres_add_text(lists, text.size ? ten_buf_string(&text) : NULL);
+    lists++->failed |= text.failed;
+    ten_buf_free(&text);
+    ten_postgres_add_number(lists++, edit->pin.left_ms);
+    ten_postgres_add_text(lists++, pins ? ten_reason_name(change.reason) : NULL);
+    ten_postgres_add_text(lists++, pins ? change.instance : NULL);
+    ten_postgres_add_text(lists++, pins ? change.actor : NULL);
+}
+
 static void write_edit(ten_buf *lists, const ten_target_edit *edit) {
     const tenure_target *target = &edit->target;
     ten_postgres_add_text(lists++, ten_op_action_name(edit->action));
@@ -280,6 +300,7 @@ static void write_edit(ten_buf *lists, const ten_target_edit *edit) {
     ten_postgres_add_text(lists++, target->spec);
     ten_postgres_add_number(lists++, target->every_ms);
     ten_postgres_add_text(lists++, target->paused ? "t" : "f");
+    write_pin(lists, edit);
 }
 
 static int send_round(ten_postgres_store *store, const struct edits *edits, unsigned round) {

@@ -20,6 +20,7 @@ struct found {
     bool has_sessions;
     bool narrow; /* the identity is as narrow as an older version made it, and this role may widen it */
     bool has_checkpoint;
+    bool has_pin;
 };
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
@@ -52,6 +53,7 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
     found->narrow = ten_postgres_flag(result, 0, 6);
     found->has_checkpoint = store->has_checkpoints = ten_postgres_flag(result, 0, 7);
     found->has_sessions = ten_postgres_flag(result, 0, 8);
+    found->has_pin = ten_postgres_flag(result, 0, 9);
     return TENURE_OK;
 }
 
@@ -111,6 +113,8 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
     if (r == TENURE_OK)
         r = run(store, "creating the tables", PG_ADD_SESSIONS, deadline_ms, NULL);
     if (r == TENURE_OK)
+        r = run(store, "creating the tables", PG_ADD_PIN, deadline_ms, NULL);
+    if (r == TENURE_OK)
         r = run(store, "creating the tables",
                 ten_postgres_flag(may_identify, 0, 0) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START, deadline_ms, NULL);
     if (r == TENURE_OK)
@@ -150,16 +154,19 @@ static int create_alone(ten_postgres_store *store, struct found *found, uint64_t
     if (r == TENURE_OK && !found->has_store)
         r = create(store, found, deadline_ms);
     found->has_sessions |= !found->has_store;
+    found->has_pin |= !found->has_store;
     return end_alone(store, r, deadline_ms);
 }
 
 /* Adds what the tables of an older version lack. Everybody waits meanwhile; it is soon done. */
-static int add_sessions_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
+static int add_columns_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
     int r = begin_alone(store, PG_SESSION_BOUNDS, deadline_ms);
     if (r == TENURE_OK)
         r = look(store, deadline_ms, found);
     if (r == TENURE_OK && !found->has_sessions)
         r = run(store, "adding sessions to the tables", PG_ADD_SESSIONS, deadline_ms, NULL);
+    if (r == TENURE_OK && !found->has_pin)
+        r = run(store, "adding pins to the tables", PG_ADD_PIN, deadline_ms, NULL);
     r = end_alone(store, r, deadline_ms);
     if (r == TENURE_E_DENIED)
         return ten_fail(&store->base.error, r,
@@ -215,8 +222,8 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
         r = create_alone(store, &found, deadline_ms);
     if (r == TENURE_OK)
         r = check_version(store, &found, deadline_ms);
-    if (r == TENURE_OK && !found.has_sessions)
-        r = add_sessions_alone(store, &found, deadline_ms);
+    if (r == TENURE_OK && (!found.has_sessions || !found.has_pin))
+        r = add_columns_alone(store, &found, deadline_ms);
     if (r == TENURE_OK && found.narrow)
         r = widen_alone(store, deadline_ms);
     if (r == TENURE_OK && !found.has_checkpoint)

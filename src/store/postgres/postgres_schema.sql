@@ -127,6 +127,10 @@ BEGIN
 END
 $$;
 
+-- A target's pin: a text, see core/pin.h. Versions that do not know the column leave it alone.
+-- name: add_pin
+ALTER TABLE tenure.target ADD COLUMN pin text;
+
 -- name: session_bounds
 SET LOCAL lock_timeout = '2s';
 
@@ -212,7 +216,10 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE nspname = 'tenure' AND relname = 'checkpoint'),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relname = 'leases');
+                WHERE nspname = 'tenure' AND relname = 'leases'),
+       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+                 JOIN pg_catalog.pg_attribute ON attrelid = pg_class.oid
+                WHERE nspname = 'tenure' AND relname = 'target' AND attname = 'pin' AND NOT attisdropped);
 
 -- Only if something was marked: a mark may outlive what it was set for.
 -- name: find_foreign

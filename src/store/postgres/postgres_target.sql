@@ -1,13 +1,15 @@
 -- The PostgreSQL store: the target registry, and everything that only reads.
 
 -- Edits of one namespace ($1), none of them of the same target; the namespace is locked. For each, in order: whether
--- the target was registered before. Removing one keeps its lease.
+-- the target was registered before. Removing one keeps its lease. A pin is a text, see core/pin.h; $9 lacks its end.
 -- name: edit_targets
 WITH edit AS MATERIALIZED (
-    SELECT at, action, edit.id, edit.url, edit.exec, edit.spec, edit.every_ms, edit.paused,
-           target.id IS NOT NULL AS found
-      FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::boolean[])
-           WITH ORDINALITY AS edit (action, id, url, exec, spec, every_ms, paused, at)
+    SELECT at, action, edit.id, edit.url, edit.exec, edit.spec, edit.every_ms, edit.paused, edit.pin, for_ms, reason,
+           instance, actor, target.id IS NOT NULL AS found
+      FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::boolean[], $9::text[],
+                  $10::bigint[], $11::text[], $12::text[], $13::text[])
+           WITH ORDINALITY AS edit (action, id, url, exec, spec, every_ms, paused, pin, for_ms, reason, instance, actor,
+                                    at)
       LEFT JOIN tenure.target ON namespace = $1 AND target.id = edit.id
 ), put AS (
     INSERT INTO tenure.target (namespace, id, url, exec, spec, every_ms, paused)
@@ -20,8 +22,12 @@ WITH edit AS MATERIALIZED (
 ), paused AS (
     UPDATE tenure.target SET paused = action = 'pause' FROM edit
      WHERE namespace = $1 AND target.id = edit.id AND action IN ('pause', 'resume')
+), pinned AS (
+    UPDATE tenure.target
+       SET pin = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + for_ms || ' ' || edit.pin
+      FROM edit WHERE namespace = $1 AND target.id = edit.id AND action IN ('pin', 'unpin')
 ), events AS MATERIALIZED (
-    SELECT at, id, CASE WHEN action = 'remove' THEN 'target_removed' WHEN found THEN 'target_changed'
+    SELECT at, id, coalesce(reason, '') AS reason, coalesce(instance, '') AS instance, coalesce(actor, '') AS actor, CASE WHEN action = 'remove' THEN 'target_removed' WHEN found THEN 'target_changed'
                         ELSE 'target_added' END AS event
       FROM edit WHERE found OR action = 'put'
 ), told AS MATERIALIZED (
@@ -38,7 +44,7 @@ WITH edit AS MATERIALIZED (
     RETURNING cursor, count, pg_notify(left('tenure:' || $1, 63), '')
 ), written AS (
     INSERT INTO tenure.change (namespace, cursor, at, event, reason, target_id, instance, actor, version)
-    SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, '', id, '', '', 0
+    SELECT $1, cursor - count + row_number() OVER (ORDER BY at), clock_timestamp(), event, reason, id, instance, actor, 0
       FROM events, moved
 -- use: trimmed
 )
@@ -50,7 +56,8 @@ SELECT found FROM edit, told ORDER BY at;
 SELECT target.id, true, url, exec, spec, every_ms, paused, lease.version,
        CASE WHEN lease.holder_id IS NOT NULL AND lease.ends > now THEN lease.holder_id END, lease.ttl_ms,
        greatest(ceil(extract(epoch FROM lease.ends - now) * 1000), 1)::bigint,
-       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
+       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred,
+       pin, CASE WHEN pin IS NOT NULL THEN floor(extract(epoch FROM now) * 1000)::bigint END
   FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock
  CROSS JOIN (SELECT * FROM tenure.target WHERE namespace = $1 AND id > $2 ORDER BY id LIMIT $3::bigint) AS target
   LEFT JOIN LATERAL (SELECT lease.*,
@@ -92,7 +99,8 @@ WITH clock AS MATERIALIZED (
 SELECT page.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
        CASE WHEN lease.holder_id IS NOT NULL AND lease.ends > now THEN lease.holder_id END, lease.ttl_ms,
        greatest(ceil(extract(epoch FROM lease.ends - now) * 1000), 1)::bigint,
-       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
+       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred,
+       pin, CASE WHEN pin IS NOT NULL THEN floor(extract(epoch FROM now) * 1000)::bigint END
   FROM page CROSS JOIN clock
   LEFT JOIN LATERAL (SELECT * FROM tenure.target WHERE target.namespace = $1 AND target.id = page.id OFFSET 0) AS target
          ON true
@@ -107,7 +115,8 @@ SELECT page.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.
 SELECT ids.id, target.id IS NOT NULL, url, exec, spec, every_ms, paused, lease.version,
        CASE WHEN lease.holder_id IS NOT NULL AND lease.ends > now THEN lease.holder_id END, lease.ttl_ms,
        greatest(ceil(extract(epoch FROM lease.ends - now) * 1000), 1)::bigint,
-       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred
+       floor(extract(epoch FROM acquired_at) * 1000)::bigint, barred,
+       pin, CASE WHEN pin IS NOT NULL THEN floor(extract(epoch FROM now) * 1000)::bigint END
   FROM unnest($2::text[]) WITH ORDINALITY AS ids (id, at)
  CROSS JOIN (SELECT clock_timestamp() AS now OFFSET 0) AS clock
   LEFT JOIN LATERAL (SELECT * FROM tenure.target WHERE target.namespace = $1 AND target.id = ids.id OFFSET 0) AS target

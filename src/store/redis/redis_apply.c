@@ -178,8 +178,10 @@ static const char *or_empty(const char *text) {
 /* A reason is its number in the feed. A program that does not know a number passes over the whole change; so the number
  * of a newer reason stands behind that of the older one that comes nearest, which is all that an older program reads. */
 void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]) {
-    bool newer = reason == TEN_REASON_CRASHED || reason == TEN_REASON_PAUSED;
-    enum ten_reason older = reason == TEN_REASON_CRASHED ? TEN_REASON_SHUTDOWN : TEN_REASON_REMOVED;
+    bool newer = reason >= TEN_REASON_CRASHED;
+    enum ten_reason older = reason == TEN_REASON_CRASHED  ? TEN_REASON_SHUTDOWN
+                            : reason == TEN_REASON_PAUSED ? TEN_REASON_REMOVED
+                                                          : TEN_REASON_NONE;
     snprintf(text, TEN_REDIS_REASON_SIZE, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
 }
 

@@ -4,7 +4,8 @@
 -- KEYS: fence, held, marks, ids, targets, sessions. ARGV: the texts before and after the id in a lease's key; filter ("all",
 --   "leased", "free", "registered", "current": held or registered); the id after which it starts ("": from the first); how many rows at most; how many
 --   ids to look at, at most; then ids, if only those are wanted.
--- Reply: {where to go on ("": there is no more), then for each row {id, description, holder, ms left, fence, held, mark}}
+-- Reply: {where to go on ("": there is no more), then for each row {id, description, holder, ms left, fence, held, mark}, and
+--   if it is pinned the server's time}
 
 local call = redis.call
 local FENCE, HELD, MARKS, IDS, TARGETS, SESSIONS = unpack(KEYS)
@@ -100,6 +101,9 @@ for i, id in ipairs(ids) do
     if matches(descriptions[i], values[i], fences[i]) then
         local left, held, mark = unpack(details[keys[i]] or NOTHING)
         reply[#reply + 1] = { id, descriptions[i], values[i], left, fences[i], held, mark }
+        if descriptions[i] and string.sub(descriptions[i], 2, 8) == '{"pin":' then
+            reply[#reply][8] = now
+        end
     end
 end
 if not wanted and #ids == tonumber(look_at) then

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "core/pin.h"
 #include "store/redis/redis_state.h"
 
 #define LOOK_AT      250u /* ids that one call looks at */
@@ -15,6 +16,7 @@
 #define ENTRIES      64u     /* of the feed, in one call */
 #define CHANGES_MOST 100000u /* the same */
 #define LINE_FIELDS  7u
+#define ROW_FIELDS   7u
 #define NUMBER_BASE  10
 
 static ten_redis_store *self(ten_store *base) {
@@ -60,6 +62,19 @@ struct edits {
     ten_buf text;
 };
 
+static void add_pin(ten_redis_store *store, const ten_target_edit *edit, ten_buf *text) {
+    ten_change change = {.instance = "", .actor = ""};
+    ten_pin_tell(edit, &change);
+    ten_buf_clear(text);
+    if (edit->action == TEN_TARGET_PIN)
+        ten_pin_write(text, &edit->pin);
+    ten_redis_word(&store->words, ten_buf_string(text));
+    ten_redis_word_number(&store->words, edit->pin.left_ms);
+    ten_redis_word_reason(&store->words, change.reason);
+    ten_redis_word(&store->words, change.instance);
+    ten_redis_word(&store->words, change.actor);
+}
+
 static void make_edits(ten_redis_store *store, void *userdata) {
     struct edits *edits = userdata;
     ten_redis_script_in(store, TEN_REDIS_EDIT_TARGETS, edits->space, edits->count);
@@ -74,6 +89,8 @@ static void make_edits(ten_redis_store *store, void *userdata) {
         ten_redis_word(&store->words, ten_op_action_name(edit->action));
         ten_redis_word(&store->words, edit->target.id);
         ten_redis_word(&store->words, ten_buf_string(&edits->text));
+        if (edit->action == TEN_TARGET_PIN || edit->action == TEN_TARGET_UNPIN)
+            add_pin(store, edit, &edits->text);
     }
     store->words.failed |= edits->text.failed;
 }
@@ -194,14 +211,20 @@ static void make_listing(ten_redis_store *store, void *userdata) {
         ten_redis_word(&store->words, listing->ids[i]);
 }
 
-/* fields: id, description, holder, ms left, fence "token ttl", held "acquired_at holder", mark "token barred ask" */
-static int hand_out_row(redisReply *const *fields, ten_row_fn each, void *userdata) {
+/* fields: id, description, holder, ms left, fence "token ttl", held "acquired_at holder", mark "token barred ask", and of
+ * what is pinned the server's time */
+static int hand_out_row(redisReply *const *fields, size_t count, ten_row_fn each, void *userdata) {
     ten_row row = {.target = {.id = ten_redis_text(fields[0])}};
     const char *description = ten_redis_text(fields[1]);
     json_t *object = NULL;
     row.registered = description[0] != '\0';
     if (row.registered)
         object = parse_description(description, &row.target);
+    ten_pin_copy pin;
+    if (count > ROW_FIELDS) {
+        ten_pin_read(json_string_value(json_object_get(object, "pin")), ten_redis_number(fields[ROW_FIELDS]), &pin);
+        row.pin = pin.pin;
+    }
     char *end = NULL;
     row.token = strtoull(ten_redis_text(fields[4]), &end, NUMBER_BASE);
     if (fields[2]->type == REDIS_REPLY_STRING) {
@@ -230,8 +253,8 @@ static int take_listing(ten_redis_store *store, struct listing *listing, uint64_
         r = ten_redis_misunderstood(store);
     for (size_t i = 1; r == TENURE_OK && i < reply->elements && listing->limit > 0; i++) {
         const redisReply *row = reply->element[i];
-        r = row->type == REDIS_REPLY_ARRAY && row->elements == 7 ? hand_out_row(row->element, each, userdata)
-                                                                 : ten_redis_misunderstood(store);
+        bool good = row->type == REDIS_REPLY_ARRAY && row->elements >= ROW_FIELDS;
+        r = good ? hand_out_row(row->element, row->elements, each, userdata) : ten_redis_misunderstood(store);
         listing->limit--;
     }
     if (r == TENURE_OK && ret_after)

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "core/instance_row.h"
 #include "core/lease_row.h"
+#include "core/pin.h"
 #include "store/sqlite/sqlite_db.h"
 
 #define GONE_FOR_SESSION 2u /* instance.gone: it has left, and is kept until its session ends */
@@ -511,8 +512,8 @@ static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results,
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
 static int run_edit(ten_db *db, const char *namespace_name, const ten_target_edit *edit) {
-    static const enum ten_sql ids[] = {TEN_SQL_PUT_TARGET, TEN_SQL_REMOVE_TARGET, TEN_SQL_PAUSE_TARGET,
-                                       TEN_SQL_PAUSE_TARGET};
+    static const enum ten_sql ids[] = {TEN_SQL_PUT_TARGET,   TEN_SQL_REMOVE_TARGET, TEN_SQL_PAUSE_TARGET,
+                                       TEN_SQL_PAUSE_TARGET, TEN_SQL_PIN_TARGET,    TEN_SQL_PIN_TARGET};
     const tenure_target *target = &edit->target;
     sqlite3_stmt *statement = ten_db_statement(db, ids[edit->action]);
     if (!statement)
@@ -525,10 +526,17 @@ static int run_edit(ten_db *db, const char *namespace_name, const ten_target_edi
         ten_bind_text(statement, 5, target->spec);
         ten_bind_u64(statement, 6, target->every_ms);
         ten_bind_u64(statement, 7, target->paused);
-    } else if (edit->action != TEN_TARGET_REMOVE) {
+    } else if (edit->action == TEN_TARGET_PAUSE || edit->action == TEN_TARGET_RESUME) {
         ten_bind_u64(statement, 3, edit->action == TEN_TARGET_PAUSE);
     }
-    return ten_db_run(db, statement);
+    TEN_CLEANUP(ten_buf_free) ten_buf pin = {0};
+    if (edit->action == TEN_TARGET_PIN) {
+        ten_pin_write(&pin, &edit->pin);
+        ten_bind_u64(statement, 4, db->context.wall_ms + edit->pin.left_ms);
+    }
+    if (edit->action == TEN_TARGET_PIN || edit->action == TEN_TARGET_UNPIN)
+        ten_bind_text(statement, 3, pin.size ? ten_buf_string(&pin) : NULL);
+    return pin.failed ? ten_fail_memory(db->error, "a pin") : ten_db_run(db, statement);
 }
 
 static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *edit) {
@@ -544,10 +552,10 @@ static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *
     enum tenure_event_kind kind = edit->action == TEN_TARGET_REMOVE ? TENURE_EVENT_TARGET_REMOVED
                                   : edit->found                     ? TENURE_EVENT_TARGET_CHANGED
                                                                     : TENURE_EVENT_TARGET_ADDED;
-    return ten_db_add_change(
-        db,
-        &(ten_change){
-            .kind = kind, .namespace_name = namespace_name, .target = edit->target.id, .instance = "", .actor = ""});
+    ten_change change = {
+        .kind = kind, .namespace_name = namespace_name, .target = edit->target.id, .instance = "", .actor = ""};
+    ten_pin_tell(edit, &change);
+    return ten_db_add_change(db, &change);
 }
 
 static int sqlite_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,

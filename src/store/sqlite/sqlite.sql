@@ -92,12 +92,17 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FR
        (SELECT count(*) FROM sqlite_schema),
        (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms'),
        (SELECT count(*) FROM sqlite_schema WHERE name = 'checkpoint'),
-       (SELECT count(*) FROM sqlite_schema WHERE name = 'leases');
+       (SELECT count(*) FROM sqlite_schema WHERE name = 'leases'),
+       (SELECT count(*) FROM pragma_table_info('target') WHERE name = 'pin');
 
 -- A file of an older version gets what it lacks. That raises the schema cookie, which must not look like a restore: the
 -- row that remembers it goes along (?1: as it was before), unless it was another one before.
 -- name: add_kept
 ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
+
+-- A pin is a text, see core/pin.h. It goes with the row, also when a version that does not know the column removes that.
+-- name: add_pin
+ALTER TABLE target ADD COLUMN pin TEXT;
 
 -- name: follow_cookie
 UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version) WHERE schema_cookie = ?1;
@@ -245,11 +250,15 @@ DELETE FROM target WHERE namespace = ?1 AND id = ?2;
 -- name: pause_target
 UPDATE target SET paused = ?3 WHERE namespace = ?1 AND id = ?2;
 
+-- ?3: all but until when, which ?4 says; NULL: it is not pinned.
+-- name: pin_target
+UPDATE target SET pin = ?4 || ' ' || ?3 WHERE namespace = ?1 AND id = ?2;
+
 -- name: list_targets
-SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AND id > ?2 ORDER BY id;
+SELECT id, url, exec, spec, every_ms, paused, pin FROM target WHERE namespace = ?1 AND id > ?2 ORDER BY id;
 
 -- name: read_target
-SELECT id, url, exec, spec, every_ms, paused FROM target WHERE namespace = ?1 AND id = ?2;
+SELECT id, url, exec, spec, every_ms, paused, pin FROM target WHERE namespace = ?1 AND id = ?2;
 
 -- name: get_instance
 SELECT weight, ttl_ms, ends_ms, since_at_ms, gone, ask, metadata = ?3, session, session_ends_ms, session_version

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/pin.h"
 #include "store/sqlite/sqlite_db.h"
 
 /* ---- listings ------------------------------------------------------------------------------------------ */
@@ -50,13 +51,16 @@ static void read_lease_columns(sqlite3_stmt *leases, uint64_t now_ms, ten_row *r
     row->barred = ten_column_u64(leases, 6) != 0;
 }
 
-static void read_target_columns(sqlite3_stmt *targets, ten_row *row) {
+/* pin: where the row's texts are. */
+static void read_target_columns(const ten_db *db, sqlite3_stmt *targets, ten_row *row, ten_pin_copy *pin) {
     row->registered = true;
     row->target.url = ten_column_text(targets, 1);
     row->target.exec = ten_column_text(targets, 2);
     row->target.spec = ten_column_text(targets, 3);
     row->target.every_ms = ten_column_u64(targets, 4);
     row->target.paused = ten_column_u64(targets, 5) != 0;
+    ten_pin_read(ten_column_text(targets, 6), db->context.wall_ms, pin);
+    row->pin = pin->pin;
 }
 
 static bool matches(const ten_row *row, enum tenure_filter filter) {
@@ -93,10 +97,11 @@ static int list_merged(ten_db *db, const ten_query *query, struct merge *merge, 
     while (r == TENURE_OK && given < query->limit && (merge->lease_id || merge->target_id)) {
         int order = !merge->lease_id ? 1 : !merge->target_id ? -1 : strcmp(merge->lease_id, merge->target_id);
         ten_row row = {.target = {.id = order <= 0 ? merge->lease_id : merge->target_id}};
+        ten_pin_copy pin;
         if (order <= 0)
             read_lease_columns(merge->leases, db->context.now_ms, &row);
         if (order >= 0)
-            read_target_columns(merge->targets, &row);
+            read_target_columns(db, merge->targets, &row, &pin);
         if (order > 0 && query->current)
             r = read_token(db, query, &row);
         if (r == TENURE_OK && matches(&row, query->filter)) {
@@ -137,12 +142,13 @@ static int read_one(ten_db *db, const char *namespace_name, const char *id, ten_
     if (!lease || !target)
         return db->error->code;
     ten_row row = {.target = {.id = id}};
+    ten_pin_copy pin;
     int leased = read_row(db, lease, namespace_name, id);
     int registered = leased < 0 ? leased : read_row(db, target, namespace_name, id);
     if (leased > 0)
         read_lease_columns(lease, db->context.now_ms, &row);
     if (registered > 0)
-        read_target_columns(target, &row);
+        read_target_columns(db, target, &row, &pin);
     int r = registered < 0 ? registered : leased > 0 || registered > 0 ? each(&row, userdata) : TENURE_OK;
     sqlite3_reset(lease);
     sqlite3_reset(target);

@@ -178,6 +178,7 @@ struct version {
     bool has_kept;
     bool has_checkpoint;
     bool has_sessions;
+    bool has_pin;
 };
 
 static int read_version(ten_db *db, struct version *version) {
@@ -191,6 +192,7 @@ static int read_version(ten_db *db, struct version *version) {
         version->has_kept = ten_column_u64(statement, 3) > 0;
         version->has_checkpoint = ten_column_u64(statement, 4) > 0;
         version->has_sessions = ten_column_u64(statement, 5) > 0;
+        version->has_pin = ten_column_u64(statement, 6) > 0;
     }
     sqlite3_finalize(statement);
     return found < 0 ? found : TENURE_OK;
@@ -215,7 +217,7 @@ static int check_version(ten_db *db, struct version *version) {
 /* There is nothing to add. */
 static bool is_whole(const struct version *version) {
     return version->number == TEN_COUNT(migrations) && version->has_kept && version->has_checkpoint &&
-           version->has_sessions;
+           version->has_sessions && version->has_pin;
 }
 
 /* What an older version did not make. Versions that do not know it go on to use the file. */
@@ -228,6 +230,8 @@ static int add_what_lacks(ten_db *db, const struct version *version) {
         r = ten_db_execute(db, SQL_ADD_CHECKPOINT);
     if (r == TENURE_OK && !version->has_sessions)
         r = ten_db_execute(db, SQL_ADD_SESSIONS);
+    if (r == TENURE_OK && !version->has_pin)
+        r = ten_db_execute(db, SQL_ADD_PIN);
     return r < 0 ? r : ten_db_run_number(db, TEN_SQL_FOLLOW_COOKIE, cookie);
 }
 

@@ -34,6 +34,8 @@ struct world {
     unsigned target_limit;
     unsigned instance_limit;
     bool targets[TARGETS_MAX];
+    bool pinning;                    /* the history has pins */
+    int pins[TARGETS_MAX];           /* the instance + 1, negative: away from it; 0: none */
     uint64_t weights[INSTANCES_MAX]; /* + 1; 0: not there */
     uint32_t told[TARGETS_MAX];      /* by the plan's number, as the moves say */
     size_t moves;
@@ -104,6 +106,7 @@ static void drop_target(struct world *world, unsigned i) {
     assert_int_equal(target_number(world, i), TEN_PLAN_NONE);
     world->told[number] = TEN_PLAN_NONE;
     world->targets[i] = false;
+    world->pins[i] = 0;
 }
 
 static void put_instance(struct world *world, unsigned i, uint32_t weight) {
@@ -127,6 +130,16 @@ static void drop_instance(struct world *world, unsigned i) {
         if (world->told[t] == number)
             world->told[t] = TEN_PLAN_NONE;
     world->weights[i] = 0;
+}
+
+static void pin_target(struct world *world, unsigned i, int pin) {
+    if (!world->targets[i])
+        return;
+    char instance[64];
+    snprintf(instance, sizeof instance, "%s", name(world, "instance", (unsigned)(pin < 0 ? -pin : pin) - 1));
+    for (unsigned try = 0; !ten_plan_pin(world->plan, target_number(world, i), pin ? instance : NULL, pin < 0); try++)
+        assert_true(try == 0 && ten_alloc_has_failed());
+    world->pins[i] = pin;
 }
 
 static void settle(struct world *world) {
@@ -155,7 +168,7 @@ static void check_shares(const struct world *world) {
             continue;
         size_t quota = ten_plan_quota(world->plan, instance_number(world, i));
         double exact = all ? (double)targets * (double)(world->weights[i] - 1) / (double)all : 0;
-        assert_true((double)quota - exact < 1 && exact - (double)quota < 1);
+        assert_true(world->pinning || ((double)quota - exact < 1 && exact - (double)quota < 1));
         assert_true(world->weights[i] > 1 || quota == 0);
         assert_int_equal(ten_plan_share(world->plan, instance_number(world, i)), quota);
         quotas += quota;
@@ -173,6 +186,11 @@ static void check_against_scratch(const struct world *world, uint64_t seed) {
     for (unsigned i = world->target_limit; i-- > 0;)
         if (world->targets[i])
             ten_plan_add_target(fresh, name(world, "target", i));
+    for (unsigned i = world->target_limit; i-- > 0;) {
+        uint32_t number = world->pins[i] ? ten_plan_find_target(fresh, name(world, "target", i)) : TEN_PLAN_NONE;
+        if (number != TEN_PLAN_NONE)
+            ten_plan_pin(fresh, number, name(world, "instance", (unsigned)abs(world->pins[i]) - 1), world->pins[i] < 0);
+    }
     assert_true(ten_plan_settle(fresh));
     for (unsigned i = 0; i < world->target_limit; i++) {
         if (!world->targets[i])
@@ -191,7 +209,10 @@ static void random_step(struct world *world) {
     unsigned kind = below(&world->seed, 100);
     unsigned target = below(&world->seed, world->target_limit);
     unsigned instance = below(&world->seed, world->instance_limit);
-    if (kind < 60)
+    if (world->pinning && below(&world->seed, 4) == 0) {
+        int pin = (int)instance + 1;
+        pin_target(world, target, below(&world->seed, 4) == 0 ? 0 : below(&world->seed, 3) ? pin : -pin);
+    } else if (kind < 60)
         put_target(world, target);
     else if (kind < 82)
         drop_target(world, target);
@@ -230,6 +251,114 @@ static void a_repaired_plan_is_the_plan_from_scratch_in_another_order(void **sta
     (void)state;
     run_histories(1, 1000, 60, 8, 120, false);
     run_histories(2000, 300, 200, INSTANCES_MAX, 500, false);
+}
+
+/* ---- pins */
+
+/* What each pin asks for. */
+static void check_pins(const struct world *world) {
+    for (unsigned i = 0; i < world->target_limit; i++) {
+        if (!world->targets[i] || world->pins[i] == 0)
+            continue;
+        unsigned named = (unsigned)abs(world->pins[i]) - 1;
+        uint32_t holder = ten_plan_holder(world->plan, target_number(world, i));
+        if (world->weights[named] <= 1) /* not there, or without weight */
+            assert_true(holder == TEN_PLAN_NONE || holder != instance_number(world, named));
+        else if (world->pins[i] > 0)
+            assert_int_equal(holder, instance_number(world, named));
+        else
+            assert_true(holder != instance_number(world, named) || ten_plan_instance_count(world->plan) == 1);
+    }
+}
+
+/* The shares of instances of weight 1 differ by at most one, but for those with more pins than that. */
+static void check_balance(const struct world *world) {
+    size_t pinned[INSTANCES_MAX] = {0};
+    for (unsigned i = 0; i < world->target_limit; i++) {
+        uint32_t holder =
+            world->targets[i] && world->pins[i] ? ten_plan_holder(world->plan, target_number(world, i)) : TEN_PLAN_NONE;
+        for (unsigned n = 0; n < world->instance_limit && holder != TEN_PLAN_NONE; n++)
+            pinned[n] += world->weights[n] && instance_number(world, n) == holder;
+    }
+    size_t least = SIZE_MAX;
+    for (unsigned n = 0; n < world->instance_limit; n++) {
+        size_t share = world->weights[n] == 2 ? ten_plan_share(world->plan, instance_number(world, n)) : SIZE_MAX;
+        least = share < least ? share : least;
+    }
+    for (unsigned n = 0; n < world->instance_limit; n++) {
+        size_t share = world->weights[n] == 2 ? ten_plan_share(world->plan, instance_number(world, n)) : 0;
+        assert_true(share <= least + 1 || share == pinned[n]);
+    }
+}
+
+static void pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 1500; seed++) {
+        static struct world world;
+        world_open(&world, seed, seed % 3 ? 60 : 400, seed % 5 ? 6 : INSTANCES_MAX);
+        world.pinning = true;
+        world.twins = seed % 7 == 0;
+        random_history(&world, 1 + below(&world.seed, 300), 1 + below(&world.seed, 4));
+        check_reports(&world);
+        check_shares(&world);
+        check_against_scratch(&world, seed);
+        check_pins(&world);
+        check_balance(&world);
+        world_close(&world);
+    }
+}
+
+/* One plan has its pins all the time, the other gets them back. */
+static void pins_that_are_not_used_are_as_if_they_were_not_there(void **state) {
+    (void)state;
+    static struct world world;
+    world_open(&world, 11, 200, 6);
+    for (unsigned i = 0; i < 6; i++)
+        put_instance(&world, i, 1);
+    for (unsigned i = 0; i < 200; i++)
+        put_target(&world, i);
+    settle(&world);
+    uint32_t before[200];
+    memcpy(before, world.told, sizeof before);
+    world.pinning = true;
+    for (unsigned i = 0; i < 50; i++)
+        pin_target(&world, i, i % 2 ? 1 : -2);
+    settle(&world);
+    check_pins(&world);
+    ten_plan_use_pins(world.plan, false);
+    settle(&world);
+    check_reports(&world);
+    assert_memory_equal(world.told, before, sizeof before);
+    ten_plan_use_pins(world.plan, true);
+    settle(&world);
+    check_pins(&world);
+    check_against_scratch(&world, 11);
+    world_close(&world);
+}
+
+static void a_pinned_target_that_is_set_aside_is_planned_for_nobody(void **state) {
+    (void)state;
+    static struct world world;
+    world_open(&world, 12, 12, 3);
+    for (unsigned i = 0; i < 3; i++)
+        put_instance(&world, i, 1);
+    for (unsigned i = 0; i < 12; i++)
+        put_target(&world, i);
+    pin_target(&world, 5, 2);
+    settle(&world);
+    uint32_t target = target_number(&world, 5);
+    assert_int_equal(ten_plan_holder(world.plan, target), instance_number(&world, 1));
+    assert_int_equal(ten_plan_rank(world.plan, target, instance_number(&world, 1)), 0);
+    ten_plan_set_aside(world.plan, target, true);
+    settle(&world);
+    assert_int_equal(ten_plan_holder(world.plan, target), TEN_PLAN_NONE);
+    ten_plan_set_aside(world.plan, target, false);
+    settle(&world);
+    assert_int_equal(ten_plan_holder(world.plan, target), instance_number(&world, 1));
+    pin_target(&world, 5, -2);
+    settle(&world);
+    assert_int_equal(ten_plan_rank(world.plan, target, instance_number(&world, 1)), 2);
+    world_close(&world);
 }
 
 /* Shares so large that an instance remembers only its worst targets. */
@@ -628,6 +757,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_repaired_plan_is_the_plan_from_scratch_in_another_order),
         cmocka_unit_test(that_holds_for_large_shares_too),
+        cmocka_unit_test(pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced),
+        cmocka_unit_test(pins_that_are_not_used_are_as_if_they_were_not_there),
+        cmocka_unit_test(a_pinned_target_that_is_set_aside_is_planned_for_nobody),
         cmocka_unit_test(ids_decide_where_hashes_collide),
         cmocka_unit_test(large_weight_changes_are_repaired_to_the_same_plan),
         cmocka_unit_test(the_plan_is_the_one_that_takes_pairs_from_the_heaviest_on),
