@@ -291,9 +291,7 @@ static bool run_on(const scale_server *server, struct figures *figures) {
         return true;
     if (r != TENURE_OK)
         return fail("the store");
-    /* etcd's leases always hang on one of etcd's, which is the session. */
-    bool is_etcd = strcmp(current.store, "etcd") == 0;
-    if (is_etcd ? current.mode == EACH : current.mode == SESSION && !has_sessions)
+    if (current.mode == SESSION && !has_sessions)
         return true;
     if (!register_all(context) || !hold_all(context, &measures, figures))
         return false;

@@ -130,15 +130,9 @@ static int ask_time_left(ten_etcd_chunk *chunk) {
     return r;
 }
 
-static int read_chunk(ten_etcd_chunk *chunk) {
+/* The answer to the reading is there. */
+static int take_read(ten_etcd_chunk *chunk) {
     ten_etcd_store *store = chunk->store;
-    bool succeeded;
-    add_reads(chunk);
-    json_decref(chunk->answer);
-    chunk->answer = NULL;
-    int r = ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &chunk->answer);
-    if (r < 0)
-        return r;
     chunk->head = store->head;
     chunk->read_at = ++store->step;
     ten_etcd_kv_free(&chunk->term);
@@ -156,6 +150,16 @@ static int read_chunk(ten_etcd_chunk *chunk) {
             ten_etcd_instance_take(chunk, &chunk->cells[i]);
     }
     return ask_time_left(chunk);
+}
+
+static int read_chunk(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    bool succeeded;
+    add_reads(chunk);
+    json_decref(chunk->answer);
+    chunk->answer = NULL;
+    int r = ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &chunk->answer);
+    return r < 0 ? r : take_read(chunk);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
@@ -201,7 +205,7 @@ static int judge_group(ten_etcd_chunk *chunk, bool *ret_withheld) {
 }
 
 /* Decides as many as fit into one transaction, which a group always does; how many those are. */
-static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
+int ten_etcd_decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     ten_etcd_store *store = chunk->store;
     const ten_etcd_group *home = NULL;
     size_t homes = 0;
@@ -233,14 +237,18 @@ static int decide(ten_etcd_chunk *chunk, size_t *ret_count) {
     return TENURE_OK;
 }
 
+static void finish_changes(ten_etcd_chunk *chunk) {
+    if (chunk->change_count == 0)
+        return;
+    ten_buf_char(&chunk->changes, ']');
+    ten_etcd_feed_put(chunk->store, chunk->namespace_name, ten_buf_string(&chunk->changes), chunk->change_count);
+}
+
 static int write_chunk(ten_etcd_chunk *chunk, bool *ret_succeeded) {
     ten_etcd_store *store = chunk->store;
     if (chunk->raised)
         ten_etcd_term_put(chunk, chunk->longest_ms);
-    if (chunk->change_count > 0) {
-        ten_buf_char(&chunk->changes, ']');
-        ten_etcd_feed_put(store, chunk->namespace_name, ten_buf_string(&chunk->changes), chunk->change_count);
-    }
+    finish_changes(chunk);
     if (chunk->changes.failed)
         return ten_etcd_no_memory(store);
     *ret_succeeded = true;
@@ -271,6 +279,7 @@ static bool take_written(ten_etcd_chunk *chunk, size_t count) {
         ten_etcd_cell *cell = &chunk->cells[i];
         if (cell->settled)
             continue;
+        ten_etcd_wait_note(chunk, cell);
         if (cell->op.target)
             ten_etcd_lease_written(chunk, cell);
         else
@@ -334,8 +343,11 @@ static void doubt_attached(ten_etcd_chunk *chunk) {
  * others. */
 static void doubt_homes(ten_etcd_chunk *chunk) {
     for (size_t i = 0; i < chunk->count; i++) {
-        if (chunk->cells[i].home)
-            chunk->cells[i].home->home_in = 0;
+        ten_etcd_group *home = chunk->cells[i].home;
+        if (home) {
+            home->home_in = 0;
+            home->uncertain |= home->reserve_ms > 0; /* it is not used again */
+        }
         chunk->cells[i].home = NULL;
     }
 }
@@ -362,8 +374,37 @@ static int look(ten_etcd_chunk *chunk, bool *ret_current) {
         chunk->head = chunk->store->head;
         return TENURE_OK;
     }
-    int r = read_chunk(chunk);
+    int r = chunk->has_read ? take_read(chunk) : read_chunk(chunk);
+    chunk->has_read = false;
     return r == TENURE_OK ? ten_etcd_epoch_check(chunk, ret_current) : r;
+}
+
+/* What is foretold may be so: then one request is enough. If not, it has brought what the first round reads. */
+static int try_at_once(ten_etcd_chunk *chunk) {
+    ten_etcd_store *store = chunk->store;
+    bool prepared, succeeded = false;
+    int r = ten_etcd_prepare_at_once(chunk, &prepared);
+    if (r < 0 || !prepared)
+        return r;
+    finish_changes(chunk);
+    ten_etcd_txn writes = store->txn;
+    store->txn = (ten_etcd_txn){0};
+    add_reads(chunk);
+    writes.otherwise = store->txn.operations;
+    writes.otherwise_count = store->txn.operation_count;
+    store->txn.operations = (ten_buf){0};
+    ten_etcd_txn_free(&store->txn);
+    store->txn = writes;
+    r = chunk->changes.failed ? ten_etcd_no_memory(store)
+                              : ten_etcd_commit(store, true, chunk->deadline_ms, &succeeded, &chunk->answer);
+    if (r < 0 && r != TENURE_E_GONE)
+        doubt_attached(chunk);
+    if (r == TENURE_E_GONE || (r == TENURE_OK && succeeded && !take_written(chunk, 1)))
+        doubt_homes(chunk);
+    chunk->has_read = r == TENURE_OK && !succeeded;
+    if (r == TENURE_OK && succeeded)
+        ten_etcd_feed_trim(store, chunk->namespace_name, chunk->deadline_ms);
+    return r == TENURE_E_GONE ? TENURE_OK : r;
 }
 
 /* A round: read, decide, write. It may settle all, some or none. */
@@ -375,7 +416,7 @@ static int one_round(ten_etcd_chunk *chunk) {
     if (r < 0 || !current)
         return r;
     chunk->store->head = chunk->head;
-    r = decide(chunk, &count);
+    r = ten_etcd_decide(chunk, &count);
     if (r == TENURE_OK && chunk->shown_token)
         return ten_etcd_begin_epoch(chunk);
     if (r == TENURE_OK && chunk->store->is_full)
@@ -398,7 +439,7 @@ static int one_round(ten_etcd_chunk *chunk) {
 }
 
 static int apply_chunk(ten_etcd_chunk *chunk) {
-    int r = TENURE_OK;
+    int r = try_at_once(chunk);
     for (unsigned rounds = 0; r == TENURE_OK && !is_settled(chunk); rounds++) {
         if (ten_now_ms() >= chunk->deadline_ms)
             return ten_fail(&chunk->store->base.error, TENURE_E_TIMEOUT,
@@ -425,7 +466,7 @@ static void clear_chunk(ten_etcd_chunk *chunk) {
     ten_etcd_kv_free(&chunk->epoch);
     json_decref(chunk->answer);
     chunk->answer = NULL;
-    chunk->known = false;
+    chunk->known = chunk->has_read = false;
     chunk->count = 0;
 }
 
@@ -588,6 +629,8 @@ int ten_etcd_apply(ten_store *base, const ten_op *ops, ten_result *results, size
         memset(settled, 0, count * sizeof *settled);
         r = renew_what_goes_on(store, ops, results, settled, count, deadline_ms);
     }
+    if (r == TENURE_OK && count == 1)
+        ten_etcd_reserve_want(store, ops, results, deadline_ms);
     ten_free(settled);
     return r;
 }

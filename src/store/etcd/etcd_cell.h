@@ -74,8 +74,9 @@ struct ten_etcd_cell {
     bool touches; /* an instance: raises the version of its session */
     bool again;   /* nothing was decided: it has to be read once more */
     ten_etcd_group *home;
-    uint64_t own_lease; /* an etcd lease for it alone, which nobody keeps alive: forced, or longer than its TTL, */
-    uint64_t kept_ms;   /* and how long that lasts, if that is longer than the TTL */
+    const char *foretold; /* what the fence is compared with, instead of its revision; "": with nothing */
+    uint64_t own_lease;   /* an etcd lease for it alone, which nobody keeps alive: forced, or longer than its TTL, */
+    uint64_t kept_ms;     /* and how long that lasts, if that is longer than the TTL */
 };
 
 struct ten_etcd_chunk {
@@ -86,6 +87,7 @@ struct ten_etcd_chunk {
     size_t count;
     bool withheld;  /* it is a group, and one of its targets is refused */
     json_t *answer; /* of the read */
+    bool has_read;  /* the answer is there, and has not been looked at */
     bool known; /* nothing has to be read: only second steps are left, and this chunk has just written their first */
     ten_etcd_head head;
     uint64_t read_at; /* the step at which it was read */
@@ -118,6 +120,8 @@ void ten_etcd_epoch_take(ten_etcd_chunk *chunk);
 /* Begins a term or an epoch if one is due. Then *ret_current is false, and the caller reads everything again. */
 int ten_etcd_epoch_check(ten_etcd_chunk *chunk, bool *ret_current);
 int ten_etcd_begin_epoch(ten_etcd_chunk *chunk);
+/* Signs of a loss have been looked for since the last connection was made. */
+bool ten_etcd_is_checked(const ten_etcd_chunk *chunk);
 /* Add to the transaction, which happens only if nobody else has written them since they were read. */
 void ten_etcd_epoch_put(ten_etcd_chunk *chunk, const ten_etcd_identity *identity);
 void ten_etcd_term_put(ten_etcd_chunk *chunk, uint64_t longest_ms);
@@ -128,6 +132,8 @@ void ten_etcd_lease_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 int ten_etcd_lease_decide(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 void ten_etcd_lease_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
+/* The start of a fence's value; the token and the end are the caller's. */
+void ten_etcd_write_fence(ten_buf *value, bool held, const char *holder, uint64_t term, uint64_t lease);
 /* Whether somebody's lease of an earlier term has vanished, and may still be believed. */
 bool ten_etcd_has_vanished(const ten_etcd_chunk *chunk, const ten_etcd_kv *lease, const ten_etcd_kv *fence);
 /* A row from what was read; `left_ms` is what is left of a held one. */
@@ -192,7 +198,15 @@ void ten_etcd_tell_expired(ten_etcd_store *store, const char *namespace_name, co
                            const json_t *shadows, uint64_t deadline_ms);
 void ten_etcd_instance_written(ten_etcd_chunk *chunk, ten_etcd_cell *cell);
 
+/* etcd_wait.c */
+/* The cell was refused: what was read is remembered. */
+void ten_etcd_wait_note(ten_etcd_chunk *chunk, const ten_etcd_cell *cell);
+/* *ret_prepared: the transaction for the only cell is there, without anything having been read. */
+int ten_etcd_prepare_at_once(ten_etcd_chunk *chunk, bool *ret_prepared);
+
 /* etcd_apply.c: for those two */
+/* Decides as many as fit into one transaction; how many those are. */
+int ten_etcd_decide(ten_etcd_chunk *chunk, size_t *ret_count);
 uint64_t ten_etcd_left_of(const ten_etcd_chunk *chunk, uint64_t lease, uint64_t otherwise_ms);
 void ten_etcd_change(ten_etcd_chunk *chunk, const ten_change *change);
 /* Tells whoever keeps that etcd lease alive to look at what is attached to it. For a session: raises its version. */

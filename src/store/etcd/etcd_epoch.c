@@ -92,13 +92,17 @@ static uint64_t read_index(const ten_etcd_chunk *chunk) {
     return index;
 }
 
+bool ten_etcd_is_checked(const ten_etcd_chunk *chunk) {
+    uintptr_t checked = (uintptr_t)ten_map_get(&chunk->store->checked, chunk->namespace_name);
+    return checked == (uintptr_t)ten_etcd_connections(chunk->store->link) + 1;
+}
+
 /* Looked at when there may be another etcd behind the address than before: with each new connection. */
 static bool is_log_shorter(ten_etcd_chunk *chunk) {
     ten_etcd_store *store = chunk->store;
     uint64_t connections = ten_etcd_connections(store->link);
-    uintptr_t checked = (uintptr_t)ten_map_get(&store->checked, chunk->namespace_name);
     chunk->index = 0;
-    if (checked == (uintptr_t)connections + 1)
+    if (ten_etcd_is_checked(chunk))
         return false;
     chunk->index = read_index(chunk);
     if (chunk->index == 0)

@@ -533,11 +533,14 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     }
     struct reading reading = {namespace_name, cursor, limit, each, userdata};
     const json_t *entries = ten_etcd_kvs(answer, 2);
+    bool quiet = json_array_size(entries) == 0;
     for (size_t i = 0; r == TENURE_OK && reading.left > 0 && i < json_array_size(entries); i++) {
         ten_etcd_kv entry = ten_etcd_kv_read(json_array_get(entries, i), &store->scratch);
         r = read_entry(&reading, &entry);
         ten_etcd_kv_free(&entry);
     }
     json_decref(answer);
+    if (quiet)
+        ten_etcd_reserves_keep(store);
     return r;
 }

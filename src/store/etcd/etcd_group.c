@@ -198,7 +198,7 @@ static void end_spare(ten_etcd_store *store, uint64_t deadline_ms) {
     size_t count = 0;
     for (ten_etcd_group *group = store->groups, *next; group && count < ENDED_MAX; group = next) {
         next = group->next;
-        if (!is_empty(group)) {
+        if (!is_empty(group) || group->reserve_ms) {
             group->empty_ms = 0;
         } else if (group->empty_ms == 0) {
             group->empty_ms = now_ms;
@@ -279,8 +279,9 @@ static bool is_session_beaten(const ten_etcd_store *store, const ten_etcd_group 
 /* The largest for each namespace, holder and TTL: what is in the others moves there. */
 static bool choose_homes(ten_etcd_store *store) {
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
-        bool goes_on = !group->is_session && group->covered_in == store->call && group->covered == group->count &&
-                       group->renewed > 0 && (group->term == store->head.term || store->is_full) && group->revision > 0;
+        bool goes_on = !group->is_session && !group->reserve_ms && group->covered_in == store->call &&
+                       group->covered == group->count && group->renewed > 0 &&
+                       (group->term == store->head.term || store->is_full) && group->revision > 0;
         if (!goes_on)
             continue;
         const ten_etcd_group *other = home_of(store, group->namespace_name, group->holder, group->ttl_ms);
@@ -383,8 +384,8 @@ static ten_etcd_group *find_spare(const ten_etcd_store *store, const char *names
                                   uint64_t ttl_ms) {
     uint64_t now_ms = ten_boot_ms(store->base.clock);
     for (ten_etcd_group *group = store->groups; group; group = group->next)
-        if (!group->is_session && group->count == 0 && group->ttl_ms == ttl_ms && group->term == store->head.term &&
-            group->ends_ms > now_ms + 1000 && strcmp(group->holder, holder) == 0 &&
+        if (!group->is_session && !group->reserve_ms && group->count == 0 && group->ttl_ms == ttl_ms &&
+            group->term == store->head.term && group->ends_ms > now_ms + 1000 && strcmp(group->holder, holder) == 0 &&
             strcmp(group->namespace_name, namespace_name) == 0)
             return group;
     return NULL;

@@ -354,16 +354,20 @@ static void write_lease_value(ten_buf *value, const ten_etcd_cell *cell) {
     ten_json_close(value);
 }
 
-static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uint64_t term, uint64_t lease) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    ten_buf *value = &chunk->store->value;
+void ten_etcd_write_fence(ten_buf *value, bool held, const char *holder, uint64_t term, uint64_t lease) {
     ten_buf_clear(value);
     ten_json_open(value);
     ten_json_bool(value, "held", held);
-    bool leaves = cell->row.holder[0] == '\0' || cell->write == TEN_ETCD_RESERVE;
-    ten_json_text(value, "holder", leaves ? cell->effect.former_holder : cell->row.holder);
+    ten_json_text(value, "holder", holder);
     ten_json_number(value, "term", term);
     ten_json_number(value, "lease", lease);
+}
+
+static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uint64_t term, uint64_t lease) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_buf *value = &chunk->store->value;
+    bool leaves = cell->row.holder[0] == '\0' || cell->write == TEN_ETCD_RESERVE;
+    ten_etcd_write_fence(value, held, leaves ? cell->effect.former_holder : cell->row.holder, term, lease);
     if (cell->row.barred)
         ten_json_bool(value, "barred", true);
     if (cell->write == TEN_ETCD_RESERVE) {
@@ -380,7 +384,10 @@ static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uin
         json_decref(cell->fence);
         cell->fence = json_loads(ten_buf_string(value), 0, NULL);
     }
-    ten_etcd_compare(&chunk->store->txn, key, cell->behind.revision);
+    if (cell->foretold && cell->foretold[0])
+        ten_etcd_compare_value(&chunk->store->txn, key, cell->foretold);
+    else if (!cell->foretold)
+        ten_etcd_compare(&chunk->store->txn, key, cell->behind.revision);
     ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
 }
 
@@ -445,8 +452,11 @@ static int attach(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     }
     if (least_ms(cell) > cell->row.ttl_ms)
         return attach_for(chunk, cell, least_ms(cell));
-    int r = ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms, chunk->deadline_ms,
-                          &cell->home);
+    if (is_granted(cell))
+        cell->home = ten_etcd_reserve_of(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms);
+    int r = cell->home ? TENURE_OK
+                       : ten_etcd_home(chunk->store, chunk->namespace_name, cell->row.holder, cell->row.ttl_ms,
+                                       chunk->deadline_ms, &cell->home);
     if (r < 0)
         return r;
     bool there = !cell->effect.acquired && cell->kv.lease == cell->home->lease &&

@@ -42,6 +42,7 @@
 typedef struct ten_etcd_group ten_etcd_group;
 typedef struct ten_etcd_chunk ten_etcd_chunk;
 typedef struct ten_etcd_cell ten_etcd_cell;
+typedef struct ten_etcd_waiting ten_etcd_waiting;
 typedef struct ten_etcd_watch ten_etcd_watch;
 typedef struct ten_etcd_handed ten_etcd_handed;
 
@@ -65,6 +66,8 @@ typedef struct ten_etcd_hold {
 struct ten_etcd_group {
     ten_etcd_group *next;
     bool is_session;
+    uint64_t reserve_ms; /* it was granted in advance, for so long (etcd_wait.c); 0: it was not */
+    uint64_t wanted_ms;  /* boot clock: when somebody last waited with it */
     char *namespace_name;
     char *holder;
     uint64_t lease; /* etcd's name for it */
@@ -101,6 +104,7 @@ typedef struct ten_etcd_store {
     ten_map checked;         /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
     uint64_t call;           /* the calls are counted, */
     uint64_t step;           /* and the keep-alives and readings: which was first? */
+    ten_map waits;           /* what is remembered of targets that others hold, by key */
     ten_etcd_handed *handed; /* etcd leases that this call granted for what it hands over */
     ten_arena results;
     ten_etcd_txn txn;
@@ -175,6 +179,16 @@ void ten_etcd_learn_revisions(ten_etcd_store *store);
 
 /* etcd_apply.c */
 int ten_etcd_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+
+/* etcd_wait.c */
+/* An etcd lease that was granted in advance, and lasts for the TTL from now on; NULL: there is none. */
+ten_etcd_group *ten_etcd_reserve_of(const ten_etcd_store *store, const char *namespace_name, const char *holder,
+                                    uint64_t ttl_ms);
+/* The operation was answered: if it waits now, an etcd lease is granted in advance. A failure changes nothing. */
+void ten_etcd_reserve_want(ten_etcd_store *store, const ten_op *op, const ten_result *result, uint64_t deadline_ms);
+/* When nothing else is to do. */
+void ten_etcd_reserves_keep(ten_etcd_store *store);
+void ten_etcd_waits_free(ten_etcd_store *store);
 
 /* etcd_hand.c */
 /* Forgets the etcd leases that the call granted; they end by themselves. */

@@ -53,6 +53,15 @@ void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision) {
     ten_buf_char(out, '}');
 }
 
+void ten_etcd_compare_value(ten_etcd_txn *txn, const char *key, const char *value) {
+    ten_buf *out = &txn->compares;
+    ten_buf_text(out, txn->compare_count++ ? ",{\"target\":\"VALUE\"," : "{\"target\":\"VALUE\",");
+    add_base64(out, "key", key, strlen(key));
+    ten_buf_char(out, ',');
+    add_base64(out, "value", value, strlen(value));
+    ten_buf_char(out, '}');
+}
+
 static ten_buf *begin(ten_etcd_txn *txn, const char *what) {
     ten_buf_format(&txn->operations, "%s{\"%s\":{", txn->operation_count++ ? "," : "", what);
     return &txn->operations;

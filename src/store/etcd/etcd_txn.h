@@ -50,6 +50,8 @@ void ten_etcd_txn_clear(ten_etcd_txn *txn);
 void ten_etcd_txn_free(ten_etcd_txn *txn);
 /* The key was last written at that revision; 0: it is not there. */
 void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
+/* The key has that value. */
+void ten_etcd_compare_value(ten_etcd_txn *txn, const char *key, const char *value);
 void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
 /* Writes the key once more, as it is, where and as long as it is; or with another value. */
 void ten_etcd_touch(ten_etcd_txn *txn, const char *key);
