@@ -677,6 +677,16 @@ local function bury_sessions()
     end
 end
 
+-- When a living session ends. A heartbeat never makes that earlier, as its holder may not get the answer. But if the clock
+-- was set back since the last heartbeat, the session would outlive its instance by as much.
+local function end_by_this_clock(instance, session)
+    if session.ends <= now + run.ttl then
+        return session.ends
+    end
+    local last = tonumber(call('ZSCORE', NODES, instance) or '0') - session.ttl -- when that was, by the clock of then
+    return session.ends - math.max(0, last - now)
+end
+
 -- With its heartbeat an instance begins a session, or goes on with it. One that has not ended goes on, also after the
 -- instance had left: its leases are there. Then whoever made it leave may have done more. One that has ended never comes
 -- back: its leases may be others' by now.
@@ -693,10 +703,7 @@ local function beat(instance, joins)
             call('HSET', EPOCH, 'session', whole(session.number))
         end
         session.version = session.version + (joins and 1 or 0)
-        -- Only a shorter TTL leaves it where it was. A clock that was set back must not: the session would outlive its
-        -- instance by as much.
-        local shrinks = lives and run.ttl < session.ttl
-        session.ends = math.max(shrinks and session.ends or 0, now + run.ttl)
+        session.ends = math.max(lives and end_by_this_clock(instance, session) or 0, now + run.ttl)
     else
         session.number, session.ends = 0, 0
     end
@@ -749,9 +756,9 @@ local function announce()
         write_instance(instance, run.ttl, since, ask, run.metadata)
         tell(joins and INSTANCE_JOINED or INSTANCE_CHANGED, NO_REASON, '0', '', instance, '')
     end
+    local session, version = beat(instance, joins)
     call('SET', key, weight, 'PX', run.ttl_text)
     call('ZADD', NODES, whole(now + run.ttl), instance)
-    local session, version = beat(instance, joins)
     return { { OK, version, run.ttl, run.ttl, false, 0, ask, 0, session } }
 end
 

@@ -1,7 +1,8 @@
 -- name: LEAN_BEAT
 -- The heartbeat of an instance whose leases hang on its session, and the leases that it reads along with it, in the usual
 -- situation, which redis_proof.lua has proved: the instance and its session live and are as they were, nobody in the fleet
--- has died, and every lease hangs on that very session. Whatever else there is, is answered with FULL before anything is
+-- has died, and every lease hangs on that very session, which does not end later than this heartbeat asks (as after a
+-- longer TTL, or when the clock was set back). Whatever else there is, is answered with FULL before anything is
 -- written, and the client sends the same to redis_apply.lua.
 --
 -- That the sessions were deleted, which begins an epoch, need not be looked for: this one is there.
@@ -13,12 +14,12 @@
 local match = string.match
 local number, ends, lasts, version = match(call('HGET', KEYS[11], holder) or '', '^([1-9]%d*) (%d+) (%d+) (%d+)$')
 local length, ask, metadata = match(call('HGET', KEYS[10], holder) or '', '^(%d+) %d+ (%d) (.*)$')
-if not number or ends + 0 <= now or lasts ~= ttl or length ~= ttl or metadata ~= ARGV[7] or
+if not number or ends + 0 <= now or ends + 0 > now + ttl or lasts ~= ttl or length ~= ttl or metadata ~= ARGV[7] or
     call('MGET', KEYS[13])[1] ~= ARGV[6] or call('ZCOUNT', KEYS[9], '-inf', format('%d', now)) > 0 or
     (others > 0 and call('ZSCORE', KEYS[6], holder)) then
     return redis.status_reply('FULL')
 end
-ends = now + ttl -- also if the clock was set back
+ends = now + ttl
 local replies = { { 1, version + record[6] + record[4], ttl + 0, ttl + 0, false, 0, ask + 0, 0, number + 0 } }
 
 if #KEYS > 13 then

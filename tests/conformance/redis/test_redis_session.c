@@ -268,9 +268,20 @@ static void a_heartbeat_puts_a_session_right_that_ends_too_late(void **state) {
     redis_command(redis,
                   "EVAL redis.call('HSET',KEYS[1],'a',table.concat(ARGV,'\\32')) 1 tenure:%s:sessions %llu %llu %llu 1",
                   place->ns, (unsigned long long)session.session, in_an_hour_ms(), (unsigned long long)TTL_MS);
+    redis_command(redis, "ZADD tenure:%s:nodes %llu a", place->ns, in_an_hour_ms()); /* the last heartbeat's end */
     assert_true(read_lease(place, "t").remaining_ms > TTL_MS);
     assert_int_equal(beat(place, "a", TTL_MS).session, session.session);
     assert_in_range(read_lease(place, "t").remaining_ms, 1, TTL_MS);
+}
+
+/* Its holder may believe in the lease for as long: it may not have heard of the second heartbeat. */
+static void heartbeats_with_a_shorter_ttl_do_not_shorten_a_session(void **state) {
+    struct place *place = open_both(*state);
+    ten_result session = beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(beat(place, "a", TTL_MS).session, session.session);
+    assert_true(read_lease(place, "t").remaining_ms > TTL_MS);
 }
 
 static void an_epoch_is_another_version_also_after_the_clock_was_set_back(void **state) {
@@ -302,6 +313,7 @@ int main(void) {
         REDIS_CASE(sessions_that_somebody_deleted_are_a_loss_of_data),
         REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless),
         REDIS_CASE(a_heartbeat_puts_a_session_right_that_ends_too_late),
+        REDIS_CASE(heartbeats_with_a_shorter_ttl_do_not_shorten_a_session),
         REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
