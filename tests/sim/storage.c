@@ -358,6 +358,10 @@ void sim_force(struct sim_world *world, uint32_t number) {
     ten_result result;
     sim_note(world, "is forced", SIM_NOBODY, number, 0);
     (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    const ten_lease_row *held = sim_held(world, number);
+    if (held && held->session) /* each heartbeat would prolong it */
+        sim_fail(world, number, "%s was forced, but still hangs on the session of %s", world->targets[number].id,
+                 held->holder);
     if (world->roles)
         sim_forget_promises(world, number);
     sim_notify_all(world);
