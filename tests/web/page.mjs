@@ -309,7 +309,9 @@ test('namespaces are listed; a role has its standbys, a job its runs, a lease it
   check(/Standbys spare-2 /.test(await facts()) && !(await facts()).includes('other-3'), await facts());
   await page.screenshot({ path: join(pictures, 'role-1280-light.png') });
   await ask('POST', '/api/v1/cron/leases', { holder_id: 'host-1', ops: [{ op: 'acquire', id: 'nightly', ttl_ms: 60000 }] });
-  const ran = 'cron=1 instant=1 next=1794800000000 ran=1 open=0 started=1794790000000 ms=1500 exit=3 runs=7 skipped=2 by=host-1 log=1;mwl1s9m0.n.k.x0,mwl1sads.a.f.t3z,mwl1sb5k.2.3.o2';
+  const instant = (ago) => (Date.now() - ago).toString(36);
+  const log = `1;${instant(3000)}.n.k.x0,${instant(2000)}.a.f.t3z,${instant(1000)}.2.3.o2`;
+  const ran = 'cron=1 instant=1 next=1794800000000 ran=1 open=0 started=1794790000000 ms=1500 exit=3 runs=7 skipped=2 by=host-1 log=' + log;
   await ask('PUT', '/api/v1/cron/nightly/checkpoint', { holder_id: 'host-1', version: (await ask('GET', '/api/v1/cron/nightly/lease')).body.version, value: ran });
   await page.evaluate(() => (location.hash = '#ns=cron&target=nightly'));
   await until('its last run', async () => (await facts()).includes('exit code 3 after 1s') && /Runs 7, 2 skipped/.test(await facts()));
