@@ -35,7 +35,7 @@ history_of_a_target() {
     exits 0 "$TENURE" release job-1 --force --now
     exits 0 "$TENURE" history job-1
     same lines "$(printf '%s\n' "$OUT" | wc -l)" 4
-    same columns "$(printf '%s\n' "$OUT" | awk -F '\t' '{ print NF }' | sort -u)" 9
+    same columns "$(printf '%s\n' "$OUT" | awk -F '\t' '{ print NF }' | sort -u)" 12
     same events "$(printf '%s\n' "$OUT" | cut -f 3 | tr '\n' ' ')" 'lease_acquired lease_released lease_acquired lease_released '
     printf '%s\n' "$OUT" | awk -F '\t' 'NR == 2 && $8 ~ /^[2-9][0-9][0-9]ms|^[1-9]/ && $9 == "-" { held = 1 }
         NR == 3 && $8 == "-" && $9 ~ /^[2-9][0-9][0-9]ms|^[1-9]/ && $4 ~ /^second-/ { unheld = 1 }

@@ -172,7 +172,9 @@ static void a_change_does_not_read_the_feed(void **state) {
     PGconn *connection = prepare(postgres, PG_EDIT_TARGETS);
     char execution[200];
     uint64_t least = UINT64_MAX;
-    snprintf(execution, sizeof execution, "EXECUTE it('%s', '{put}', '{t}', '{u}', '{e}', '{s}', '{0}', '{f}')",
+    snprintf(execution, sizeof execution,
+             "EXECUTE it('%s', '{put}', '{t}', '{u}', '{e}', '{s}', '{0}', '{f}', '{\"\"}', '{0}', '{\"\"}', "
+             "'{\"\"}', '{\"\"}')",
              place->ns);
     for (int i = 0; i < 2; i++) /* one of them may be the thousandth */
         least = ten_min_u64(least, (uint64_t)most_rows(connection, execution));
