@@ -228,7 +228,7 @@ const runTexts = {
 function recentRuns(changes) {
   const runs = changes.filter((change) => runTexts[change.event]).slice(-runsMax).reverse();
   if (runs.length === 0) return null;
-  return make('span', { class: 'list' }, ...runs.map((run) => make('span', {}, `${formatStamp(Date.parse(run.instant))}: ${runTexts[run.event](run)}`)));
+  return make('div', {}, ...runs.map((run) => make('div', {}, `${formatStamp(Date.parse(run.instant))}: ${runTexts[run.event](run)}`)));
 }
 
 const lastOf = (holds) => holds[holds.length - 1].to || Infinity;
