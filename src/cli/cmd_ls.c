@@ -30,7 +30,7 @@ static int add_row(const tenure_info *info, void *userdata) {
     ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
     char state[16 + TEN_PIN_WORDS_SIZE];
     char pin[TEN_PIN_WORDS_SIZE];
-    ten_pin_words(info, pin);
+    ten_print_pin_words(info, pin);
     snprintf(state, sizeof state, "%s%s%s", info->paused && !held ? "paused" : ten_state_word(info), pin[0] ? ", " : "",
              pin);
     ten_table_row(&listing->table, (const char *const[]){info->target, state, held ? info->holder : "-", token,

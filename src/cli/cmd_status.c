@@ -40,7 +40,7 @@ static void add_row(ten_table *table, const ten_view *view, const tenure_info *i
     char age[TEN_DURATION_SIZE];
     char remaining[TEN_DURATION_SIZE];
     char pin[TEN_PIN_WORDS_SIZE];
-    ten_pin_words(info, pin);
+    ten_print_pin_words(info, pin);
     snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
     ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
     ten_duration_show(info->remaining_ms, remaining);

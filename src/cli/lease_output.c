@@ -15,7 +15,7 @@ const char *ten_state_word(const tenure_info *info) {
     return info->barred ? "forced" : "held";
 }
 
-void ten_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]) {
+void ten_print_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]) {
     char instance[TENURE_HOLDER_MAX + 1];
     ten_id_shorten(info->pin_instance, instance);
     snprintf(words, TEN_PIN_WORDS_SIZE, "%s%s",

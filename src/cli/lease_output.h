@@ -11,7 +11,7 @@
 /* held, free, or forced (held, but barred from renewal). */
 const char *ten_state_word(const tenure_info *info);
 /* "pinned to host-b 8758", "kept away from host-b 8758"; "": it is not pinned. */
-void ten_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]);
+void ten_print_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]);
 /* One object on a line. `planned`: whom the plan names; "" or NULL: nobody, or not looked at. */
 void ten_print_info_json(const tenure_info *info, const char *namespace_name, const char *planned);
 
