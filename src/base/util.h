@@ -24,6 +24,22 @@
         }                                                                                                              \
     } while (0)
 
+/* Where the item with that number is among `count` items of `size` bytes, or would be inserted. The number is the first
+ * member of each, and they are in its order. */
+static inline uint32_t ten_place_of(const void *items, uint32_t count, size_t size, uint32_t number) {
+    uint32_t low = 0;
+    while (low < count) {
+        uint32_t middle = low + (count - low) / 2;
+        uint32_t found;
+        memcpy(&found, (const char *)items + middle * size, sizeof found);
+        if (found < number)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
 static inline uint64_t ten_min_u64(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }

@@ -19,16 +19,7 @@
 
 /* The place of the target's pin, or where it would be inserted. */
 static uint32_t find_place(const ten_fleet *fleet, uint32_t target) {
-    uint32_t low = 0;
-    uint32_t high = fleet->pin_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (fleet->pins[middle].target < target)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return ten_place_of(fleet->pins, fleet->pin_count, sizeof *fleet->pins, target);
 }
 
 static struct ten_fleet_pin *find(const ten_fleet *fleet, uint32_t target) {

@@ -23,7 +23,7 @@ struct hands {
     const char *instance; /* the last holder */
 };
 
-/* Who had which token of the one target that is wanted. */
+/* Who had which token, if the history is of one target. */
 struct grant {
     uint64_t token;
     const char *instance;
@@ -33,8 +33,8 @@ struct ten_history {
     ten_history_config config;
     char *target;
     struct grant *grants;
-    size_t grant_count;
-    size_t grant_room;
+    uint32_t grant_count;
+    uint32_t grant_room;
     ten_map hands; /* by target */
     ten_arena texts;
     ten_change *entries;
@@ -173,14 +173,8 @@ static void note_ended(struct hands *hands, ten_change *change) {
 
 /* Also of entries that are too old to be shown. */
 static int note_grant(ten_history *history, uint64_t token, const char *instance) {
-    if (history->grant_count == history->grant_room) {
-        size_t room = history->grant_room ? history->grant_room * 2 : 16;
-        struct grant *grants = ten_realloc(history->grants, room * sizeof *grants);
-        if (!grants)
-            return TENURE_E_NOMEM;
-        history->grants = grants;
-        history->grant_room = room;
-    }
+    if (!TEN_GROW(history->grants, history->grant_room, history->grant_count + 1))
+        return TENURE_E_NOMEM;
     history->grants[history->grant_count++] = (struct grant){.token = token, .instance = instance};
     return TENURE_OK;
 }

@@ -1,7 +1,8 @@
 /*
  * The history of who held what, derived from the feed of a store: which entries are wanted, how long each holder held
- * its target, how long the target was free before, and when it had no holder for longer than its TTL; and of the checkpoint
- * of a job of `tenure cron`: its runs. Pure: it is told the entries in the order of the feed, and reads nothing. Called by runtime/context_history.c, which reads the store.
+ * its target, how long the target was free before, and when it had no holder for longer than its TTL. The runs of a job
+ * of `tenure cron` come from its checkpoint. Pure: the caller, runtime/context_history.c, reads the store and passes the
+ * entries in the order of the feed.
  */
 #ifndef TEN_CORE_HISTORY_H
 #define TEN_CORE_HISTORY_H
@@ -26,7 +27,7 @@ void ten_history_free(ten_history *history);
  * them. Returns 0 or TENURE_E_NOMEM. A ten_change_fn. */
 int ten_history_add(const ten_change *change, void *history);
 
-/* After the last entry, of the one target that is wanted: what is kept beside its lease, and who holds that; NULL: nobody. */
+/* After the last entry, for the history of one target: its checkpoint, and who holds its lease; NULL: nobody. */
 int ten_history_add_runs(ten_history *history, const char *namespace_name, const char *checkpoint, const char *holder);
 
 /* After the last entry: calls `each` for the wanted entries in the order of time, which is not always that of the feed.

@@ -119,7 +119,7 @@ bool ten_holding_unanswered(ten_holding *holding);
 
 /* The store has granted this token to somebody. */
 void ten_holding_know(ten_holding *holding, uint64_t token);
-/* After ten_holding_lose(): the store has it in this instance's name nevertheless, and it is to be released. */
+/* After ten_holding_lose(): the store still names this instance as the holder, so the lease has to be released. */
 void ten_holding_keep_for_release(ten_holding *holding);
 /* Gives up a lease whose deadline has passed. True: it has just expired. */
 bool ten_holding_expire(ten_holding *holding, uint64_t now_ms);

@@ -10,16 +10,7 @@
 
 /* The place of the target's pin, or where it would be inserted. */
 static uint32_t find_place(const ten_plan *plan, uint32_t target) {
-    uint32_t low = 0;
-    uint32_t high = plan->pin_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (plan->pins[middle].target < target)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return ten_place_of(plan->pins, plan->pin_count, sizeof *plan->pins, target);
 }
 
 static struct ten_plan_pin *find(const ten_plan *plan, uint32_t target) {

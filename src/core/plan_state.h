@@ -30,8 +30,8 @@ struct ten_plan_instance {
 };
 
 struct ten_plan_pin {
-    char *instance;
     uint32_t target;
+    char *instance;
     uint32_t holder; /* whom it gives the target to, as of the last settling; TEN_PLAN_NONE: it has no effect */
     bool away;
 };

@@ -14,7 +14,7 @@ static bool is_worth_saying(struct ten_leader *leader, const tenure_event *event
         return ten_renewals_is_first(&leader->renewed, event->token);
     if (event->kind != TENURE_EVENT_ACQUIRE_FAILED || event->error != TENURE_E_HELD)
         return true;
-    /* That another leads is told when it is another than before. To lose is usual for once. */
+    /* Another leader is logged when it has changed. For `once` it is usual to lose. */
     bool known = strcmp(leader->other, event->instance) == 0;
     snprintf(leader->other, sizeof leader->other, "%s", event->instance);
     return !known && !leader->config->once;

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "runtime/member.h"
 
-#define STOP_PATIENCE_MS 5000u /* for polls under way when the agent is told to stop */
+#define STOP_PATIENCE_MS 5000u /* for running polls, after the first signal to stop */
 #define RELEASE_MS       2000u /* more, for releasing everything: a store that is away must not keep the agent */
 #define HURRY_MS         300u  /* the same, when told twice */
 #define SINKS_EVERY_MS   1000u

@@ -135,7 +135,7 @@ struct ten_agent {
 };
 
 /* agent_loop.c */
-/* Until it is told to stop, or refused. */
+/* Returns after a signal to stop, or when the store refuses this instance. */
 void ten_agent_loop(struct ten_agent *agent);
 void ten_agent_report_sink(struct ten_agent *agent, const char *name, const ten_sink_event *event);
 
