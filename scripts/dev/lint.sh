@@ -20,6 +20,7 @@ Arguments:
                  layers     includes point down the layers, and no store includes another
                  layout     clang-format
                  names      the header, the lists of exported names and the library agree (builds the library)
+                 needs      each command that a script starts is on a bare Debian 12 or in scripts/needs.txt
                  prefixes   the prefix of a function shows its layer (builds the program)
                  shell      shellcheck
                  version    the version is the same in the header, the build, the packages and the bindings
