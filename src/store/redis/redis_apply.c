@@ -46,7 +46,6 @@ struct batch {
     bool announces; /* a heartbeat is among them */
     bool writes;
     bool forces;      /* not to be repeated: it would hit the next holder */
-    bool only_renews; /* beside heartbeats */
     bool reorderable; /* a call may take effect after the next one, and nobody can tell */
 };
 
@@ -123,6 +122,21 @@ static size_t call_length(const struct batch *batch, size_t first) {
     return length;
 }
 
+/* Whether the operations are acquires or renewals that are alike. Heartbeats may stand before them where there are no
+ * sessions: there a heartbeat is never sent back. With sessions it decides on what the leases behind it can hang. */
+static bool is_reorderable(const struct batch *batch) {
+    size_t first = 0;
+    while (first < batch->count && batch->ops[first].kind == TEN_OP_ANNOUNCE && !batch->store->sessions)
+        first++;
+    for (size_t i = first; i < batch->count; i++) {
+        const ten_op *op = &batch->ops[i];
+        if ((op->kind != TEN_OP_ACQUIRE && op->kind != TEN_OP_RENEW) || !alike(&batch->ops[first], op) ||
+            !same_text(batch->ops[first].namespace_name, op->namespace_name))
+            return false;
+    }
+    return true;
+}
+
 static int cut_into_calls(struct batch *batch) {
     size_t calls = 0;
     for (size_t i = 0; i < batch->count; i += call_length(batch, i))
@@ -132,17 +146,13 @@ static int cut_into_calls(struct batch *batch) {
         return ten_fail_memory(&batch->store->base.error, "a batch of %zu operations", batch->count);
     for (size_t i = 0; i < batch->count; i += batch->calls[batch->call_count++].count)
         batch->calls[batch->call_count] = (struct call){.first = i, .count = call_length(batch, i)};
-    batch->only_renews = batch->reorderable = true;
+    batch->reorderable = is_reorderable(batch);
     for (size_t i = 0; i < batch->count; i++) {
-        batch->reorderable &= batch->ops[i].kind == TEN_OP_ACQUIRE && alike(&batch->ops[0], &batch->ops[i]) &&
-                              same_text(batch->ops[0].namespace_name, batch->ops[i].namespace_name);
-        batch->only_renews &= batch->ops[i].kind == TEN_OP_RENEW || batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->acquires += batch->ops[i].kind == TEN_OP_ACQUIRE;
         batch->announces |= batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->writes |= batch->ops[i].kind != TEN_OP_READ;
         batch->forces |= (batch->ops[i].flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     }
-    batch->reorderable |= batch->only_renews;
     return TENURE_OK;
 }
 

@@ -390,6 +390,35 @@ static void a_batch_takes_the_heartbeat_first(void **state) {
     }
 }
 
+/* Without the heartbeat before it, the lease would end later than its session and stay beside it. That another lease is to
+ * end is unusual, which must not change the order of the batch. */
+static void a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    must_beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
+    sleep_ms(20);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    sleep_ms(20);
+    must_acquire(place, "u", "b", LONG_MS);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "u", .ask = TEN_ASK_RESIGN}),
+        TEN_OK);
+    ten_op ops[] = {{.kind = TEN_OP_ANNOUNCE, .flags = TEN_OP_SESSION, .ttl_ms = LONG_MS, .weight = 1},
+                    {.kind = TEN_OP_RENEW, .flags = TEN_OP_SESSION, .target = "t", .token = token}};
+    ten_result results[TEN_COUNT(ops)];
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ops[i].namespace_name = place->ns;
+        ops[i].holder = "a";
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), 0);
+    expect_outcome(results[1], TEN_OK);
+    assert_int_not_equal(results[0].session, 0);
+    assert_int_equal(results[1].session, results[0].session);
+}
+
 static void what_is_on_a_session_is_not_forgotten(void **state) {
     const struct place *place = *state;
     if (cannot(place) || !place->store->ops->forget)
@@ -415,6 +444,7 @@ static const struct CMUnitTest tests[] = {
     CASE(who_leaves_keeps_the_leases_until_the_session_ends),
     CASE(who_is_declared_gone_keeps_the_leases_and_gets_no_more),
     CASE(a_batch_takes_the_heartbeat_first),
+    CASE(a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended),
     CASE(what_is_on_a_session_is_not_forgotten),
 };
 
