@@ -31,7 +31,7 @@ static void plan_renewal(ten_election *election) {
 static uint64_t granted_ttl_ms(const ten_election *election) {
     uint64_t ttl_ms = UINT64_MAX;
     TEN_ELECTION_EACH(election, slot)
-    ttl_ms = ten_min_u64(ttl_ms, slot->holding.ttl_ms);
+        ttl_ms = ten_min_u64(ttl_ms, slot->holding.ttl_ms);
     return ttl_ms;
 }
 
@@ -52,8 +52,8 @@ static void note_granted(ten_election *election, uint64_t now_ms) {
 /* Some of the slots were granted, but not all: nothing is held while it waits for the rest. */
 static void undo_granted(ten_election *election) {
     TEN_ELECTION_EACH(election, slot)
-    if (slot->holding.state == TEN_HOLDING_HELD)
-        ten_holding_close(&slot->holding);
+        if (slot->holding.state == TEN_HOLDING_HELD)
+            ten_holding_close(&slot->holding);
 }
 
 static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
@@ -144,7 +144,7 @@ static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_
     } else if (election->state == TEN_ELECTION_LEADING) {
         ten_election_demote(election, now_ms, TEN_REASON_FORCED);
         TEN_ELECTION_EACH(election, slot)
-        slot->try_ms = now_ms + pause_ms;
+            slot->try_ms = now_ms + pause_ms;
     }
     election->renew_ms = UINT64_MAX;
 }
