@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/common/server_kind.h"
+#include "agent/common/server_probe.h"
 #include "agent/common/store_wait.h"
 #include "base/id.h"
 #include "base/url.h"
@@ -141,7 +141,7 @@ int ten_exit_code(int error) {
 
 /* What the failed call said; in its place, if another kind of server answers at the store's address, which one. */
 static const char *explain(const ten_session *session, int error, ten_error *room) {
-    if (ten_store_wait_helps(session->store, error) && ten_server_kind_is_wrong(session->store, error, room))
+    if (ten_store_wait_helps(session->store, error) && ten_server_probe(session->store, error, room))
         return room->message;
     const char *message = tenure_message(session->context);
     return message[0] ? message : tenure_strerror(error);
