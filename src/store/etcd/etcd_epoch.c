@@ -65,18 +65,18 @@ void ten_etcd_epoch_put(ten_etcd_chunk *chunk, const ten_etcd_identity *identity
         ten_json_number(value, "at", identity->at);
     ten_json_close(value);
     key_of(chunk, key, TEN_ETCD_EPOCH);
-    ten_etcd_compare(&store->txn, key, chunk->epoch.revision);
-    ten_etcd_put(&store->txn, key, ten_buf_string(value), 0);
+    ten_etcd_txn_compare(&store->txn, key, chunk->epoch.revision);
+    ten_etcd_txn_put(&store->txn, key, ten_buf_string(value), 0);
 }
 
 void ten_etcd_term_put(ten_etcd_chunk *chunk, uint64_t longest_ms) {
     char key[TEN_ETCD_KEY_MAX + 1];
     char value[80];
     key_of(chunk, key, TEN_ETCD_TERM);
-    ten_etcd_compare(&chunk->store->txn, key, chunk->term.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, key, chunk->term.revision);
     snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
              (unsigned long long)longest_ms);
-    ten_etcd_put(&chunk->store->txn, key, value, 0);
+    ten_etcd_txn_put(&chunk->store->txn, key, value, 0);
 }
 
 /* ---- signs of a loss --------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static int begin_term(ten_etcd_chunk *chunk) {
     ten_etcd_epoch_put(chunk, &identity);
     key_of(chunk, key, TEN_ETCD_WAIT);
     if (lease)
-        ten_etcd_put(&store->txn, key, chunk->in_epoch ? "{\"epoch\":true}" : "{}", lease);
+        ten_etcd_txn_put(&store->txn, key, chunk->in_epoch ? "{\"epoch\":true}" : "{}", lease);
     return finish(chunk);
 }
 
@@ -176,8 +176,8 @@ int ten_etcd_begin_epoch(ten_etcd_chunk *chunk) {
     identity.floor = ten_max_u64(identity.floor, ten_max_u64(chunk->shown_token, chunk->head.revision) + 1);
     ten_etcd_epoch_put(chunk, &identity);
     key_of(chunk, key, TEN_ETCD_WAIT);
-    ten_etcd_compare(&store->txn, key, chunk->wait.revision);
-    ten_etcd_put(&store->txn, key, "{\"epoch\":true}", lease);
+    ten_etcd_txn_compare(&store->txn, key, chunk->wait.revision);
+    ten_etcd_txn_put(&store->txn, key, "{\"epoch\":true}", lease);
     return finish(chunk);
 }
 
