@@ -41,6 +41,9 @@ apart() {
     unshare --mount --propagation=private --pid --fork --kill-child "$@" &
     inside=$!
     wait "$inside"
+    apart_status=$?
+    inside= # the number may be another's from now on
+    return "$apart_status"
 }
 
 remove_machine() {
@@ -99,6 +102,7 @@ cmd_fresh() {
     mirror=
     parse_options fresh "$@"
     git rev-parse --is-inside-work-tree >/dev/null 2>&1 || die 'fresh must be run in a git checkout: it runs a clone of it'
+    can_be_root || die 'fresh needs root or sudo: it mounts, and makes device files'
     [ "$(id -u)" -eq 0 ] || exec sudo "BUILD_ROOT=$BUILD_ROOT" ./dev fresh "$@"
     eval "set -- $OPERANDS"
     case "${1:-} $#" in
@@ -113,6 +117,7 @@ cmd_fresh() {
     [ -z "${http_proxy:-}" ] || export http_proxy
     [ -z "${https_proxy:-}" ] || export https_proxy
 
+    umask 022
     inside=
     place=$(mktemp -d "${TMPDIR:-/var/tmp}/tenure-fresh.XXXXXX") || exit 1
     machine=$place/root
