@@ -10,8 +10,7 @@ Without names, builds and runs all tests with gcc, then most of them again with 
 libraries, and compiles everything with clang. With names, runs only these suites and tests, in the gcc build. A line is
 printed as each test program ends; FAIL lines name the file that has the output. The last line is
 "N passed, N failed". It counts test cases, or runs of test programs with --repeat. Exits with 0 only if nothing failed.
-What is missing is installed first, real servers too. Ctrl-C stops everything. Without names, up to three programs of
-real processes that failed run once more, alone; the report names those that pass only then.
+What is missing is installed first, real servers too. Ctrl-C stops everything.
 
 Options:
   --all        add the slow combinations: every suite in every build, long tests, deep searches of the models

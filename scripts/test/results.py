@@ -9,8 +9,6 @@ CASE = re.compile(r"^\s*(not )?ok\b(.*)$")
 PLAN = re.compile(r"^\s*1\.\.(\d+)")
 SKIP = re.compile(r"#\s*(skip|todo)", re.IGNORECASE)
 SHOWN_LINES = 80
-# A program that says such a thing has found a defect, however seldom.
-DEFECT = re.compile(r"polled twice|token \d+ of both|token \d+ of \S+ after|Sanitizer|runtime error:|invariant", re.IGNORECASE)
 
 
 def count(test):
@@ -38,12 +36,6 @@ def count(test):
     if why and not failed:
         failed = 1
     return passed, failed, why
-
-
-def shows_defect(test):
-    """Whether a failure cannot come from a busy machine: two holders, a lower token, a crash, a sanitizer's report."""
-    output = test.get("stdout", "") + test.get("stderr", "")
-    return test.get("returncode", 1) not in range(0, 128) or bool(DEFECT.search(output))
 
 
 def failures(lines):

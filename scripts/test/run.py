@@ -29,8 +29,6 @@ SANITIZERS = {
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
 NOT_BUILT = 3
-REAL_SUITES = ("e2e", "elections", "servers", "upgrade")  # of real processes and servers, which a busy machine delays
-SECOND_RUNS_MAX = 3
 
 
 class Unknown(Exception):
@@ -128,8 +126,7 @@ class Runner:
         """One configuration: its suites, or the programs with these names. after: which configurations come later."""
         shutil.rmtree(f"{build.directory(ROOT)}/test-output", ignore_errors=True)
         started = self.clock.seconds()
-        listed = tests_of(build)
-        wanted = names or [name for name, suite in listed if build.runs(name, suite)]
+        wanted = names or [name for name, suite in tests_of(build) if build.runs(name, suite)]
         selected = self.runnable(wanted)
         if not selected:
             return
@@ -139,8 +136,6 @@ class Runner:
             options = [word for suite in build.suites for word in ("--suite", suite)]
         self.clock.say(f"{build.label}: {len(selected)} test programs to run")
         tests, progress = self.run(build, build.label, selected, options)
-        if not names:
-            tests = self.run_again(build, tests, progress, dict(listed))
         good = bad = broken = 0
         for test in tests:
             passed, failed, _ = results.count(test)
@@ -157,24 +152,6 @@ class Runner:
         self.report.append(f"{build.label}: {good} passed, {bad} failed in {len(tests)} programs")
         self.clock.say(f"{build.label}: {len(tests)} programs tested in {self.clock.seconds() - started} s, "
                        f"{broken} failed{after}")
-
-    def run_again(self, build, tests, progress, suites):
-        """The programs of a whole run that failed, each alone: this machine may have been too busy. The report names
-        each that passes only then. There is no second run if many fail, nor for what shows a defect."""
-        again = [test for test in tests if results.count(test)[1] and not results.shows_defect(test)
-                 and suites.get(name_of(test)) in REAL_SUITES]
-        if not again or len(again) > SECOND_RUNS_MAX:
-            return tests
-        for test in again:
-            keep(progress.path(name_of(test)), f"{build.directory(ROOT)}/first-run-output")
-        words = [name_of(test) for test in again]
-        self.clock.say(f"{build.label}: a second run, alone, of {', '.join(words)}")
-        second, _ = self.run(build, f"{build.label} again", words, ["--num-processes", "1", *words])
-        passed = {name_of(test): test for test in second if results.count(test)[1] == 0}
-        for name in passed:
-            self.report.append(f"{build.label}: {name} FAILED at first and passed alone: a defect of the test, or of Tenure; "
-                               f"the first output is in {os.path.relpath(build.directory(ROOT))}/first-run-output")
-        return [passed.get(name_of(test), test) for test in tests]
 
     def run_all(self, long):
         if not self.previous:

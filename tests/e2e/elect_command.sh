@@ -152,7 +152,7 @@ hurried() {
 # The command ends first, then the role is released, then another leads.
 in_order() {
     signal=$1
-    KILL_AFTER=20000
+    KILL_AFTER=600000
     TTL=20000
     RENEW=5000
     elect a -- sh -c 'trap "echo $0; until [ -e \"$1\" ]; do sleep 0.02; done; exit 3" $0; echo ready
@@ -248,8 +248,7 @@ on_terminal() {
 
 # Whoever read its log or its output has gone: the work goes on.
 closed_log() {
-    TTL=1200
-    RENEW=300
+    steady_ttl 1200
     "$TENURE" elect "$ROLE" --name a --ttl "${TTL}ms" --renew "${RENEW}ms" -- "$POLLER" "$LOG" poll 600000 2>&1 |
         head -n 1 >"$CASE/one-line" &
     until_true 10 somebody_leads

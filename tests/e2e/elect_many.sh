@@ -56,7 +56,7 @@ handoffs() {
     POLL_OPTIONS=$1
     for name in a b c; do candidate "$name" --log-level warn; done
     until_true 15 somebody_leads
-    "$PYTHON" "$TENURE_SOURCE/tests/lib/elect_handoffs.py" "$TENURE" "$ROLE" "$LOG" "$2" 240 ||
+    "$PYTHON" "$TENURE_SOURCE/tests/lib/elect_handoffs.py" "$TENURE" "$ROLE" "$LOG" "$2" 600 ||
         fail 'too few changes of hands'
     halt a b c
     never_two "$2"

@@ -106,9 +106,11 @@ again() {
     candidate c --pid-namespace "$NAMESPACE"
     until_true 10 is_ready c
     kill -KILL "$READY"
-    until_true 10 leads c
-    until_true 10 is_ready b
-    [ "$(ready_of b)" != "$READY" ] || fail 'it is the same process'
+    until_true 10 has_terms 3
+    if leads c; then # else the machine was so busy that b leads again, with another process
+        until_true 10 is_ready b
+        [ "$(ready_of b)" != "$READY" ] || fail 'it is the same process'
+    fi
     halt b c
     never_two 3
 }

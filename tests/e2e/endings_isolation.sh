@@ -155,7 +155,7 @@ sleep 0 &
 if [ "$TENURE_TARGET" = late ]; then exec sleep 1000; fi
 exec sleep 0.2
 SH
-    bare_agent a --targets store --timeout 500ms --publish - --poll "exec:exec sh \"$CASE/poll\""
+    bare_agent a --targets store --timeout 1500ms --publish - --poll "exec:exec sh \"$CASE/poll\""
     until_true 10 said a '"isolation":"cgroup"'
     until_true 10 polled_with_zombies
     groups=$(groups_left | wc -l)

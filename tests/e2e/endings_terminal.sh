@@ -61,6 +61,7 @@ stopped_agent() {
 # elect HOW NAMESPACE: ^Z stops nothing.
 key_on_elect() {
     NAMESPACE=$1
+    steady_ttl 2000
     in_terminal a key "$TENURE" elect "$ROLE" --name a --ttl "${TTL}ms" --renew "${RENEW}ms" --log-format json \
         --pid-namespace "$NAMESPACE" -- "$POLLER" "$LOG" poll "$LASTS"
     until_true 10 somebody_leads

@@ -120,16 +120,14 @@ reloaded_early() {
 
 # closed_stream N [M]: lease work goes on with standard output or standard error closed.
 closed_stream() {
-    LASTS=20
-    TTL=800
-    RENEW=200
+    steady_ttl 800
     LOG=$CASE/polls
     targets 2
-    background a sh -c "exec \"\$@\" $1" sh "$TENURE" agent --name a --ttl 800ms --renew 200ms --settle 300ms --every 200ms \
+    background a sh -c "exec \"\$@\" $1" sh "$TENURE" agent --name a --ttl "${TTL}ms" --renew "${RENEW}ms" --settle 300ms --every 200ms \
         --targets store --publish - --poll "exec:exec $POLLER $CASE/polls poll 20 print 1"
     until_true 10 all_polled
     mark on
-    pause_ms 2500
+    pause_ms "$((TTL * 5 / 2))"
     mark off
     is_held t-1 || fail 'the lease is lost'
     kill -TERM "$PID"

@@ -168,8 +168,7 @@ uncertain_stop() {
 }
 
 faked_clock() {
-    TTL=1200
-    RENEW=300
+    steady_ttl 1200
     targets 6
     agent a
     until_true 10 all_polled

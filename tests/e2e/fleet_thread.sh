@@ -37,7 +37,7 @@ renewing_thread() {
     same 'targets that moved' "$MOVED" 3
     took 'ms until the first was taken over' "$FIRST" "$((TTL - RENEW - 300))" "$((TTL + 1500))"
     # Its last renewal was sent at most a moment before.
-    took 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" 0 "$((TTL * 7 / 8 + 50))"
+    took 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" -60000 "$((TTL * 7 / 8 + 50))"
     wait "$STALL" || :
     mark awake
     until_true 15 polled_by a awake
@@ -52,7 +52,7 @@ short_polls() {
     two_agents
     stall 2.9
     until_true 10 all_taken_from "$INSTANCE"
-    took 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" 0 "$((TTL * 7 / 8 + 50))"
+    took 'ms of the last sign of its polls' "$(last_of stalled "$INSTANCE")" -60000 "$((TTL * 7 / 8 + 50))"
     wait "$STALL" || :
     halt a b
     sound --targets "$TARGETS" --bound "$((TTL + 2500))"

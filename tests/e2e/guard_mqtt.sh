@@ -305,8 +305,7 @@ store_away() {
     message a 1 | tell polls
     until_true 10 has_lines guard.out 1
     mv store.db kept.db
-    rm -f store.db-wal store.db-shm
-    mkdir store.db
+    until mkdir store.db; do rm -f store.db store.db-wal store.db-shm; done # the guard may make a new one meanwhile
     until_true 15 is_unconfirmed
     stop_guard
 }

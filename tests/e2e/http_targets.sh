@@ -102,7 +102,7 @@ unchanged() {
 out_of_order() {
     scenes '{"id":"one","url":"http://a/1"}' '{"id":"two","url":"http://a/2"}'
     server_up
-    reading "$URL?$OPTIONS&timeout=500ms"
+    reading "$URL?$OPTIONS&timeout=3s"
     until_true 10 polled_as one http://a/1
     until_true 10 polled_as two http://a/2
     for each in 'status 503=HTTP status 503' 'status 204=HTTP status 204' 'text {"a":=is not JSON' 'text {"items":[]}=is not a JSON array' \

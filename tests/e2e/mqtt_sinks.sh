@@ -86,8 +86,7 @@ restarted() {
 
 # Away for longer than a lease: lease work goes on, and nothing is sent after its lease has ended.
 long_absence() {
-    TTL=1500
-    RENEW=400
+    steady_ttl 1500
     broker_up
     listener 'polls/+'
     publishing 2 "$(topic)"
@@ -95,7 +94,7 @@ long_absence() {
     gone=$(now_ms)
     broker_down
     until_true 5 said a '"event":"sink_failed"'
-    pause_ms 5000
+    pause_ms "$((TTL + 3500))"
     back=$(now_ms)
     broker_again
     until_true 8 said a '"event":"sink_ok"'

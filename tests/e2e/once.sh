@@ -89,7 +89,7 @@ fleet() {
         0) won=$((won + 1)) ;;
         4)
             [ ! -s "$CASE/$name.out" ] || fail "$name, which lost, says something"
-            [ ! -s "$CASE/$name.err" ] || fail "$name, which lost, says: $(cat "$CASE/$name.err")"
+            ! grep -v 'event=store_' "$CASE/$name.err" || fail "$name, which lost, says more than that the store is slow"
             ;;
         *) fail "$name ended with $code" ;;
         esac
@@ -111,7 +111,8 @@ at_least() {
     LASTS=1
     replica a --at-least "${2}ms"
     ended 0 "$WARDEN"
-    between 'ms left' "$(role_is remaining_ms)" 1 "$2"
+    left=$(role_is remaining_ms)
+    [ "$(since "$(began_ms)")" -ge "$2" ] || between 'ms left' "$left" 1 "$2"
     loses_until "$2" --at-least "${2}ms"
     wait_until "$(($2 - 700))"
     loses_until "$2"
@@ -212,6 +213,7 @@ long_job() {
 }
 
 not_elected_exit() {
+    TTL=600000
     LASTS=1
     replica a
     ended 0 "$WARDEN"

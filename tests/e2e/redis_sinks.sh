@@ -144,21 +144,20 @@ short_absence() {
 
 # Away for longer than a lease: lease work goes on, and nothing is sent after its lease has ended.
 long_absence() {
-    TTL=1500
-    RENEW=400
+    steady_ttl 1500
     redis_up
     publishing 2 redis-stream:polls
     until_true 10 has_entries polls 4
     redis_down
     until_true 5 said a '"event":"sink_failed"'
     gone=$(wc -l <a.out)
-    pause_ms 5000
+    pause_ms "$((TTL + 3500))"
     redis_up
     back=$(wc -l <a.out)
     until_true 10 has_entries polls 10
     until_true 5 said a '"event":"sink_ok"'
     stop a
-    repeated 'messages made meanwhile' $((back - gone)) 30 80 100
+    repeated 'messages made meanwhile' $((back - gone)) 30 "$((TTL / 50 + 50))" 100
     same 'messages sent too late' "$(stream polls late "$((TTL + $(late_ms)))")" 0
     repeated 'messages dropped' "$(sed -n 's/.*"event":"publish_dropped".*"count":\([0-9]*\).*/\1/p' a.err | tail -n 1)" 4 80 100
     same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1

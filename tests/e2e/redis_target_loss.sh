@@ -20,20 +20,21 @@ started() {
 
 flushed() {
     redis_up
+    steady_ttl 3000
     started redis-keys:session:
     redis FLUSHALL
-    pause_ms 2200
+    pause_ms "$((TTL * 2 / 3))"
     three_sessions
-    pause_ms 2000
+    pause_ms "$((TTL * 2 / 3))"
     polled_on one two three
     never_removed
     # All but one are back before anybody looked: the flush is seen all the same.
     redis FLUSHALL
     session one http://a/
     session two http://a/
-    pause_ms 2600
+    pause_ms "$((TTL * 2 / 3))"
     session three http://a/
-    pause_ms 1500
+    pause_ms "$((TTL * 2 / 3))"
     polled_on one two three
     never_removed
     # One that stays away is gone after a TTL, and not before.
@@ -41,18 +42,19 @@ flushed() {
     flushed_ms=$(now_ms)
     session one http://a/
     until_true 10 removed a two
-    took 'ms until the removal' "$(($(now_ms) - flushed_ms))" $((TTL - 100)) 7000
+    took 'ms until the removal' "$(($(now_ms) - flushed_ms))" $((TTL - 100)) $((TTL + 4000))
     polled_on one
     stop a
 }
 
 emptied_set() {
     redis_up
+    steady_ttl 3000
     redis SADD polls one two three
     redis_agent a redis-set:polls
     for name in one two three; do until_true 10 polled_as $name ''; done
     redis DEL polls
-    pause_ms 2200
+    pause_ms "$((TTL * 2 / 3))"
     redis SADD polls one two three
     polled_on one two three
     never_removed
@@ -61,9 +63,8 @@ emptied_set() {
 
 # The leases go, too: the fleet keeps its targets, and nobody has one twice.
 flushed_with_leases() {
-    TTL=2000
-    RENEW=500
     redis_store
+    steady_ttl 2000
     unset TENURE_REDIS_URL
     three_sessions
     for name in a b; do
@@ -72,9 +73,9 @@ flushed_with_leases() {
     TARGETS=one,two,three
     until_true 10 all_polled
     redis FLUSHALL
-    pause_ms 1200
+    pause_ms "$((TTL / 2))"
     three_sessions
-    pause_ms 1500
+    pause_ms "$TTL"
     mark back
     until_true 10 all_polled back
     halt a b
@@ -84,6 +85,7 @@ flushed_with_leases() {
 
 restarted() {
     redis_up
+    steady_ttl 3000
     started redis-keys:session:
     redis_down
     until_true 8 said a '"event":"target_source_failed"'
@@ -91,9 +93,9 @@ restarted() {
     polled_on one two three
     redis_up
     until_true 8 said a '"event":"target_source_ok"'
-    pause_ms 1500
+    pause_ms "$((TTL / 2))"
     three_sessions
-    pause_ms 1000
+    pause_ms "$((TTL / 2))"
     polled_on one two three
     never_removed
     same 'reports of the failure' "$(times_said a '"event":"target_source_failed"')" 1

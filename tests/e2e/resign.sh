@@ -133,7 +133,8 @@ forced() {
     if another_leads "$old"; then
         took 'ms of the last sign of the old command' "$(last_of forced "$old")" -100 "$((TTL * 7 / 8 + 100))"
     fi
-    until_true 5 said "$(name_of "$old")" '"event":"lease_lost"' '"reason":"forced"'
+    until_true 5 said "$(name_of "$old")" '"event":"command_ending"' '"reason":"forced"'
+    until_true 5 said "$(name_of "$old")" '"event":"lease_lost"'
     for name in a b; do kill -TERM "$(warden_of $name)"; done
     pause_ms 200
     halt a b

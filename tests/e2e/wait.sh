@@ -6,9 +6,9 @@
 # ---- waiting
 
 two_shells() {
-    background first "$TENURE" acquire job-1 --wait 5s --ttl 1s
+    background first "$TENURE" acquire job-1 --wait 60s --ttl 1s
     first=$PID
-    background second "$TENURE" acquire job-1 --wait 5s --ttl 1s
+    background second "$TENURE" acquire job-1 --wait 60s --ttl 1s
     second=$PID
     ended 0 "$first"
     ended 0 "$second"
@@ -20,7 +20,7 @@ eight_shells() {
     for shell in 1 2 3 4 5 6 7 8; do
         background "shell$shell" sh -c '
             for round in 1 2 3; do
-                token=$("$TENURE" acquire job-1 --wait 20s --log-level error) || exit
+                token=$("$TENURE" acquire job-1 --wait 600s --log-level error) || exit
                 echo "$token"
                 "$TENURE" release job-1 --token "$token" --log-level error || exit
             done'
@@ -46,7 +46,7 @@ woken_by_expiry() {
     exits 0 "$TENURE" acquire job-1 --ttl 1500ms
     start=$(now_ms)
     left=$(remaining_of job-1)
-    exits 0 "$TENURE" acquire job-1 --wait 10s
+    exits 0 "$TENURE" acquire job-1 --wait 60s
     out_is 2
     took 'ms of waiting' "$(($(now_ms) - start))" "$left" "$((left + 2000))"
 }
@@ -80,13 +80,14 @@ interrupted() {
 }
 
 killed_waiter() {
-    exits 0 "$TENURE" acquire job-1 --ttl 1s
-    background waiter "$TENURE" acquire job-1 --wait 30s
+    exits 0 "$TENURE" acquire job-1 --ttl 600s
+    background waiter "$TENURE" acquire job-1 --wait 600s
     waiter=$PID
     let_run 300
     kill -s KILL "$waiter"
     wait "$waiter" || :
-    exits 0 "$TENURE" acquire job-1 --wait 5s
+    exits 0 "$TENURE" release job-1 --token 1
+    exits 0 "$TENURE" acquire job-1 --wait 60s
     out_is 2
 }
 

@@ -12,8 +12,11 @@
 
 #include "runtime/candidate.h"
 
-#define START_MS HANG_MS /* for a process to start, also under a sanitizer */
-#define YIELD_MS 300u    /* others go first for so long */
+#define START_MS   HANG_MS /* for a process to start, also under a sanitizer */
+#define YIELD_MS   300u    /* others go first for so long */
+#define BRIEF_MS   2500u
+#define LONGEST_MS 20000u
+#define PROBES     20
 
 /* ---- one candidate ------------------------------------------------------------------------------------- */
 
@@ -81,7 +84,12 @@ static int start_campaign(const char *url, struct self *self, tenure_context **r
                                                 .on_demoted = on_demoted,
                                                 .on_event = on_event,
                                                 .userdata = self};
-    int r = tenure_open(url, &options, ret_context);
+    /* It waits no longer for its store than its TTL allows, and is started again. */
+    int r;
+    uint64_t end_ms = now_ms() + START_MS;
+    do
+        r = tenure_open(url, &options, ret_context);
+    while ((r == TENURE_E_TIMEOUT || r == TENURE_E_UNREACHABLE) && now_ms() < end_ms);
     if (r < 0)
         return r;
     /* Before it campaigns: on_elected may come before the next call returns. */
@@ -132,6 +140,18 @@ static void *campaign_in_thread(void *arg) {
 
 /* ---- places -------------------------------------------------------------------------------------------- */
 
+/* A call may take a sixth of the TTL (core/timing.h). */
+static uint64_t choose_brief_ms(const struct place *place) {
+    uint64_t slowest_ms = 0;
+    for (int i = 0; i < PROBES; i++) {
+        uint64_t start_ms = now_ms();
+        ten_result result = acquire(place, "probe", "probe", LONG_MS);
+        slowest_ms = ten_max_u64(slowest_ms, now_ms() - start_ms);
+        (void)release(place, "probe", "probe", result.token);
+    }
+    return ten_min_u64(BRIEF_MS + PROBES * slowest_ms, LONGEST_MS);
+}
+
 int election_setup(void **state) {
     static struct election_place election;
     void *place = NULL;
@@ -144,6 +164,7 @@ int election_setup(void **state) {
     election.arena = mmap(NULL, sizeof *election.arena, PROT_READ | PROT_WRITE, MAP_SHARED, election.arena_fd, 0);
     if (election.arena == MAP_FAILED)
         return -1;
+    election.brief_ms = choose_brief_ms(&election.place);
     /* A namespace's name that is in use by nobody is also such a role. */
     snprintf(election.arena->role, sizeof election.arena->role, "%s", election.place.ns);
     snprintf(election.place.ns, sizeof election.place.ns, "leader");
@@ -352,39 +373,35 @@ static struct {
     pthread_cond_t changed;
     char name[64];
     enum ten_op_kind kind;
-    unsigned to_lose;
-    bool before; /* the request, not the answer */
+    unsigned requests; /* to lose, before the answers */
+    unsigned answers;
     unsigned lost;
     bool to_hang;
     bool hangs;
 } trouble = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void plan_trouble(const char *name, enum ten_op_kind kind, unsigned to_lose, bool before, bool to_hang) {
+static void plan_trouble(const char *name, enum ten_op_kind kind, unsigned requests, unsigned answers, bool to_hang) {
     pthread_mutex_lock(&trouble.lock);
     snprintf(trouble.name, sizeof trouble.name, "%s-", name);
     trouble.kind = kind;
-    trouble.to_lose = to_lose;
-    trouble.before = before;
+    trouble.requests = requests;
+    trouble.answers = answers;
     trouble.lost = 0;
     trouble.to_hang = to_hang;
     pthread_cond_broadcast(&trouble.changed);
     pthread_mutex_unlock(&trouble.lock);
 }
 
-void lose_answers(const char *name, enum ten_op_kind kind, unsigned count) {
-    plan_trouble(name, kind, count, false, false);
-}
-
-void lose_requests(const char *name, enum ten_op_kind kind, unsigned count) {
-    plan_trouble(name, kind, count, true, false);
+void lose(const char *name, enum ten_op_kind kind, unsigned requests, unsigned answers) {
+    plan_trouble(name, kind, requests, answers, false);
 }
 
 void hang_request(const char *name, enum ten_op_kind kind) {
-    plan_trouble(name, kind, 0, false, true);
+    plan_trouble(name, kind, 0, 0, true);
 }
 
 void let_go(void) {
-    plan_trouble("", TEN_OP_READ, 0, false, false);
+    plan_trouble("", TEN_OP_READ, 0, 0, false);
 }
 
 bool is_hanging(void) {
@@ -413,9 +430,10 @@ static enum loss run_into_trouble(const ten_op *op) {
         pthread_cond_wait(&trouble.changed, &trouble.lock);
         trouble.hangs = trouble.to_hang;
     }
-    if (meant && trouble.to_lose > 0) {
-        loss = trouble.before ? LOSE_REQUEST : LOSE_ANSWER;
-        trouble.to_lose--;
+    if (meant && trouble.requests + trouble.answers > 0) {
+        loss = trouble.requests > 0 ? LOSE_REQUEST : LOSE_ANSWER;
+        trouble.requests -= loss == LOSE_REQUEST;
+        trouble.answers -= loss == LOSE_ANSWER;
         trouble.lost++;
     }
     pthread_mutex_unlock(&trouble.lock);

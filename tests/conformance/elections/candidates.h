@@ -13,7 +13,11 @@
 #include <tenure.h>
 
 #define CANDIDATES_MAX 10u
+#define NOBODY         CANDIDATES_MAX
 #define TERMS_MAX      256u
+#define TTL_MS         UINT64_C(60000) /* that nobody waits for */
+#define RENEW_MS       UINT64_C(25500)
+#define NOTICE_MS      UINT64_C(15000) /* a quarter of the TTL */
 
 enum candidate_order { ORDER_NOTHING, ORDER_RESIGN, ORDER_YIELD, ORDER_STOP };
 enum candidate_stage { STAGE_ABSENT, STAGE_CAMPAIGNS, STAGE_ENDED, STAGE_FAILED };
@@ -52,6 +56,8 @@ struct election_place {
     struct place place; /* its namespace is `leader` */
     const char *role;
     struct arena *arena;
+    /* A TTL whose end is waited for: short, but the store answers many times in it on a machine as busy as this one. */
+    uint64_t brief_ms;
     int arena_fd;
     pid_t pids[CANDIDATES_MAX];
     pthread_t threads[CANDIDATES_MAX];
@@ -62,9 +68,9 @@ int election_setup(void **state);
 int election_teardown(void **state);
 #define ELECTION_CASE(function) cmocka_unit_test_setup_teardown(function, election_setup, election_teardown)
 
-/* Whether candidates can be processes of their own. */
 /* How long after the end of a lease somebody else has it, at the latest. */
 uint64_t slack_ms(const struct election_place *election);
+/* Whether candidates can be processes of their own. */
 bool has_processes(const struct election_place *election);
 
 /* Starts this one, and returns when it campaigns. */
@@ -97,11 +103,9 @@ int candidate_worker(const char *url, unsigned index, int arena_fd);
 
 /* ---- requests that go wrong on their way. `name` is the first part of the sender's instance id. */
 
-/* The next `count` requests of this kind are carried out, and their answers lost. */
-void lose_answers(const char *name, enum ten_op_kind kind, unsigned count);
-/* They never arrive. */
-void lose_requests(const char *name, enum ten_op_kind kind, unsigned count);
-/* How many of either were lost. */
+/* The next requests of this kind never arrive; those after them are carried out, and their answers lost. */
+void lose(const char *name, enum ten_op_kind kind, unsigned requests, unsigned answers);
+/* How many of both were lost. */
 unsigned count_lost(void);
 /* The next request of this kind hangs, and its thread with it, until let_go(). */
 void hang_request(const char *name, enum ten_op_kind kind);

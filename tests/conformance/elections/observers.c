@@ -6,13 +6,7 @@
 
 #include <stdio.h>
 
-#define TTL_MS    UINT64_C(60000)
-#define RENEW_MS  UINT64_C(25500)
-#define NOTICE_MS UINT64_C(15000)
-#define BRIEF_MS  UINT64_C(2000)
-#define FIRST_MS  HANG_MS
-#define NOBODY    CANDIDATES_MAX
-#define SIGHTS    256u
+#define SIGHTS 256u
 
 /* ---- observing ----------------------------------------------------------------------------------------- */
 
@@ -63,7 +57,7 @@ static void start_observer(struct observer *observer, const char *role) {
     observer->context = open_context();
     observer->role = role;
     assert_int_equal(pthread_create(&observer->thread, NULL, observe, observer), 0);
-    for (uint64_t end_ms = now_ms() + FIRST_MS; atomic_load(&observer->count) == 0 && now_ms() < end_ms;)
+    for (uint64_t end_ms = now_ms() + HANG_MS; atomic_load(&observer->count) == 0 && now_ms() < end_ms;)
         sleep_ms(1);
 }
 
@@ -109,7 +103,7 @@ static void an_observer_sees_each_leader_and_nobody_by_notice(void **state) {
     start_observer(&observer, election->role);
     bool seen = sees(&observer, "", 0);
     start_candidate(election, 0, IN_THREADS);
-    (void)await_leader(election, NOBODY, FIRST_MS);
+    (void)await_leader(election, NOBODY, HANG_MS);
     seen &= sees(&observer, at[0].instance, NOTICE_MS);
     start_follower(election, 1, IN_THREADS);
     order_candidate(election, 0, ORDER_STOP);
@@ -128,9 +122,9 @@ static void an_observer_sees_the_end_of_a_leader_that_was_killed(void **state) {
     if (!has_processes(election))
         return; /* does not apply */
     struct observer observer = {.result = 1};
-    election->arena->ttl_ms = BRIEF_MS;
+    election->arena->ttl_ms = election->brief_ms;
     start_candidate(election, 0, IN_PROCESSES);
-    (void)await_leader(election, NOBODY, FIRST_MS);
+    (void)await_leader(election, NOBODY, HANG_MS);
     start_observer(&observer, election->role);
     bool led = sees(&observer, election->arena->at[0].instance, 0);
     kill_candidate(election, 0);
@@ -146,7 +140,7 @@ static void observe_handoffs(struct election_place *election, struct observer *o
     election->arena->ttl_ms = TTL_MS;
     election->arena->renew_ms = RENEW_MS;
     start_candidate(election, 0, kind);
-    unsigned leader = await_leader(election, NOBODY, FIRST_MS);
+    unsigned leader = await_leader(election, NOBODY, HANG_MS);
     for (unsigned i = 1; i < CANDIDATES; i++)
         start_follower(election, i, kind);
     start_observer(observer, election->role);
@@ -190,7 +184,7 @@ static void who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else(void **
     tenure_context *context = open_context();
     int nobody = tenure_leader_resign(context, NULL, election->role, "somebody-1-abc");
     start_candidate(election, 0, IN_THREADS);
-    (void)await_leader(election, NOBODY, FIRST_MS);
+    (void)await_leader(election, NOBODY, HANG_MS);
     start_follower(election, 1, IN_THREADS);
     tenure_leader leader = {.size = sizeof leader};
     int got = tenure_leader_read(context, NULL, election->role, &leader);
@@ -214,7 +208,7 @@ static void the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else(v
     election->arena->ttl_ms = TTL_MS;
     election->arena->renew_ms = RENEW_MS;
     start_candidate(election, 0, IN_THREADS);
-    (void)await_leader(election, NOBODY, FIRST_MS);
+    (void)await_leader(election, NOBODY, HANG_MS);
     start_follower(election, 1, IN_THREADS);
     tenure_context *context = open_context();
     bool released = true;
