@@ -95,6 +95,9 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
             r = parse_line(line, number, &parsed.principals[parsed.count++], error);
         line = end;
     }
+    /* Nobody could do anything. It is what a reader finds while another program writes the file anew. */
+    if (r == TENURE_OK && parsed.count == 0)
+        r = ten_fail(error, TENURE_E_INVALID, "it names no principal; add a line NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX");
     if (r < 0) {
         ten_auth_free(&parsed);
         return r;

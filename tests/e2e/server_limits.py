@@ -783,6 +783,11 @@ def reread():
         server.process.send_signal(signal.SIGHUP)
         until(5, "it says so", lambda: "auth_file_refused" in server.said())
         assert "line 1" in server.said() and (status("old"), status("new")) == (200, 401)
+        with open(path, "w", encoding="utf-8"):
+            pass  # as another program leaves it for a moment
+        server.process.send_signal(signal.SIGHUP)
+        until(30, "it says so", lambda: "names no principal" in server.said())
+        assert (status("old"), status("new")) == (200, 401)
         with open(path, "w", encoding="utf-8") as file:
             file.write("a admin * * %s\n" % digest("new"))
         server.process.send_signal(signal.SIGHUP)
@@ -795,7 +800,8 @@ def reread():
     for text in ("a nonsense * * " + digest("x"), "a read * *", "a read * * 12"):
         with Server("--auth-file", auth_file("", text), wait=False) as server:
             assert server.process.wait(60) != 0 and "line 2" in server.said(), server.said()
-    os.chmod(auth_file(""), 0o666)
+    with Server("--auth-file", auth_file("", "# nobody"), wait=False) as server:
+        assert server.process.wait(60) != 0 and "names no principal" in server.said(), server.said()
     open_to_all = auth_file("a read * * " + digest("x"))
     os.chmod(open_to_all, 0o666)
     with Server("--auth-file", open_to_all, wait=False) as server:
