@@ -398,8 +398,8 @@ static void refuse_method(ten_request *request) {
 }
 
 /* Everything that can be known before the body has come. */
-static void look_at_headers(ten_request *request, const char *path, const char *version) {
-    if (!ten_headers_check_framing(request, version) || !ten_headers_check_host(request))
+static void look_at_headers(ten_request *request, const char *path, const char *method, const char *version) {
+    if (!ten_headers_check_framing(request, method, version) || !ten_headers_check_host(request))
         return;
     if (!ten_connection_is_certified(request)) {
         ten_reply_error(request, 403, "forbidden", "a client certificate is required");
@@ -436,7 +436,7 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);
     request->urgency = urgency_of(request);
-    look_at_headers(request, path, version);
+    look_at_headers(request, path, method, version);
     return request;
 }
 

@@ -23,6 +23,7 @@
 #define TEN_PAGE_SIZE      ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
 #define TEN_WEIGHT_MAX     1000000u
 #define TEN_HEADER_MAX     8192u
+#define TEN_ARGUMENTS_MAX  100u
 #define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
 #define TEN_SWEEP_MS       250u
 
@@ -36,6 +37,8 @@ typedef struct ten_connection {
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
     uint64_t since_ms;        /* when it came */
+    const char *uri_end;      /* of the request that arrives; NULL: none has come */
+    bool many_arguments;      /* more than it may have: the others are not there */
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
@@ -152,14 +155,17 @@ bool ten_request_owns(ten_request *request, const char *holder);
 bool ten_request_may_read(const ten_request *request, const char *namespace_name);
 
 /* headers.c: false, and it has been answered */
-bool ten_headers_check_framing(ten_request *request, const char *version);
+bool ten_headers_check_framing(ten_request *request, const char *method, const char *version);
 bool ten_headers_check_host(ten_request *request);
 bool ten_headers_check_type(ten_request *request);
 bool ten_headers_check_length(ten_request *request);
+/* Called by libmicrohttpd before it splits the query. */
+void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection *connection);
 /* NULL: not there. */
 const char *ten_request_header(const ten_request *request, const char *name);
 
 /* connections.c */
+ten_connection *ten_connection_of(struct MHD_Connection *connection);
 void ten_connection_notice(void *server, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode what);
 /* From now on the request has so long to arrive, or the answer to be taken; or as long as it wants. */

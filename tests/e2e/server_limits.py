@@ -200,6 +200,18 @@ def headers():
         assert server.ask("GET", "/healthz")[0] == 200
 
 
+@case("a query has up to 100 parameters, and more are refused with an answer")
+def arguments():
+    with Server() as server:
+        assert server.ask("GET", "/api/v1/n?" + "&".join("id=a%d" % i for i in range(100)))[0] == 200
+        for path in ("/api/v1/n?" + "&".join("id=a%d" % i for i in range(101)), "/api/v1/n?" + "&".join(["id=a"] * 900),
+                     "/scenes/x?" + "&".join(["b=c"] * 400), "/healthz?" + "&" * 7000):
+            refused(server.ask("GET", path), 414, "too_large", "100 parameters")
+        with server.connect() as link:  # and the connection goes on
+            for _ in range(3):
+                link.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b" 200 " in link.recv(65536)
+
 @case("headers that a proxy may understand in another way are refused, and what follows them is not answered")
 def framing():
     with Server() as server:
@@ -216,9 +228,19 @@ def framing():
                       b"X: y\rTransfer-Encoding: chunked\r\n" + length, b"X: y\r\n Transfer-Encoding: chunked\r\n" + length,
                       b"Content-Length:\r\n %d\r\n" % len(body), b"Content: %d\r\n -Length\r\n" % len(body),
                       b"Content: %d\r\n\t-Length\r\n" % len(body), length + b"X: \x01\r\n", length + b"(X): y\r\n",
-                      b"Transfer-Encoding: chunked\r\n" + length, length + length):
+                      b"Transfer-Encoding: chunked\r\n" + length, length + length, length + b"X: y\0z\r\n",
+                      b"X: y\0z\r\n" + length, b"X: y\0\r\n" + length, b"X: y\0 Z: \r\nX: y\r\n" + length):
             answer = server.raw(start + lines + b"\r\n" + body + hidden)
             assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1, (lines, answer)
+        for path in (b"/api/v1/f\0/x", b"/api/v1/f\0", b"/api/v1/f?a=b\0", b"/api/v1/f\0?a=b", b"/api/v1/f\0HTTP/1.1 x"):
+            answer = server.raw(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 400") and b"NUL" in answer, (path, answer)
+        for path in (b"/api/v1/f", b"/api/v1/f?limit=5&after=x", b"/api/v1/f?"):
+            for end in (b"", b"Connection: close \t \r\n", b"A:\r\nB: \r\n"):
+                link = server.connect()
+                link.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + end + b"\r\n")
+                assert link.recv(65536).startswith(b"HTTP/1.1 200"), (path, end)
+                link.close()
 
 
 @case("keep-alive: many requests on one connection, and pipelined ones in their order")
