@@ -418,6 +418,41 @@ def hung_store():
         until(10, "it is ready again", lambda: server.ask("GET", "/readyz")[0] == 200)
 
 
+@case("a batch that only reads does not wait behind the renewals")
+def read_batches():
+    reads = {"holder_id": "reader", "ops": [{"op": "read", "id": "t"}, {"op": "read_checkpoint", "id": "t"}]}
+    with Server("--ttl", "60s") as server:
+        prepare(server)
+        assert server.ask("POST", "/api/v1/n/leases", reads)[0] == 200
+        held = sqlite3.connect(server.store[len("sqlite:"):], isolation_level=None, timeout=30)
+        held.execute("BEGIN IMMEDIATE")  # nobody can write, everybody can read
+        thread, renewed = in_thread(lambda: server.ask("POST", RENEW, OWNER, timeout=120))
+        time.sleep(0.5)  # so that its lane has it
+        answer = server.ask("POST", "/api/v1/n/leases", reads)
+        assert not renewed, "the renewal did not wait: this shows nothing"
+        held.close()
+        thread.join(120)
+        assert answer[0] == 200 and [found["holder_id"] for found in answer[2]] == ["a", "a"], answer
+        # It begins no namespace, and what it asks for is answered as before.
+        answer = server.ask("POST", "/api/v1/invented/leases", reads)
+        assert answer[0] == 200 and [found["outcome"] for found in answer[2]] == ["ok", "ok"], answer
+        assert server.ask("GET", "/api/v1")[2] == ["n"]
+
+
+@case("what is wrong with the store is for the log, and not for clients")
+def hidden_trouble():
+    with Server("--ttl", "2s", "--renew", "500ms") as server:
+        prepare(server)
+        held = lock(server)
+        for method, path, body in [("POST", RENEW, OWNER), ("PUT", "/api/v1/n/x", {}), ("GET", "/readyz", None)]:
+            answer = server.ask(method, path, body, timeout=120)
+            if answer[0] != 200:
+                refused(answer, 503, "unavailable", "log")
+                assert server.directory not in json.dumps(answer[2]), answer
+        held.close()
+        until(30, "it is logged", lambda: "store_down" in server.said() and server.directory in server.said())
+
+
 @case("at SIGTERM an answer under way arrives, streams end, idle connections are not waited for")
 def drains():
     with Server() as server:

@@ -56,6 +56,7 @@ static void a_file_without_a_principal_is_refused(void **state) {
 static void a_wrong_line_is_named_by_its_number(void **state) {
     (void)state;
     assert_refused("nonsense", "line 1");
+    assert_refused("a\xff read * * " ABC, "line 1: a name must be UTF-8");
     assert_refused("# x\n\na read * * " ABC "\nb read * *\n", "line 4");
     assert_refused("a read * * " ABC " more\n", "line 1");
     assert_refused("a read * * " ABC "\n\nb write * * " ABC, "line 3: a role is read, hold or admin, not 'write'");
