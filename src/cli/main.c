@@ -9,8 +9,10 @@
 
 #include "base/hash.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/secrets.h"
+#include "cli/visible.h"
 
 #define POLL   "poll"
 #define LEADER "leader"
@@ -270,10 +272,13 @@ static const char *other_word(const char *name) {
 }
 
 int ten_command_unknown(const char *name) {
+    char said[200];
+    int length = (int)ten_utf8_cut(name, 60);
     if (name[0] == '-') {
-        fprintf(stderr,
-                "tenure: the command comes first: write the option '%.60s' after it, as in 'tenure ls --store URL'\n",
-                name);
+        snprintf(said, sizeof said,
+                 "the command comes first: write the option '%.*s' after it, as in 'tenure ls --store URL'", length,
+                 name);
+        ten_say(said);
         return TEN_EXIT_USAGE;
     }
     const char *names[TEN_COUNT(commands)];
@@ -283,9 +288,10 @@ int ten_command_unknown(const char *name) {
     if (!meant)
         meant = ten_suggest(name, names, TEN_COUNT(commands));
     if (meant)
-        fprintf(stderr, "tenure: there is no command '%.60s'; did you mean '%s'?\n", name, meant);
+        snprintf(said, sizeof said, "there is no command '%.*s'; did you mean '%s'?", length, name, meant);
     else
-        fprintf(stderr, "tenure: there is no command '%.60s'; 'tenure help' lists them\n", name);
+        snprintf(said, sizeof said, "there is no command '%.*s'; 'tenure help' lists them", length, name);
+    ten_say(said);
     return TEN_EXIT_USAGE;
 }
 

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/encode.h"
+#include "base/utf8.h"
 #include "core/instance_row.h"
 #include "store/backends.h"
 
@@ -155,6 +156,9 @@ static int check_op(ten_store *store, const ten_op *op) {
                         "an operation has no namespace, target or holder, or one that is too long");
     if (op->kind == TEN_OP_HAND && !store->capabilities.hands)
         return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "this store cannot hand a lease over");
+    if (op->actor && (strlen(op->actor) > TENURE_HOLDER_MAX || !ten_utf8_is_text(op->actor, strlen(op->actor))))
+        return ten_fail(&store->error, TENURE_E_INVALID, "the actor of an operation must be UTF-8 of at most %u bytes",
+                        TENURE_HOLDER_MAX);
     if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
         return ten_fail(&store->error, TENURE_E_INVALID, "the metadata of an instance is over %u bytes",
                         TEN_METADATA_MAX);

@@ -443,6 +443,11 @@ def batch_bounds():
                   {"ops": [{"op": "announce", "weight": -1}]}, {"ops": [{"op": "announce", "weight": 1.5}]}):
         refused(ASK("POST", path, {"holder_id": "me", **wrong}), 400, "bad_request")
     refused(ASK("POST", path, {"ops": ops[:1]}), 400, "bad_request")
+    # Checkpoints that come back make an answer large: at most about four megabytes.
+    for op in ("read_checkpoint", "acquire_checkpoint"):
+        some = [{"op": op, "id": "t%d" % i} for i in range(161)]
+        refused(ASK("POST", path, {"holder_id": "me", "ops": some}), 400, "bad_request", "160")
+        assert len(ASK("POST", path, {"holder_id": "me", "ops": some[:160] + ops[:840]})[2]) == 1000
     refused(ASK("POST", path, {"holder_id": "me", "ops": [{"op": "burn", "id": "a"}]}), 400, "bad_request",
             "acquire, renew, release, hand, checkpoint or read")
 

@@ -339,7 +339,7 @@ test('when the server goes it says since when, and when it comes back it catches
 
 test('what a target or an instance is called is text, never markup', async () => {
   const evil = '<img src=x onerror="window.hacked=1"><b>bold';
-  await ask('POST', '/api/v1/evil', { edits: [{ action: 'put', target: { id: 'spec', url: 'javascript:window.hacked=1', exec: evil, spec: { evil } } }] });
+  await ask('POST', '/api/v1/evil', { edits: [{ action: 'put', target: { id: 'spec', url: 'javascript:window.hacked=1', exec: `${evil}\u202e`, spec: { evil } } }] });
   await ask('POST', '/api/v1/evil/leases', { holder_id: evil, ops: [{ op: 'announce', ttl_ms: 60000, weight: 1, metadata: evil }, { op: 'acquire', id: 'spec', ttl_ms: 60000 }, { op: 'acquire', id: 'bold-one', ttl_ms: 60000 }] });
   // The API takes no such target; a store that somebody wrote into by hand may have one.
   execFileSync('sqlite3', [join(directory, 'tenure.db'), '.timeout 5000', `update target set id = replace('${evil}', 'bold', 'target') where namespace = 'evil' and id = 'spec';`, `update lease set target = replace('${evil}', 'bold', 'target') where namespace = 'evil' and target = 'spec';`]);
@@ -353,6 +353,7 @@ test('what a target or an instance is called is text, never markup', async () =>
   await other.waitForSelector('#details .facts:has-text("onerror")');
   await other.click('#grid .grid-body .grid-row:has-text("<b>target")');
   await other.waitForSelector('#details .facts:has-text("javascript:")');
+  await other.waitForSelector('#details .facts:has-text("<b>bold\\\\u202e")'); // what turns a text around is shown by its number
   await sleep(300);
   check((await other.evaluate(() => [window.hacked, document.querySelectorAll('main img, main b').length].join())) === ',0', 'markup was made');
   await other.context().close();

@@ -9,6 +9,7 @@
 
 #define BATCH_MAX  1000u
 #define BATCH_SIZE ((size_t)512 * 1024) /* of checkpoints in it; a body has 1 MiB at most */
+#define RETURN_MAX 160u                 /* checkpoints that come back */
 #define OLD_MS     10000u               /* an older server is asked again after that time what it can do now */
 #define PLAIN_MS   60000u               /* one whose store has no sessions */
 
@@ -39,9 +40,12 @@ static bool is_kept_back(const ten_http_store *store, const ten_op *op) {
     return is_about_checkpoint(op) && op->kind != TEN_OP_ACQUIRE && !store->checkpoints;
 }
 
-/* What its text takes in a body, at most: each byte may be written as six. */
+/* What its text takes in a body, at most: each byte may be written as six. One that comes back takes its part of as many as
+ * a batch may have. */
 static size_t size_of(const ten_op *op) {
-    return op->checkpoint ? 6 * strlen(op->checkpoint) : 0;
+    return op->checkpoint                       ? 6 * strlen(op->checkpoint)
+           : op->flags & TEN_OP_WITH_CHECKPOINT ? BATCH_SIZE / RETURN_MAX
+                                                : 0;
 }
 
 /* How many from the first on can go in one request. */
