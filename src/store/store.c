@@ -159,6 +159,8 @@ static int check_op(ten_store *store, const ten_op *op) {
     if (op->actor && (strlen(op->actor) > TENURE_HOLDER_MAX || !ten_utf8_is_text(op->actor, strlen(op->actor))))
         return ten_fail(&store->error, TENURE_E_INVALID, "the actor of an operation must be UTF-8 of at most %u bytes",
                         TENURE_HOLDER_MAX);
+    if (op->kind == TEN_OP_HAND && op->token == 0)
+        return ten_fail(&store->error, TENURE_E_INVALID, "a lease is handed over under its token, which is missing");
     if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
         return ten_fail(&store->error, TENURE_E_INVALID, "the metadata of an instance is over %u bytes",
                         TEN_METADATA_MAX);
