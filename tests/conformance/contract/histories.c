@@ -88,7 +88,7 @@ static ten_op choose_op(struct history *history, struct pair *ret_token) {
     ten_op op = {.kind = kind, .target = targets[target], .flags = choose_flags(history, kind)};
     bool forced = op.flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW);
     bool named =
-        kind == TEN_OP_ACQUIRE || kind == TEN_OP_HAND || (kind != TEN_OP_READ && !forced && chance(history, 70));
+        kind == TEN_OP_ACQUIRE || kind == TEN_OP_HAND || (kind != TEN_OP_READ && chance(history, forced ? 30 : 70));
     if (named)
         op.holder = holder;
     if (kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE || kind == TEN_OP_HAND)

@@ -502,12 +502,15 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     /* An epoch that began in what is now the future does not last until then. */
     lose_something(postgres);
     assert_true(acquire(place, "u", "b", TTL_MS).recovering);
+    (void)version_of_session(place);
     set_clock(postgres, "-5m");
     result = acquire(place, "u", "b", TTL_MS);
     assert_true(result.recovering);
     assert_in_range(result.remaining_ms, 1, LONG_MS);
-    /* And one that begins now is another version to whoever has a session. */
+    /* Nor does a session outlive its instance. */
     (void)version_of_session(place);
+    assert_string_equal(postgres_text(postgres, "SELECT session_expires_at <= expires_at FROM tenure.instance"), "t");
+    /* And an epoch that begins now is another version to whoever has a session. */
     uint64_t version = version_of_session(place);
     lose_something(postgres);
     assert_int_not_equal(version_of_session(place), version);
