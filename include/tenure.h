@@ -456,7 +456,7 @@ typedef int (*tenure_instance_fn)(const tenure_instance *instance, void *userdat
 TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata);
 /* The namespaces of the store in which there is a target, a token counter or an instance, in byte order: not only that
  * of the context. `each` is called until it returns non-zero, which is then returned. It may read the whole keyspace
- * of the store (Redis), so call it for people, not in a loop. TENURE_E_UNSUPPORTED: an older Tenure server. */
+ * of the store (Redis), so call it for people, not in a loop. */
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
 TENURE_API int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata);
 /* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_INSTANCE:
