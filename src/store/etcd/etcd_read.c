@@ -533,9 +533,6 @@ int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_ins
     char key[TEN_ETCD_KEY_MAX + 1];
     bool succeeded;
     json_t *answer = NULL;
-    int r = ten_etcd_enter(store, namespace_name, deadline_ms);
-    if (r < 0)
-        return r;
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, nodes, namespace_name, TEN_ETCD_INSTANCE, NULL);
     ten_etcd_get_all(&store->txn, nodes, &(struct ten_etcd_range){0});
@@ -543,10 +540,16 @@ int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_ins
     ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_WAIT, NULL);
     ten_etcd_get(&store->txn, key);
-    r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_get(&store->txn, key);
+    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
     if (r < 0)
         return r;
-    r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 3, &store->scratch);
+    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
+    ten_etcd_kv_free(&epoch);
+    if (r == TENURE_OK)
+        r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
     /* While the wait lasts, what vanished may have been revoked early: whoever lives announces itself again. */
     bool waits = json_array_size(ten_etcd_kvs(answer, 2)) > 0;
     if (r == TENURE_OK && !waits && announces(store, namespace_name, nodes))
