@@ -37,7 +37,6 @@ static int take_instance(const tenure_instance *instance, void *userdata) {
                                  .since_ms = instance->since_ms};
     snprintf(taken->id, sizeof taken->id, "%s", instance->instance);
     ten_metadata_read(instance->metadata, &taken->metadata);
-    view->older |= ten_plan_is_older(instance->metadata);
     return 0;
 }
 
@@ -72,8 +71,6 @@ static bool make_plan(ten_view *view) {
         if ((info->registered && !info->paused) || (!info->registered && holder))
             made = add_to_plan(view->plan, info);
     }
-    if (made)
-        ten_plan_use_pins(view->plan, !view->older);
     return made && ten_plan_settle(view->plan);
 }
 

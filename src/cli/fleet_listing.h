@@ -24,7 +24,6 @@ typedef struct ten_view {
     size_t target_count;
     ten_view_instance *instances; /* in order */
     size_t instance_count;
-    bool older;     /* one of them does not know pins: they have no effect */
     ten_plan *plan; /* of the targets that are registered, or held by an instance of the list, and not paused */
 } ten_view;
 

@@ -208,9 +208,7 @@ typedef struct ten_query {
     enum tenure_filter filter;
     const char *after; /* NULL: from the start. In byte order of ids */
     size_t limit;      /* at most; not 0 */
-    /* Leaves out what is free and not registered: ids that were leased once, which may be very many. An older server
-     * lists them nevertheless. */
-    bool current;
+    bool current; /* leaves out what is free and not registered: ids that were leased once, which may be very many */
 } ten_query;
 
 /* One row of a listing: the registry's entry and the lease's state together. */

@@ -358,10 +358,6 @@ static void finish_ready(ten_job *job, int error, const char *message, const ten
     ten_json_text(&request->reply, "status", "ready");
     ten_json_text(&request->reply, "store", ten_lane_store_name(server->listing));
     ten_json_number(&request->reply, "ttl_min_ms", ten_lane_capabilities(server->listing)->ttl_min_ms);
-    ten_json_bool(&request->reply, "hands", ten_lane_capabilities(server->listing)->hands);
-    ten_json_bool(&request->reply, "checkpoints", true);
-    ten_json_bool(&request->reply, "sessions", ten_lane_capabilities(server->listing)->sessions);
-    ten_json_bool(&request->reply, "groups", true);
     ten_json_text(&request->reply, "version", tenure_version());
     ten_json_number(&request->reply, "at_ms", ten_wall_ms(&ten_system_clock));
     ten_json_close(&request->reply);

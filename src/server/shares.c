@@ -12,8 +12,6 @@
 
 static int add_instance(const ten_instance *instance, void *userdata) {
     const ten_shares *shares = userdata;
-    if (ten_plan_is_older(instance->metadata))
-        ten_plan_use_pins(shares->plan, false);
     return ten_plan_set_instance(shares->plan, instance->instance, instance->weight) == TEN_PLAN_NONE ? TENURE_E_NOMEM
                                                                                                       : 0;
 }

@@ -31,7 +31,6 @@
     X(PIN_UNCOUNTED, "pinned targets do not count for the quota of their instance")                                    \
     X(PIN_STAYS, "a pin never ends")                                                                                   \
     X(PIN_NOT_TAKEN_BACK, "a pin that was taken back goes on")                                                         \
-    X(PIN_DESPITE_OLDER, "pins count while an instance that does not know them is in the fleet")                       \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \
     X(NO_FALLBACK, "only the planned instance ever acquires")                                                          \
     X(NO_RETRY_AT_END, "a refused acquire is never tried again")                                                       \

@@ -171,7 +171,7 @@ struct sim_process {
     bool stopping;
     bool stopped;
     bool lame;  /* its acquires fail */
-    bool older; /* its program knows neither sessions nor pins */
+    bool plain; /* its leases hang on no session */
     bool cut_requests;
     bool cut_replies;
     uint64_t paused_until_us;
@@ -274,7 +274,7 @@ struct sim_world {
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
     uint64_t feed_gap_ms;
-    double older;        /* how many programs know neither sessions nor pins */
+    double plain;        /* how many instances have no session */
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
@@ -342,8 +342,6 @@ void sim_stop(struct sim_world *world, struct sim_process *process);
 void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
 
 /* member.c: what src/runtime/member.c does around a fleet */
-/* What it announces. */
-const char *sim_metadata(const struct sim_process *process);
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 

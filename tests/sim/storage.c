@@ -153,7 +153,7 @@ static void list_instances(struct sim_world *world, struct sim_message *message)
     for (uint32_t i = 0; i < message->count; i++) { /* what the store had may be gone when the answer arrives */
         const struct sim_process *process = sim_find_process(world, message->instances[i].instance);
         message->instances[i].instance = process->id;
-        message->instances[i].metadata = process->candidate ? process->candidate->metadata : sim_metadata(process);
+        message->instances[i].metadata = process->candidate ? process->candidate->metadata : NULL;
     }
 }
 

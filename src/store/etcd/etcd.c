@@ -150,6 +150,7 @@ static void close_store(ten_store *base) {
     ten_etcd_hands_free(store);
     ten_etcd_waits_free(store);
     ten_map_free(&store->checked);
+    ten_map_free(&store->entered);
     ten_etcd_link_close(store->link);
     ten_etcd_settings_free(&store->settings);
     ten_arena_free(&store->results);

@@ -141,7 +141,9 @@ static int take_read(ten_etcd_chunk *chunk) {
     chunk->term = ten_etcd_kv_at(chunk->answer, 0, &store->scratch);
     chunk->wait = ten_etcd_kv_at(chunk->answer, 1, &store->scratch);
     chunk->epoch = ten_etcd_kv_at(chunk->answer, 2, &store->scratch);
-    ten_etcd_epoch_take(chunk);
+    int r = ten_etcd_epoch_take(chunk);
+    if (r < 0)
+        return r;
     chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
     for (size_t i = 0; i < chunk->count; i++) {
         if (chunk->cells[i].op.target)

@@ -421,7 +421,7 @@ static int blank_page(struct blanking *blanking, char *after, bool *ret_more) {
 int ten_etcd_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
     struct blanking blanking = {.store = (ten_etcd_store *)base, .namespace_name = namespace_name};
     char after[TEN_ETCD_KEY_MAX + 1];
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(blanking.store, namespace_name, ten_add_saturating(ten_now_ms(), timeout_ms));
     key_before(blanking.store, after, namespace_name, 0);
     for (bool more = true; r == TENURE_OK && more;) {
         blanking.deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
@@ -521,7 +521,12 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     ten_etcd_kv_free(&trimmed);
     ten_etcd_kv epoch = ten_etcd_kv_at(answer, 1, &store->scratch);
     uint64_t epoch_at = ten_etcd_number(epoch.value, "at");
+    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
     ten_etcd_kv_free(&epoch);
+    if (r < 0) {
+        json_decref(answer);
+        return r;
+    }
     uint64_t this_moment = store->head.revision * PLACES + PLACES - 1;
     /* 0 is the beginning of what there is. */
     bool lost = *cursor != 0 && (*cursor / PLACES <= epoch_at || *cursor > this_moment);

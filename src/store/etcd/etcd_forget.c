@@ -59,8 +59,7 @@ static int read_some(ten_etcd_chunk *chunk, const ten_forget *items, size_t coun
     chunk->wait = ten_etcd_kv_at(chunk->answer, WAIT, &store->scratch);
     chunk->epoch = ten_etcd_kv_at(chunk->answer, EPOCH, &store->scratch);
     chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
-    ten_etcd_epoch_take(chunk);
-    return TENURE_OK;
+    return ten_etcd_epoch_take(chunk);
 }
 
 /* While leases of an earlier term may be believed, only what was released is free. */

@@ -133,7 +133,7 @@ int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_targe
                           uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(store, namespace_name, deadline_ms);
     store->call++;
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         size_t some = run_length(edits + at, count - at);
@@ -378,7 +378,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
                         .userdata = userdata,
                         .deadline_ms = ten_now_ms() + timeout_ms};
     snprintf(page.after, sizeof page.after, "%.255s", query->after ? query->after : "");
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(page.store, query->namespace_name, page.deadline_ms);
     for (bool more = true; r == TENURE_OK && more && page.given < query->limit;) {
         json_t *answer = NULL;
         char id[TENURE_TARGET_MAX + 1];
@@ -453,7 +453,7 @@ int ten_etcd_read_targets(ten_store *base, const char *namespace_name, const cha
                         .each = each,
                         .userdata = userdata,
                         .deadline_ms = ten_now_ms() + timeout_ms};
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(page.store, namespace_name, page.deadline_ms);
     for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = ten_min_u64(count - at, TEN_ETCD_TXN_MAX / WALKS);
         r = read_some(&page, ids + at, some);
@@ -540,10 +540,16 @@ int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_ins
     ten_etcd_txn_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_WAIT, NULL);
     ten_etcd_txn_get(&store->txn, key);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_txn_get(&store->txn, key);
     int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
     if (r < 0)
         return r;
-    r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 3, &store->scratch);
+    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
+    ten_etcd_kv_free(&epoch);
+    if (r == TENURE_OK)
+        r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
     /* While the wait lasts, what vanished may have been revoked early: whoever lives announces itself again. */
     bool waits = json_array_size(ten_etcd_kvs(answer, 2)) > 0;
     if (r == TENURE_OK && !waits && announces(store, namespace_name, nodes))

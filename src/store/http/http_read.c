@@ -250,8 +250,7 @@ static int take_asked(const ten_row *row, void *userdata) {
     while (asked->at < asked->count && strcmp(asked->ids[asked->at], row->target.id) != 0)
         asked->at++;
     if (asked->at == asked->count)
-        return ten_fail(&asked->store->base.error, TENURE_E_UNSUPPORTED,
-                        "%s cannot read targets by their ids; upgrade the server", asked->store->settings.base);
+        return not_a_list(asked->store);
     asked->at++;
     return asked->each(row, asked->userdata);
 }
@@ -323,9 +322,6 @@ int ten_http_list_namespaces(ten_store *base, tenure_name_fn each, void *userdat
     ten_http_store *store = (ten_http_store *)base;
     ten_http_begin(store);
     int r = ten_http_ask(store, "GET", "/api/v1", NULL, ten_now_ms() + timeout_ms);
-    if (r < 0 && store->status == 404)
-        r = ten_fail(&base->error, TENURE_E_UNSUPPORTED, "%s cannot list namespaces; upgrade the server",
-                     store->settings.base);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
     size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;

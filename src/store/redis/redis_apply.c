@@ -185,31 +185,6 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-/* A reason is its number in the feed. A program that does not know a number passes over the whole change; so the number
- * of a newer reason stands behind that of the older one that comes nearest, which is all that an older program reads. */
-void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]) {
-    bool newer = reason >= TEN_REASON_CRASHED;
-    enum ten_reason older = reason == TEN_REASON_CRASHED  ? TEN_REASON_SHUTDOWN
-                            : reason == TEN_REASON_PAUSED ? TEN_REASON_REMOVED
-                                                          : TEN_REASON_NONE;
-    snprintf(text, TEN_REDIS_REASON_SIZE, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
-}
-
-void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason) {
-    char text[TEN_REDIS_REASON_SIZE];
-    ten_redis_reason_text(reason, text);
-    ten_redis_word(words, text);
-}
-
-enum ten_reason ten_redis_reason(const char *text) {
-    char *rest;
-    unsigned long older = strtoul(text, &rest, 10);
-    unsigned long newer = *rest == '.' ? strtoul(rest + 1, NULL, 10) : TEN_REASON_COUNT;
-    if (newer < TEN_REASON_COUNT)
-        return (enum ten_reason)newer;
-    return older < TEN_REASON_COUNT ? (enum ten_reason)older : TEN_REASON_NONE;
-}
-
 static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
     ten_redis_words *words = &store->words;
     const ten_op *op = &ops[0];
@@ -219,7 +194,7 @@ static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
     ten_redis_word(words, flag_words(store, op, flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
-    ten_redis_word_reason(words, op->reason);
+    ten_redis_word_number(words, op->reason);
     ten_redis_word(words, or_empty(op->actor));
     ten_redis_word_number(words, op->kind == TEN_OP_ANNOUNCE ? op->weight : op->ask);
     ten_redis_word(words, or_empty(op->kind == TEN_OP_HAND         ? op->successor

@@ -68,7 +68,7 @@ static void add_pin(ten_redis_store *store, const ten_target_edit *edit, const t
         ten_pin_write(text, &edit->pin);
     ten_redis_word(&store->words, ten_buf_string(text));
     ten_redis_word_number(&store->words, edit->pin.left_ms);
-    ten_redis_word_reason(&store->words, change->reason);
+    ten_redis_word_number(&store->words, change->reason);
     ten_redis_word(&store->words, change->instance);
 }
 
@@ -195,7 +195,7 @@ struct listing {
 };
 
 static void make_listing(ten_redis_store *store, void *userdata) {
-    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD,    TEN_REDIS_MARKS,
+    static const enum ten_redis_own keys[] = {TEN_REDIS_EPOCH, TEN_REDIS_FENCE,   TEN_REDIS_HELD,    TEN_REDIS_MARKS,
                                               TEN_REDIS_IDS,   TEN_REDIS_TARGETS, TEN_REDIS_SESSIONS};
     const struct listing *listing = userdata;
     ten_redis_script(store, TEN_REDIS_LIST, TEN_COUNT(keys));
@@ -300,7 +300,8 @@ struct roll {
 
 static void make_roll(ten_redis_store *store, void *userdata) {
     const struct roll *roll = userdata;
-    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 3);
+    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 4);
+    ten_redis_word(&store->words, roll->space->own[TEN_REDIS_EPOCH]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_NODES]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_INSTANCES]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_SESSIONS]);
@@ -416,7 +417,8 @@ static bool parse_line(char *line, ten_change *change) {
     if (kind >= TEN_COUNT(kinds))
         return false;
     change->kind = kinds[kind];
-    change->reason = ten_redis_reason(fields[1]);
+    unsigned long reason = strtoul(fields[1], NULL, NUMBER_BASE);
+    change->reason = reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE;
     change->token = strtoull(fields[2], NULL, NUMBER_BASE);
     change->at_ms = strtoull(fields[3], NULL, NUMBER_BASE);
     for (size_t i = 4; i < LINE_FIELDS; i++)

@@ -7,7 +7,7 @@
 --   registered before, else 0.
 --
 -- A pin is the first member of a description: {"pin":"...", then the others. There is no quote in it. So this script need
--- not understand the rest, and a program that does not know pins passes over it.
+-- not understand the rest.
 
 local function pin_of(description)
     return description and string.match(description, '^[+-]{("pin":"[^"]*")')
