@@ -25,7 +25,8 @@ int ten_cmd_drain(const ten_command *command, int argc, char **argv) {
     }
     if (session.count != 1)
         return ten_session_usage(&session, "drain takes one instance id; 'tenure nodes' lists them");
-    if (!ten_session_open(&session, &exit_code))
+    if (!ten_session_open(&session, &exit_code) ||
+        !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_INSTANCE, session.arguments[0], 0}, &exit_code))
         return exit_code;
     const char *instance = session.arguments[0];
     if (!ten_find_instance(&session, &instance, found))

@@ -10,6 +10,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/table.h"
 
@@ -99,6 +100,8 @@ int ten_cmd_who(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "who takes one role");
     exit_code = ten_session_check_roles(&session);
     if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_ROLE, session.arguments[0], 0}, &exit_code))
         return exit_code;
     ten_view view;
     int r = ten_view_read(&session, &view);
