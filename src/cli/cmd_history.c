@@ -122,7 +122,8 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
-    if (session.count > 0 && !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
+    if (session.count > 0 &&
+        !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
         return exit_code;
     struct listing listing = {.session = &session};
     if (session.count == 0)

@@ -33,7 +33,7 @@ typedef struct ten_session {
     const ten_command *command;
     const char *store;
     const char *namespace_name;
-    bool namespace_is_default; /* nobody named one */
+    bool namespace_is_default;                      /* nobody named one */
     char found_namespace[TENURE_NAMESPACE_MAX + 1]; /* see ten_find_namespace() */
     const char *name;
     ten_timing timing;      /* 0: not given */

@@ -180,7 +180,9 @@ static int open_exporter(struct ten_leader *leader, const char *address, enum te
                                     .identity = &config->context,
                                     .namespace_name = config->context.namespace_name,
                                     .role = config->role,
-                                    .role_kind = config->is_lock ? "lock" : config->once ? "once" : "elect",
+                                    .role_kind = config->is_lock ? "lock"
+                                                 : config->once  ? "once"
+                                                                 : "elect",
                                     .slots = config->count ? config->count : 1,
                                     .store = config->store,
                                     .leads = leads,

@@ -54,10 +54,10 @@ typedef struct ten_child { /* stays where it is while it has a pid */
 typedef struct ten_child_config {
     char *const *arguments; /* found along PATH */
     char **variables;       /* see environment.h */
-    uint64_t mark; /* as in the variables, see tree.h */
-    uint32_t belief; /* by number, or TEN_CHILD_UNBOUND */
-    int in_fd;       /* -1: as this process has it */
-    int out_fd;      /* -1: as this process has it */
+    uint64_t mark;          /* as in the variables, see tree.h */
+    uint32_t belief;        /* by number, or TEN_CHILD_UNBOUND */
+    int in_fd;              /* -1: as this process has it */
+    int out_fd;             /* -1: as this process has it */
     /* The writing end of a pipe whose other end is this process's alone: so the new process can tell that it is gone.
      * May be out_fd. */
     int alive_fd;

@@ -97,7 +97,8 @@ static ten_election make_announced_leader(bool is_lock) {
 
 /* The feed says that somebody wants something of this instance: the heartbeat comes at once. */
 static void ask_of(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
-    ten_election_change(election, now_ms, &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me"});
+    ten_election_change(election, now_ms,
+                        &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me"});
     const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
     assert_non_null(op);
     assert_int_equal(op->kind, TEN_OP_ANNOUNCE);

@@ -54,8 +54,8 @@ static void whoever_is_drained_does_not_stand_in_the_line(void **state) {
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
     ten_turns_list_begin(&turns);
-    ten_turns_list(&turns,
-                   &(ten_instance){.instance = "a", .metadata = metadata, .since_ms = 1, .ask = TEN_ASK_DRAIN}, 0);
+    ten_turns_list(&turns, &(ten_instance){.instance = "a", .metadata = metadata, .since_ms = 1, .ask = TEN_ASK_DRAIN},
+                   0);
     ten_turns_list(&turns, &(ten_instance){.instance = "me", .metadata = metadata, .since_ms = 2}, 0);
     ten_turns_list_end(&turns, true);
     assert_int_equal(rank_of(&turns), 0);
