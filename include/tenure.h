@@ -459,8 +459,9 @@ TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn 
  * of the store (Redis), so call it for people, not in a loop. */
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
 TENURE_API int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata);
-/* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_INSTANCE:
- * there is no such instance. */
+/* Asks a live instance to hand over everything that it holds, and to take nothing; undrain takes that back. A candidate
+ * resigns. TENURE_E_UNKNOWN_INSTANCE: there is no such instance. TENURE_E_INVALID: it has a lock of `tenure lock` or waits
+ * for it, and cannot be drained. */
 TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
 TENURE_API int tenure_instance_undrain(tenure_context *context, const char *instance);
 

@@ -142,9 +142,11 @@ static const ten_command commands[] = {
      "A dry run: nothing is changed. --add N shows what N more instances would take, --remove where the targets of\n"
      "an instance would go.",
      ten_cmd_plan, POLL, .needs_store = true},
-    {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all of its targets, as before a deploy",
-     "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain, POLL,
-     .needs_store = true},
+    {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all that it holds, as before a deploy",
+     "It keeps running, and takes nothing until --undo. A leader ends its work and releases the role. Whoever has a\n"
+     "lock, or waits for it, cannot be drained.\n\n"
+     "Exit codes: 0 asked; 1 no such instance, or it cannot be drained.",
+     ten_cmd_drain, POLL, .needs_store = true},
     {"move", "TARGET INSTANCE [--for D] [--reason R] | TARGET --not INSTANCE | TARGET --undo",
      "Pin a registered target to an instance, or keep it away from one",
      "The plan names that instance, and whoever holds the target finishes its work and hands it over, as in a\n"

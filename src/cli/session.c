@@ -222,7 +222,8 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
     }
     session->arguments = argv;
     session->needs_store = command->needs_store;
-    if (!session->namespace_name)
+    session->namespace_is_default = !session->namespace_name;
+    if (session->namespace_is_default)
         session->namespace_name = command->default_namespace;
     return true;
 }

@@ -298,8 +298,8 @@ static uint64_t lease_due_ms(const ten_election *election) {
         return 0;
     if (ten_election_leads(election))
         return election->renew_ms;
-    bool may_campaign =
-        election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working && !election->unfit;
+    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working &&
+                        !election->unfit && !election->drained;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
     return may_campaign ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;

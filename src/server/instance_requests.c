@@ -71,6 +71,8 @@ static int keep_text(struct nodes *nodes, const char *id) {
 static void write_identity(ten_buf *reply, const ten_metadata_shown *shown) {
     if (shown->role[0])
         ten_json_text(reply, "role", shown->role);
+    if (shown->is_lock)
+        ten_json_bool(reply, "lock", true);
     if (shown->address[0])
         ten_json_text(reply, "address", shown->address);
     if (shown->labels.size)

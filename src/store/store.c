@@ -14,6 +14,7 @@
 #include "base/encode.h"
 #include "base/utf8.h"
 #include "core/instance_row.h"
+#include "core/turns.h"
 #include "store/backends.h"
 
 #define OPEN_TIMEOUT_MS 5000u
@@ -213,10 +214,45 @@ static bool is_possible(const ten_op *op, const ten_result *result) {
     return result->token >= 1 && result->token <= TENURE_TOKEN_MAX;
 }
 
+/* ---- drains */
+
+struct asked {
+    const char *instance;
+    bool is_lock;
+};
+
+static int look_at_asked(const ten_instance *instance, void *userdata) {
+    struct asked *asked = userdata;
+    if (strcmp(instance->instance, asked->instance) != 0)
+        return 0;
+    asked->is_lock = ten_turns_is_lock(instance->metadata);
+    return 1;
+}
+
+/* Whoever has a lock, or waits for it, would never do what a drain asks: nobody is told that it was asked. */
+static int check_drains(ten_store *store, const ten_op *ops, size_t count, uint64_t timeout_ms) {
+    for (size_t i = 0; i < count; i++) {
+        struct asked asked = {.instance = ops[i].holder};
+        if (ops[i].kind != TEN_OP_ASK || ops[i].ask != TEN_ASK_DRAIN || ops[i].target)
+            continue;
+        int r = store->ops->list_instances(store, ops[i].namespace_name, look_at_asked, &asked, timeout_ms);
+        if (r < 0)
+            return r;
+        if (asked.is_lock)
+            return ten_fail(&store->error, TENURE_E_INVALID,
+                            "%s cannot be drained: it has a lock or waits for it, until its command ends. Stop that "
+                            "command, or take the lock away with 'tenure release NAME --force'",
+                            asked.instance);
+    }
+    return TENURE_OK;
+}
+
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     for (size_t i = 0; i < count; i++)
         results[i] = (ten_result){0};
     int r = ten_store_check_ops(store, ops, count);
+    if (r == TENURE_OK)
+        r = check_drains(store, ops, count, timeout_ms);
     if (r == TENURE_OK && count > 0)
         r = store->ops->apply(store, ops, results, count, timeout_ms);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)

@@ -52,6 +52,7 @@
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
+    X(CAMPAIGN_WHILE_DRAINED, "a drained candidate campaigns")                                                         \
     X(NO_TURNS, "candidates do not take turns: a release makes all of them try")                                       \
     X(LONG_TURNS, "a candidate that does not take its turn is waited for for long")                                    \
     X(NO_ROTATION, "whoever has led stands first in the line again")                                                   \

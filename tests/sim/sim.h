@@ -420,6 +420,8 @@ void sim_force(struct sim_world *world, uint32_t target);
 void sim_renew_by_token(struct sim_world *world, uint32_t number, uint64_t ttl_ms);
 void sim_make_leave(struct sim_world *world, const struct sim_process *process);
 bool sim_ask_to_resign(struct sim_world *world, uint32_t target); /* false: nobody holds it */
+/* False: it is not announced. */
+bool sim_ask_instance(struct sim_world *world, const struct sim_process *process, enum ten_ask ask);
 /* With its instances, or some of its leases only. */
 void sim_lose_data(struct sim_world *world, bool all);
 void sim_lose_data_silently(struct sim_world *world);

@@ -402,6 +402,15 @@ bool sim_ask_to_resign(struct sim_world *world, uint32_t number) {
     return result.outcome == TEN_OK;
 }
 
+bool sim_ask_instance(struct sim_world *world, const struct sim_process *process, enum ten_ask ask) {
+    ten_op op = {.kind = TEN_OP_ASK, .namespace_name = SIM_NAMESPACE, .holder = process->id, .ask = ask};
+    ten_result result;
+    sim_note(world, ask == TEN_ASK_DRAIN ? "is asked to drain" : "may work again", process->number, SIM_NOBODY, 0);
+    (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    sim_notify_all(world);
+    return result.outcome == TEN_OK;
+}
+
 static void forget_leases(struct sim_world *world, double part) {
     world->stats.losses++;
     for (uint32_t i = 0; i < world->target_count; i++) {

@@ -290,10 +290,12 @@ test('colours and times are the same after a reload', async () => {
 });
 
 test('namespaces are listed; a role has its standbys, a job its runs, a lease its checkpoint', async () => {
-  const announce = (holder, role, more = []) => ask('POST', '/api/v1/leader/leases', { holder_id: holder, ops: [{ op: 'announce', ttl_ms: 60000, weight: 0, metadata: JSON.stringify({ role, address: '10.0.0.7:8080' }) }, ...more] });
+  const announce = (holder, role, more = [], kind = {}) => ask('POST', '/api/v1/leader/leases', { holder_id: holder, ops: [{ op: 'announce', ttl_ms: 60000, weight: 0, metadata: JSON.stringify({ role, ...kind, address: '10.0.0.7:8080' }) }, ...more] });
   await announce('lead-1', 'cleanup', [{ op: 'acquire', id: 'cleanup', ttl_ms: 60000 }]);
   await announce('spare-2', 'cleanup');
   await announce('other-3', 'reports');
+  await announce('build-7', 'deploy', [{ op: 'acquire', id: 'deploy', ttl_ms: 60000 }], { kind: 'lock' });
+  await announce('build-8', 'deploy', [], { kind: 'lock' });
   const { body } = await ask('GET', '/api/v1/leader/cleanup/lease');
   await ask('PUT', '/api/v1/leader/cleanup/checkpoint', { holder_id: 'lead-1', version: body.version, value: 'page 41 <b>' });
   await page.focus('#namespace');
@@ -303,9 +305,15 @@ test('namespaces are listed; a role has its standbys, a job its runs, a lease it
   await until('the leader', async () => (await instanceRow('lead-1').innerText()).includes('leads cleanup'));
   check((await instanceRow('spare-2').innerText()).includes('stands by for cleanup'), await instanceRow('spare-2').innerText());
   check((await instanceRow('spare-2').innerText()).includes('10.0.0.7:8080'), 'the address is missing');
+  check((await instanceRow('build-8').innerText()).includes('waits for deploy'), await instanceRow('build-8').innerText());
+  check(!(await instanceRow('build-8').innerText()).includes('Drain'), 'a lock can be drained');
+  check((await instanceRow('lead-1').innerText()).includes('Drain'), 'a leader cannot be drained');
+  await rowOf('deploy').click();
+  await until('the lock', async () => /State Held: holds the lock; 1 waits/.test((await page.locator('#details .facts').innerText()).replaceAll('\n', ' ')));
   await rowOf('cleanup').click();
   const facts = async () => (await page.locator('#details .facts').innerText()).replaceAll('\n', ' ');
   await until('its checkpoint', async () => (await facts()).includes('page 41 <b>'));
+  check((await facts()).includes('State Held: leads'), await facts());
   check(/Standbys spare-2 /.test(await facts()) && !(await facts()).includes('other-3'), await facts());
   await page.screenshot({ path: join(pictures, 'role-1280-light.png') });
   await ask('POST', '/api/v1/cron/leases', { holder_id: 'host-1', ops: [{ op: 'acquire', id: 'nightly', ttl_ms: 60000 }] });
