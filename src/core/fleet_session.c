@@ -33,14 +33,6 @@ void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t number) {
         ten_fleet_set_check(fleet, held, TEN_FLEET_READ);
 }
 
-/* The lease was forced. It ends when the session would have ended at that moment, unless an older program forced it: that
- * leaves the lease on the session, where nobody could take it for as long as this instance lives. So this instance
- * releases it at its end (look_at_free()). */
-void ten_fleet_keep_for_release(struct ten_fleet_held *held) {
-    if (held->on_session)
-        ten_holding_keep_for_release(&held->holding);
-}
-
 /* ---- when sessions are used */
 
 void ten_fleet_choose_session_use(ten_fleet *fleet) {

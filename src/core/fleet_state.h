@@ -229,8 +229,6 @@ void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 /* fleet_session.c */
 /* `check` of what is in the list of held targets. */
 void ten_fleet_set_check(ten_fleet *fleet, struct ten_fleet_held *held, enum ten_fleet_check check);
-/* The lease was forced. If it was on the session, this instance releases it at its end. */
-void ten_fleet_keep_for_release(struct ten_fleet_held *held);
 /* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is read. */
 void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t target);
 /* The instances have been listed: whether leases are put on the session from now on. */

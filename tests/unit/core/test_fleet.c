@@ -450,9 +450,18 @@ static void step_on_session(ten_fleet *fleet, uint64_t now_ms, struct sessions_s
         ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
 }
 
-/* By a program that knows no sessions: the lease stays on the session, and would be barred for as long as that lives. The
- * feed may tell of it before a heartbeat finds it, or not. */
-static void a_lease_that_was_forced_and_left_on_the_session_is_released_at_its_end(void **state) {
+static void tell_forced(ten_fleet *fleet, uint64_t now_ms, const char *holder, uint64_t token) {
+    ten_fleet_change(fleet, now_ms,
+                     &(ten_change){.kind = TENURE_EVENT_LOST,
+                                   .reason = TEN_REASON_FORCED,
+                                   .target = "t",
+                                   .instance = holder,
+                                   .actor = "",
+                                   .token = token});
+}
+
+/* The feed may tell of it before a heartbeat finds it, or not. */
+static void a_lease_that_was_forced_is_released_when_its_work_has_stopped_and_not_before(void **state) {
     (void)state;
     for (int heard = 0; heard < 2; heard++) {
         ten_fleet *fleet = new_session_fleet();
@@ -464,27 +473,50 @@ static void a_lease_that_was_forced_and_left_on_the_session_is_released_at_its_e
         for (; store.grants == 0 && now_ms < 3000; now_ms += 10)
             step_on_session(fleet, now_ms, &store);
         assert_true(ten_fleet_may_work(fleet, number, now_ms));
+        ten_fleet_begin_work(fleet, now_ms, number);
         store.barred = true;
         if (heard)
-            ten_fleet_change(fleet, now_ms,
-                             &(ten_change){.kind = TENURE_EVENT_LOST,
-                                           .reason = TEN_REASON_FORCED,
-                                           .target = "t",
-                                           .instance = "me",
-                                           .actor = "",
-                                           .token = store.grants});
-        uint64_t forced_ms = now_ms;
-        for (; store.releases == 0 && now_ms < forced_ms + 3 * TTL_MS; now_ms += 10) {
-            assert_true(store.barred);
+            tell_forced(fleet, now_ms, "me", store.grants);
+        for (uint64_t end_ms = now_ms + 3 * TTL_MS; now_ms < end_ms; now_ms += 10)
             step_on_session(fleet, now_ms, &store);
-        }
+        assert_false(ten_fleet_may_work(fleet, number, now_ms));
+        assert_int_equal(store.releases, 0);
+        (void)ten_fleet_end_work(fleet, now_ms, number);
+        step_on_session(fleet, now_ms, &store);
         assert_int_equal(store.releases, 1);
-        assert_in_range(now_ms - forced_ms, TTL_MS, 2 * TTL_MS); /* until then somebody may believe in it */
         for (uint64_t end_ms = now_ms + TTL_MS; store.grants == 1 && now_ms < end_ms; now_ms += 10)
             step_on_session(fleet, now_ms, &store);
         assert_true(ten_fleet_may_work(fleet, number, now_ms));
         ten_fleet_free(fleet);
     }
+}
+
+/* Its holder is dead. Nobody hears when the lease ends: it is tried when the heartbeat does, and when the refusal says. */
+static void a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced(void **state) {
+    (void)state;
+    static const char *const instances[] = {"me", "dead"};
+    uint64_t taken_ms[2] = {0};
+    for (int forced = 0; forced < 2; forced++) {
+        ten_fleet *fleet = new_fleet();
+        assert_int_equal(answer(fleet, 1000), 0);
+        (void)ten_fleet_put_target(fleet, 1000, "t", false);
+        list_instances(fleet, 1000, instances, 2);
+        ten_fleet_row(
+            fleet, 1000,
+            &(ten_row){
+                .target = {.id = "t"}, .registered = true, .holder = "dead", .token = 1, .remaining_ms = TTL_MS});
+        for (uint64_t now_ms = 1001; taken_ms[forced] == 0 && now_ms < 1000 + 4 * TTL_MS; now_ms++) {
+            if (forced && now_ms == 1000 + TTL_MS / 2)
+                tell_forced(fleet, now_ms, "dead", 1);
+            if (now_ms > 1000 + TTL_MS && wants_instances(fleet, now_ms))
+                list_instances(fleet, now_ms, instances, 1);
+            if (answer(fleet, now_ms) > 0)
+                taken_ms[forced] = now_ms;
+        }
+        ten_fleet_free(fleet);
+    }
+    assert_in_range(taken_ms[0], 1000 + TTL_MS, 1000 + 2 * TTL_MS);
+    assert_in_range(taken_ms[1], 1000 + TTL_MS, taken_ms[0]);
 }
 
 /* It reads of that and of its own word in one go, when it has nothing left to release. */
@@ -807,7 +839,8 @@ int main(void) {
         FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
         FLEET_TEST(a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed),
         FLEET_TEST(a_target_is_busy_until_the_last_piece_of_work_has_ended),
-        FLEET_TEST(a_lease_that_was_forced_and_left_on_the_session_is_released_at_its_end),
+        FLEET_TEST(a_lease_that_was_forced_is_released_when_its_work_has_stopped_and_not_before),
+        FLEET_TEST(a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced),
         FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves),
         FLEET_TEST(work_that_was_not_begun_cannot_end),
         FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
