@@ -59,7 +59,7 @@ static void say_forced(const ten_session *session, const struct given *given, co
     ten_duration_show(after->remaining_ms, left);
     find_next(session, session->arguments[0], next);
     if (after->barred)
-        snprintf(when, sizeof when, "when that lease ends, in %s at the latest", left);
+        snprintf(when, sizeof when, "when its work has stopped, in %s at the latest", left);
     const char *warning = given->now ? "; until its lease would have ended, the former holder may still believe in it, "
                                        "and only a consumer that compares tokens can refuse what it sends"
                                      : "";
@@ -160,7 +160,7 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
     const ten_option options[] = {
         {"token", TEN_OPTION_TOKEN, &given.token, "T", "the token that acquire printed", NULL, NULL},
         {"force", TEN_OPTION_FLAG, &given.force, NULL,
-         "bar the holder from renewing; the target is free when its lease ends", NULL, NULL},
+         "bar the holder from renewing; the target is free when its work has stopped, or its lease ends", NULL, NULL},
         {"now", TEN_OPTION_FLAG, &given.now, NULL,
          "with --force: the target is free at once; two may believe that they hold it", NULL, NULL},
         {"to", TEN_OPTION_TEXT, &given.to, "INSTANCE", "with --force: this instance takes the target; pins it", NULL,

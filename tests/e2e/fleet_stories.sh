@@ -231,7 +231,7 @@ it 'US1.1: a single instance polls all targets' on_store one_polls_all
 it 'US1.2: a third instance joins two and the targets are shared by all three' on_store third_joins
 it 'US1.3: the targets of an instance that is stopped are taken over at once' on_store one_stops
 it 'US2.1: the targets of a dead host are taken over when its leases end, and no earlier' on_store host_dies
-it 'fault 40: a target of a dead host that is forced is taken over no later than the others' on_store dead_and_forced
+it 'fault 49: a target of a dead host that is forced is taken over no later than the others' on_store dead_and_forced
 it 'US2.3: a restarted instance has a new id and cannot use its old leases' on_store restarted_is_another
 it 'US3.1: five instances start at once on ten targets and each is polled by exactly one' on_store five_start_at_once
 it 'US4.1: three instances on nine targets hold three each, and nothing moves any more' on_store three_on_nine

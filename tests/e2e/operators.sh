@@ -48,7 +48,7 @@ poll	1	1	0"
 forced() {
     exits 0 "$TENURE" acquire x --name host-a
     exits 0 "$TENURE" release x --force
-    err_has 'host-a ' 'can no longer renew its lease' 'the target is free when that lease ends, in '
+    err_has 'host-a ' 'can no longer renew its lease' 'the target is free when its work has stopped, in '
     exits 0 "$TENURE" history x
     out_has "$(id -un)@$(uname -n)"
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Between an instance and its Redis, through the fault proxy: cut off in every way that a network has, replies that are
-# lost or late, requests that come twice. Faults 5, 6, 7, 8, 17 and 18; and an operator who is far away, fault 40.
+# lost or late, requests that come twice. Faults 5, 6, 7, 8, 17 and 18; and an operator who is far away, fault 49.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
@@ -270,5 +270,5 @@ it 'fault 7: an acquire whose reply never comes recognises itself' acquire_swall
 it 'fault 6: a renewal whose reply is lost costs nothing' renewal_swallowed
 it 'fault 8: a late duplicate of a release does nothing to the successor' release_again
 it 'fault 8: everything that an instance had sent comes again and does nothing to its successor' session_again
-it 'fault 40: a force with --to or --not meets the holder that was meant, and never its successor' forced_from_afar
+it 'fault 49: a force with --to or --not meets the holder that was meant, and never its successor' forced_from_afar
 finish
