@@ -336,7 +336,7 @@ TENURE_API int tenure_renew(tenure_lease *lease);
 /*
  * Releases the lease. Stop the work first. The lease is invalid from the moment of the call, whatever the store
  * answers; after an error the context repeats the release until the lease has ended. Releasing what is no longer held
- * is TENURE_OK. A lease that was lost because it was forced keeps others out until it would have expired:
+ * is TENURE_OK. A lease that was forced, or whose local deadline has passed, keeps others out until the store ends it:
  * releasing it says that the work has stopped, and lets them in. The handle remains; free it.
  */
 TENURE_API int tenure_release(tenure_lease *lease);
@@ -377,7 +377,8 @@ TENURE_API int tenure_token_release(tenure_context *context, const char *target,
 /*
  * A checkpoint is what a holder keeps beside its lease for the next one, such as how far its work has come. It is text
  * (UTF-8 without a NUL) of up to TENURE_CHECKPOINT_MAX bytes; an empty one removes it. The store writes it only if the
- * lease is held under its token at that moment, in one atomic step: a stale holder changes nothing (TENURE_E_LOST). It
+ * lease is held under its token at that moment, in one atomic step: a stale holder changes nothing (TENURE_E_LOST). So
+ * it may also be written and read while the lease is uncertain (see tenure_renew()), which does not make it valid. It
  * remains when the lease is released or expires, and is deleted when the target is forgotten. TENURE_E_HELD: the store
  * is recovering from a loss of data; try again. TENURE_E_UNSUPPORTED: the server at the other end is too old.
  */

@@ -40,6 +40,8 @@ export function groupChanges(changes) {
   };
   for (const change of changes) {
     const { event, instance, target, reason } = change;
+    // A forced lease has ended once, although its holder releases it when its work has stopped.
+    if (event === 'lease_released' && !change.actor && ended.get(target)?.changes.some((other) => other.target === target && other.token === change.token && other.reason === 'forced')) continue;
     if (isEnd(change) && target && instance) {
       const group = join(`end ${event} ${instance} ${reason}`, change, { kind: 'end', lost: event === 'lease_lost', instance, reason });
       group.targets.set(target, null);

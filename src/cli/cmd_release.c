@@ -52,54 +52,55 @@ static void find_next(const ten_session *session, const char *target, char next[
 }
 
 /* What will happen: the plan may give the target back to the very instance that it was taken from. */
-static void say_forced(const ten_session *session, const struct given *given, const tenure_info *before) {
-    char holder[TENURE_HOLDER_MAX + 1];
+static void say_forced(const ten_session *session, const struct given *given, const char *holder,
+                       const tenure_info *after) {
     char next[TENURE_HOLDER_MAX + 1];
-    char when[TEN_DURATION_SIZE + 40] = "at once";
+    char when[TEN_DURATION_SIZE + 60] = "at once";
     char left[TEN_DURATION_SIZE];
-    ten_id_shorten(before->holder, holder);
-    ten_duration_show(before->remaining_ms, left);
-    find_next(session, before->target, next);
-    if (!given->now)
-        snprintf(when, sizeof when, "when that lease ends, in %s", left);
+    ten_duration_show(after->remaining_ms, left);
+    find_next(session, session->arguments[0], next);
+    if (after->barred)
+        snprintf(when, sizeof when, "when its work has stopped, in %s at the latest", left);
     const char *warning = given->now ? "; until its lease would have ended, the former holder may still believe in it, "
                                        "and only a consumer that compares tokens can refuse what it sends"
                                      : "";
     bool same = strcmp(next, holder) == 0;
     if (next[0])
-        ten_session_note(session, "%s: %s can no longer renew its lease; %s takes the target %s%s%s", before->target,
-                         holder, same ? "the same instance" : next, when,
+        ten_session_note(session, "%s: %s can no longer renew its lease; %s takes the target %s%s%s",
+                         session->arguments[0], holder, same ? "the same instance" : next, when,
                          same ? ", because the plan names it ('--not' leaves it out, '--to' names another)" : "",
                          warning);
     else
-        ten_session_note(session, "%s: %s can no longer renew its lease; the target is free %s%s", before->target,
-                         holder, when, warning);
+        ten_session_note(session, "%s: %s can no longer renew its lease; the target is free %s%s",
+                         session->arguments[0], holder, when, warning);
 }
 
-static void say_what_happened(const ten_session *session, const struct given *given, const tenure_info *before,
-                              bool released) {
+/* Nobody had to be forced: it was not held, or is where it is wanted, or its holder has just ended its lease. */
+static void say_unforced(const ten_session *session, bool pins, const char *former, const tenure_info *after) {
     const char *target = session->arguments[0];
-    if (!released && given->token)
-        ten_session_note(session, "%s is not held under token %llu; nothing to release", target,
-                         (unsigned long long)given->token);
-    else if (!released)
+    char holder[TENURE_HOLDER_MAX + 1];
+    ten_id_shorten(after->holder, holder);
+    if (!former[0])
         ten_session_note(session, "%s is not held; nothing to release%s", target,
-                         given->to || given->not ? ", but it is pinned from now on" : "");
-    else if (!given->token)
-        say_forced(session, given, before);
+                         pins ? ", but it is pinned from now on" : "");
+    else if (strcmp(former, holder) == 0)
+        ten_session_note(session, "%s is held by %s already, and pinned from now on; nothing was forced", target,
+                         holder);
+    else if (holder[0])
+        ten_session_note(session, "%s: %s has handed the target over to %s; nothing was forced", target, former,
+                         holder);
     else
-        TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target),
-                TEN_NUMBER("token", given->token), TEN_TEXT("reason", "done"));
+        ten_session_note(session, "%s: %s has released the target; nothing was forced", target, former);
 }
 
-/* Before the release, so that whoever hears of that knows where the target goes. */
-static bool pin_target(const ten_session *session, const struct given *given, int *ret_exit_code) {
-    const char *target = session->arguments[0];
-    tenure_pin pin = {.size = sizeof pin, .away = given->not != NULL, .remaining_ms = given->for_ms};
-    if (!ten_pinning_set_reason(session, given->reason, &pin, ret_exit_code) ||
-        !ten_pinning_find(session, given->to ? given->to : given->not, &pin, ret_exit_code))
+/* ---- releasing */
+
+/* Before the force, so that whoever hears of that knows where the target goes. */
+static bool pin_target(const ten_session *session, const struct given *given, tenure_pin *pin, int *ret_exit_code) {
+    if (!ten_pinning_set_reason(session, given->reason, pin, ret_exit_code) ||
+        !ten_pinning_find(session, given->to ? given->to : given->not, pin, ret_exit_code))
         return false;
-    int r = tenure_registry_pin(session->context, target, &pin);
+    int r = tenure_registry_pin(session->context, session->arguments[0], pin);
     if (r < 0)
         *ret_exit_code = ten_session_error(session, r);
     if (r == TENURE_E_UNKNOWN_TARGET)
@@ -108,20 +109,49 @@ static bool pin_target(const ten_session *session, const struct given *given, in
     return r == TENURE_OK;
 }
 
-static int release(const ten_session *session, const struct given *given) {
+/* Takes the lease away from who holds it before anything else is done: a holder that has nothing to do hands the target
+ * over as soon as it hears of the pin, and the force must not meet its successor. */
+static int force(const ten_session *session, const struct given *given) {
     const char *target = session->arguments[0];
-    bool released = false;
-    tenure_info before = {.size = sizeof before};
+    bool pins = given->to || given->not ;
+    bool forced = false;
+    tenure_info info = {.size = sizeof info};
+    tenure_pin pin = {.size = sizeof pin, .away = given->not != NULL, .remaining_ms = given->for_ms};
+    char holder[TENURE_HOLDER_MAX + 1];
     int exit_code;
-    if ((given->to || given->not ) && !pin_target(session, given, &exit_code))
+    int r = tenure_target_read(session->context, target, &info);
+    if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
+        return ten_session_error(session, r);
+    if (pins && !pin_target(session, given, &pin, &exit_code))
         return exit_code;
-    if (given->force) /* for what is said of it; that it fails is no reason not to go on */
-        (void)tenure_target_read(session->context, target, &before);
-    int r = given->force ? tenure_force_release(session->context, target, NULL, given->now ? TENURE_NOW : 0, &released)
-                         : tenure_token_release(session->context, target, given->token, &released);
+    /* Where the pin wants it, there is nobody to take it away from. */
+    bool is_there = pins && !info.barred && (strcmp(info.holder, pin.instance) == 0) != pin.away;
+    r = TENURE_OK;
+    if (info.holder[0] && !is_there)
+        r = tenure_force_release(session->context, target, info.holder, given->now ? TENURE_NOW : 0, &forced);
     if (r < 0)
         return ten_session_error(session, r);
-    say_what_happened(session, given, &before, released);
+    ten_id_shorten(info.holder, holder);
+    (void)tenure_target_read(session->context, target, &info); /* for what is said of it only */
+    if (forced)
+        say_forced(session, given, holder, &info);
+    else
+        say_unforced(session, pins, holder, &info);
+    return TEN_EXIT_DONE;
+}
+
+static int release(const ten_session *session, uint64_t token) {
+    const char *target = session->arguments[0];
+    bool released = false;
+    int r = tenure_token_release(session->context, target, token, &released);
+    if (r < 0)
+        return ten_session_error(session, r);
+    if (released)
+        TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
+                TEN_TEXT("reason", "done"));
+    else
+        ten_session_note(session, "%s is not held under token %llu; nothing to release", target,
+                         (unsigned long long)token);
     return TEN_EXIT_DONE;
 }
 
@@ -131,7 +161,7 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
     const ten_option options[] = {
         {"token", TEN_OPTION_TOKEN, &given.token, "T", "the token that acquire printed", NULL, NULL},
         {"force", TEN_OPTION_FLAG, &given.force, NULL,
-         "bar the holder from renewing; the target is free when its lease ends", NULL, NULL},
+         "bar the holder from renewing; the target is free when its work has stopped, or its lease ends", NULL, NULL},
         {"now", TEN_OPTION_FLAG, &given.now, NULL,
          "with --force: the target is free at once; two may believe that they hold it", NULL, NULL},
         {"to", TEN_OPTION_TEXT, &given.to, "INSTANCE", "with --force: this instance takes the target; pins it", NULL,
@@ -153,5 +183,6 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
     ten_wanted wanted = {pins ? TEN_WANTED_KNOWN : TEN_WANTED_HELD, session.arguments[0], given.token};
     if (!ten_find_namespace(&session, &wanted, &exit_code))
         return exit_code;
-    return ten_session_close(&session, release(&session, &given));
+    exit_code = given.force ? force(&session, &given) : release(&session, given.token);
+    return ten_session_close(&session, exit_code);
 }

@@ -63,7 +63,9 @@ static int force(const ten_session *session, const char *from, bool now) {
                          "consumer that compares tokens can refuse what it still sends",
                          role, from);
     else
-        ten_session_note(session, "%s can no longer renew %s; it is free when its lease expires", from, role);
+        ten_session_note(session,
+                         "%s can no longer renew %s; it is free when its work has stopped, or its lease expires", from,
+                         role);
     return TEN_EXIT_DONE;
 }
 
@@ -77,8 +79,8 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
         {"from", TEN_OPTION_TEXT, &from, "INSTANCE", "the present leader", NULL, NULL},
         {"wait", TEN_OPTION_DURATION, &wait_ms, "D", "wait up to this long until it no longer leads; default 0s", NULL,
          NULL},
-        {"force", TEN_OPTION_FLAG, &forces, NULL, "bar it from renewing; the role is free when its lease expires", NULL,
-         NULL},
+        {"force", TEN_OPTION_FLAG, &forces, NULL,
+         "bar it from renewing; the role is free when its work has stopped, or its lease expires", NULL, NULL},
         {"now", TEN_OPTION_FLAG, &now, NULL, "with --force: free at once; two may believe that they lead for a while",
          NULL, NULL},
         {.name = NULL},

@@ -99,7 +99,7 @@ static const ten_command commands[] = {
     {"resign", "ROLE --from INSTANCE [--force [--now]]", "Ask the leader of a role to hand it over, or take it away",
      "INSTANCE ends its work, releases the role, and lets other candidates go first for one TTL. With --force it can "
      "no\n"
-     "longer renew, and the role is free when its lease expires.\n\n"
+     "longer renew, and the role is free when its work has stopped, or its lease expires.\n\n"
      "Exit codes: 0 asked, or with --wait handed over; 1 nobody leads; 4 another leads, or --wait has elapsed.",
      ten_cmd_resign, LEADER},
 #ifdef TEN_SERVER
@@ -168,8 +168,9 @@ static const ten_command commands[] = {
     {"release", "ID --token T | ID --force [--now] [--to INSTANCE | --not INSTANCE]",
      "Release a lease, or take it away from its holder",
      "Stop the work first, then release. Releasing what is not held under that token changes nothing and\n"
-     "exits 0. With --force the holder can no longer renew, and the target is free when its lease ends; with\n"
-     "--force --now it is free at once, although the old holder may believe in its lease until then.\n\n"
+     "exits 0. With --force the holder can no longer renew, and the target is free when its work has stopped, or its\n"
+     "lease ends; with --force --now it is free at once, although the old holder may believe in its lease until "
+     "then.\n\n"
      "The plan often names the instance that the target was taken from, which then takes it again. --to pins the\n"
      "target to another instance, --not keeps it away from one; see 'tenure move --help'.",
      ten_cmd_release, POLL},

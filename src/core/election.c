@@ -47,9 +47,14 @@ void ten_election_tell(ten_election *election, tenure_event event, const char *o
     ten_event_queue_put_about(election->config.events, event, ten_election_slot_at(election)->target, other);
 }
 
+static void tell_slot(ten_election *election, const ten_election_slot *slot, enum tenure_event_kind kind,
+                      enum ten_reason reason) {
+    tenure_event event = {.kind = kind, .token = slot->holding.token, .reason = ten_reason_name(reason)};
+    ten_event_queue_put_about(election->config.events, event, slot->target, NULL);
+}
+
 void ten_election_tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason) {
-    uint64_t token = ten_election_slot_at(election)->holding.token;
-    ten_election_tell(election, (tenure_event){.kind = kind, .token = token, .reason = ten_reason_name(reason)}, NULL);
+    tell_slot(election, ten_election_slot_at(election), kind, reason);
 }
 
 uint64_t ten_election_random(ten_election *election, uint64_t limit) {
@@ -241,29 +246,30 @@ static void go_on(ten_election *election, uint64_t try_ms) {
         slot->try_ms = try_ms;
 }
 
-void ten_election_demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
+void ten_election_demote(ten_election *election, const ten_election_slot *lost, uint64_t now_ms,
+                         enum ten_reason reason) {
     election->unkept = false;
-    ten_election_tell_term(election, TENURE_EVENT_LOST, reason);
+    tell_slot(election, lost, TENURE_EVENT_LOST, reason);
     TEN_ELECTION_EACH(election, slot)
         if (slot->holding.state == TEN_HOLDING_HELD)
             ten_holding_close(&slot->holding);
     if (election->state == TEN_ELECTION_LEADING)
         ten_election_move(election, TEN_ELECTION_FOLLOWING);
-    go_on(election, now_ms);
+    go_on(election, reason == TEN_REASON_FORCED ? now_ms + ten_election_forced_pause_ms(election) : now_ms);
 }
 
 bool ten_election_expire(ten_election *election, uint64_t now_ms) {
-    bool expired = false;
+    const ten_election_slot *expired = NULL;
     TEN_ELECTION_EACH(election, slot) {
         if (!ten_holding_expire(&slot->holding, now_ms))
             continue;
         /* Released before anything else. If only the answers get lost, campaigning again would keep the others out. */
-        ten_holding_disown(&slot->holding, slot->holding.token, TEN_REASON_EXPIRED);
-        expired = true;
+        ten_holding_disown(&slot->holding, slot->holding.token, slot->barred ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
+        expired = expired && !slot->barred ? expired : slot;
     }
     if (!expired || !ten_election_leads(election))
         return false;
-    ten_election_demote(election, now_ms, TEN_REASON_EXPIRED);
+    ten_election_demote(election, expired, now_ms, (enum ten_reason)expired->holding.reason);
     return true;
 }
 
@@ -353,17 +359,15 @@ static void add_releases(ten_election *election, uint64_t now_ms) {
     if (keep_ms)
         keep_ms = ten_max_u64(keep_ms, ten_max_u64(TENURE_TTL_MIN_MS, election->config.ttl_min_ms));
     enum ten_reason reason = steps_down ? election->leave_reason : TEN_REASON_RESIGNED;
-    bool forced = false;
     TEN_ELECTION_EACH(election, slot) {
-        bool left = slot->barred && ten_holding_is_held(&slot->holding); /* who forced it wants others to wait */
-        forced |= left;
-        if (left)
-            ten_holding_lose(&slot->holding);
-        else if (ends(slot))
-            add_op(election, ten_holding_release(&slot->holding, reason, keep_ms), slot);
+        if (steps_down && slot->barred && ten_holding_is_held(&slot->holding))
+            tell_slot(election, slot, TENURE_EVENT_LOST, TEN_REASON_FORCED);
+        if (ends(slot)) /* whoever forced it has also ended what was to be kept */
+            add_op(election,
+                   slot->barred ? ten_holding_release(&slot->holding, TEN_REASON_FORCED, 0)
+                                : ten_holding_release(&slot->holding, reason, keep_ms),
+                   slot);
     }
-    if (forced)
-        ten_election_tell_term(election, TENURE_EVENT_LOST, TEN_REASON_FORCED);
     if (!steps_down)
         return;
     election->unkept = false;
@@ -447,7 +451,7 @@ const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_coun
     }
     add_presence(election, now_ms);
     *ret_count = election->op_count;
-    if (election->op_count == 0) /* what was forced is left behind */
+    if (election->op_count == 0)
         return NULL;
     return election->config.slots ? election->config.ops : election->own_ops;
 }

@@ -45,7 +45,7 @@ typedef struct ten_election_slot {
     uint64_t holder;            /* ten_hash of the other instance that has it, as far as was heard; 0: none */
     enum ten_reason end_reason; /* how the last term that was heard of ended */
     bool heard_of_leader;       /* another instance has led */
-    bool barred;                /* its lease was forced: it is not renewed, and not released before its end */
+    bool barred;                /* its lease was forced: it is not renewed, and released when the work is over */
 } ten_election_slot;
 
 /* Whether the other candidates of the role get to know this one: it announces itself in the namespace. */

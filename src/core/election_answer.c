@@ -134,18 +134,14 @@ static void note_read(ten_election *election, ten_election_slot *slot, uint64_t 
 
 /* ---- a lease that somebody has forced */
 
-/* It cannot be renewed, and nobody else enters before it ends: what is believed stands, and the work has until then to end in
- * the orderly way. Others go first after that. */
+/* It cannot be renewed, and nobody else enters before it ends or is released: what is believed stands, and the work has
+ * until then to end in the orderly way. Others go first after that. */
 static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_ms) {
     barred->barred = true;
-    uint64_t pause_ms = election->config.timing.ttl_ms + election->config.expiry_late_ms;
-    if (election->state == TEN_ELECTION_LEADING && election->working) {
-        ten_election_step_down(election, TEN_REASON_FORCED, pause_ms);
-    } else if (election->state == TEN_ELECTION_LEADING) {
-        ten_election_demote(election, now_ms, TEN_REASON_FORCED);
-        TEN_ELECTION_EACH(election, slot)
-            slot->try_ms = now_ms + pause_ms;
-    }
+    if (election->state == TEN_ELECTION_LEADING && election->working)
+        ten_election_step_down(election, TEN_REASON_FORCED, ten_election_forced_pause_ms(election));
+    else if (election->state == TEN_ELECTION_LEADING)
+        ten_election_demote(election, barred, now_ms, TEN_REASON_FORCED);
     election->renew_ms = UINT64_MAX;
 }
 
@@ -157,7 +153,7 @@ static bool is_barred(const ten_election_slot *slot, const ten_result *result) {
 }
 
 static void note_taken(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_result *result) {
-    ten_election_demote(election, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
+    ten_election_demote(election, slot, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
     if (result->holder)
         note_held(election, slot, now_ms, result);
 }
@@ -165,8 +161,8 @@ static void note_taken(ten_election *election, ten_election_slot *slot, uint64_t
 static void note_released(ten_election *election, const ten_election_slot *slot, enum ten_holding_outcome outcome,
                           const ten_result *result) {
     enum ten_reason reason = (enum ten_reason)slot->holding.reason;
-    if (slot != ten_election_slot_at(election))
-        return; /* one word for all that belong together */
+    if (slot != ten_election_slot_at(election) || slot->barred)
+        return; /* one word for all that belong together; of a forced one it was said that it is lost */
     if (outcome == TEN_HOLDING_KEPT)
         ten_election_tell(election,
                           (tenure_event){.kind = TENURE_EVENT_KEPT,
@@ -363,7 +359,7 @@ static void note_other(ten_election *election, ten_election_slot *slot, uint64_t
     if (ten_holding_hear(&slot->holding, change->token, false) == TEN_HOLDING_NEWER && held) {
         ten_holding_lose(&slot->holding);
         if (ten_election_leads(election))
-            ten_election_demote(election, now_ms, TEN_REASON_TAKEN);
+            ten_election_demote(election, slot, now_ms, TEN_REASON_TAKEN);
     }
     slot->holder = ten_hash_text(change->instance);
     /* The feed does not say for how long. A lease of somebody in the line has its TTL; another one may be shorter than
@@ -383,9 +379,9 @@ static void note_own(ten_election *election, ten_election_slot *slot, uint64_t n
     } else if (change->kind == TENURE_EVENT_RELEASED && change->reason == TEN_REASON_FORCED) { /* at once */
         ten_holding_lose(&slot->holding);
         if (ten_election_leads(election))
-            ten_election_demote(election, now_ms, TEN_REASON_FORCED);
+            ten_election_demote(election, slot, now_ms, TEN_REASON_FORCED);
         /* Others go first: they get the role when the lease has ended by the store's clock. */
-        slot->try_ms = now_ms + election->config.timing.ttl_ms + election->config.expiry_late_ms;
+        slot->try_ms = now_ms + ten_election_forced_pause_ms(election);
     }
 }
 

@@ -41,7 +41,12 @@ uint64_t ten_election_random(ten_election *election, uint64_t limit);
 /* Stops the term; the lease is released when its work is over. */
 void ten_election_step_down(ten_election *election, enum ten_reason reason, uint64_t pause_ms);
 /* A slot of the term has ended against this instance's will: so has the term. */
-void ten_election_demote(ten_election *election, uint64_t now_ms, enum ten_reason reason);
+void ten_election_demote(ten_election *election, const ten_election_slot *lost, uint64_t now_ms,
+                         enum ten_reason reason);
+/* For how long others go first after a lease was forced: the store may end it late. */
+static inline uint64_t ten_election_forced_pause_ms(const ten_election *election) {
+    return election->config.timing.ttl_ms + election->config.expiry_late_ms;
+}
 /* Notices deadlines. True: a term has just ended. */
 bool ten_election_expire(ten_election *election, uint64_t now_ms);
 /* When to campaign for a slot that is free from then on. `released`: it was, and does not expire then. */

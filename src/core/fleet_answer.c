@@ -100,16 +100,20 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
 
 static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
+    bool forced = result->barred && strcmp(result->holder, fleet->instance) == 0; /* its own to release */
     target->holder = holder_number(fleet, result->holder);
-    target->when_ms = fleet->now_ms + (result->holder ? ten_max_u64(result->remaining_ms, 1) : 0);
+    target->when_ms = fleet->now_ms + (result->holder && !forced ? ten_max_u64(result->remaining_ms, 1) : 0);
     target->heard = true;
-    ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
+    if (forced)
+        ten_holding_keep_for_release(&ten_fleet_held(fleet, number)->holding);
+    ten_fleet_lost(fleet, number, forced ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
 }
 
 static void note_released(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
-    ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
+    if (reason != TEN_REASON_FORCED) /* its end was told when it was lost */
+        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN;
     target->holder = TEN_NOBODY;

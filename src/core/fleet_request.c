@@ -218,14 +218,16 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
-    /* Its session may live on in the store, with this lease, which would never end; but not while the store was away. */
-    bool expired = held && held->on_session && held->holding.expired && !busy && !(now && was_away(fleet));
-    uint64_t ends_ms = fleet->targets[number].when_ms; /* as far as it is known */
-    if (expired && ends_ms <= fleet->now_ms) {
-        disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
+    /* A lease that was forced keeps others out, and is released as soon as its work has stopped. One that has expired may
+     * live on in the store with its session, and would never end; but not while the store was away. */
+    bool forced = fleet->targets[number].end_reason == TEN_REASON_FORCED;
+    bool left = held && (held->on_session || forced) && held->holding.expired && !busy && !(now && was_away(fleet));
+    uint64_t ends_ms = fleet->targets[number].when_ms; /* unless somebody else has it by now */
+    if (left && ends_ms <= fleet->now_ms) {
+        disown(fleet, held, number, held->holding.token, forced ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
         return;
     }
-    if (expired)
+    if (left)
         at_ms = ten_min_u64(at_ms, ends_ms);
     if (!now && !stray) {
         if (at_ms != UINT64_MAX && !busy)

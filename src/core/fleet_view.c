@@ -158,7 +158,10 @@ void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
 /* ---- who holds what */
 
 static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    ten_holding_lose(&ten_fleet_held(fleet, number)->holding);
+    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
+    ten_holding_lose(&held->holding);
+    if (reason == TEN_REASON_FORCED)
+        ten_holding_keep_for_release(&held->holding);
     ten_fleet_lost(fleet, number, reason);
 }
 
@@ -265,18 +268,27 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
     ten_fleet_look(fleet, number);
 }
 
-/* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends. */
+/* When to try a target whose lease was forced. The feed does not say when that ends. A holder that lives releases it as
+ * soon as its work has stopped; for another it is tried when its heartbeat ends, as without the force. Should the lease
+ * last longer than that, the refusal says so. */
+static uint64_t forced_ms(const ten_fleet *fleet, const struct ten_fleet_target *target) {
+    uint64_t ends_ms = target->holder < TEN_OUTSIDER ? fleet->instances[target->holder].ends_ms : target->when_ms;
+    return ten_max_u64(ends_ms, fleet->now_ms);
+}
+
+/* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends or is released. */
 static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
     ten_holding holding = ten_fleet_holding(fleet, number);
     ten_holding_know(&holding, token);
     ten_fleet_set_holding(fleet, number, &holding);
-    if (ten_fleet_is_held(fleet, number))
+    bool own = ten_fleet_is_held(fleet, number);
+    target->when_ms = own ? fleet->now_ms : forced_ms(fleet, target);
+    if (own)
         lose(fleet, number, TEN_REASON_FORCED);
     if (!target->known)
         return;
     target->holder = TEN_OUTSIDER;
-    target->when_ms = fleet->now_ms + fleet->timing.ttl_ms;
     target->heard = true;
     ten_fleet_look(fleet, number);
 }

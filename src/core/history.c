@@ -202,11 +202,23 @@ static int understand(ten_history *history, ten_change *change) {
     return r;
 }
 
+/* A forced lease has ended once; that its holder has released it when its work had stopped only says since when the target
+ * is free. What a person did is told in any case. */
+static bool is_end_of_forced(const struct hands *hands, const ten_change *change) {
+    return hands && hands->ended_ms && hands->reason == TEN_REASON_FORCED && hands->token == change->token &&
+           change->kind == TENURE_EVENT_RELEASED && change->actor[0] == '\0';
+}
+
 int ten_history_add(const ten_change *entry, void *userdata) {
     ten_history *history = userdata;
     ten_change change = *entry;
     if (history->target && strcmp(change.target, history->target) != 0)
         return TENURE_OK;
+    struct hands *hands = ten_map_get(&history->hands, change.target);
+    if (is_end_of_forced(hands, &change)) {
+        hands->ended_ms = change.at_ms;
+        return TENURE_OK;
+    }
     int r = understand(history, &change);
     return r < 0 ? r : keep(history, &change);
 }

@@ -362,7 +362,9 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
         ten_lease_book_look(book, lease, now_ms);
         return;
     }
-    bool ends = ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
+    /* Its deadline has passed, and it was not renewed by the context, which would have released it: the store has it still. */
+    bool left = lease->holding.expired && lease->holding.state == TEN_HOLDING_NONE && !lease->acquiring;
+    bool ends = left || ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
                 lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     if (others || !ends) {
         if (wait)
@@ -374,10 +376,11 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
     if (lease->holding.state != TEN_HOLDING_RELEASING)
         lease->release = true;
     /* From now on it is not believed, whatever is still in flight: see ten_holding_disown(). */
-    if (ten_holding_is_held(&lease->holding) && lease->holding.flight == TEN_FLIGHT_NONE) {
+    bool held = ten_holding_is_held(&lease->holding);
+    if ((held || left) && lease->holding.flight == TEN_FLIGHT_NONE) {
         ten_holding_disown(&lease->holding, lease->holding.token, TEN_REASON_DONE);
         lease->release = false;
-    } else if (ten_holding_is_held(&lease->holding)) {
+    } else if (held) {
         ten_holding_close(&lease->holding); /* the renewal that is in flight is not believed any more */
     }
     ten_lease_book_end(lease);

@@ -302,4 +302,7 @@ typedef int (*ten_row_fn)(const ten_row *row, void *userdata);
 typedef int (*ten_instance_fn)(const ten_instance *instance, void *userdata);
 typedef int (*ten_change_fn)(const ten_change *change, void *userdata);
 
+/* Why a store lets nobody in for a while, as far as a client can know. */
+#define TEN_RECOVERING_WHY "is new, has lost data or has changed its leader"
+
 #endif

@@ -20,8 +20,8 @@ static int say_held(tenure_context *context, const char *target, const ten_resul
     ten_duration_show(result->remaining_ms, left);
     if (result->recovering)
         return ten_last_error_say(context, TENURE_E_HELD,
-                                  "cannot acquire %s for another %s: the store is recovering (it is new, or has lost "
-                                  "data), and a previous holder may still be active",
+                                  "cannot acquire %s for another %s: the store is recovering (it " TEN_RECOVERING_WHY
+                                  "), and a previous holder may still be active",
                                   target, left);
     return ten_last_error_say(context, TENURE_E_HELD, "%s is held by %s for another %s", target,
                               result->holder ? result->holder : "another instance", left);
@@ -208,10 +208,11 @@ static int say_none(const tenure_context *context, const struct choice *choice) 
     char left[TEN_DURATION_SIZE];
     ten_duration_show(choice->pause_ms, left);
     if (choice->recovering)
-        return ten_last_error_say(context, TENURE_E_HELD,
-                                  "cannot acquire any of the %zu targets for another %s: the store is recovering (it "
-                                  "is new, or has lost data), and previous holders may still be active",
-                                  choice->count, left);
+        return ten_last_error_say(
+            context, TENURE_E_HELD,
+            "cannot acquire any of the %zu targets for another %s: the store is recovering (it " TEN_RECOVERING_WHY
+            "), and previous holders may still be active",
+            choice->count, left);
     return ten_last_error_say(context, TENURE_E_HELD,
                               "none of the %zu targets could be acquired: all are held, the first for another %s",
                               choice->count, left);
@@ -310,14 +311,17 @@ int tenure_lease_wait(tenure_lease *lease, uint64_t wait_ms) {
     if (settled)
         r = lease->outcome;
     bool over = settled && r == TENURE_OK && !ten_context_lease_is_held(lease);
+    const char *reason = lease->reason;
+    ten_result refusal = {0}; /* its holder does not change any more */
+    if (settled)
+        refusal =
+            (ten_result){.holder = lease->holder, .remaining_ms = lease->remaining_ms, .recovering = lease->recovering};
     ten_carrier_unlock(carrier);
     if (over)
         return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was acquired, but is over: it was %s",
-                                  lease->target, lease->reason ? lease->reason : "released");
+                                  lease->target, reason ? reason : "released");
     if (r == TENURE_E_TIMEOUT && !settled)
         return ten_last_error_say(lease, r, "it is not known yet whether %s can be acquired", lease->target);
-    ten_result refusal = {
-        .holder = lease->holder, .remaining_ms = lease->remaining_ms, .recovering = lease->recovering};
     if (r == TENURE_E_HELD)
         return say_held(context, lease->target, &refusal);
     return r < 0 ? say_refused(context, lease->target, r) : TENURE_OK;

@@ -114,9 +114,9 @@ int tenure_target_checkpoint(tenure_context *context, const char *target, char *
 
 /* ---- of a lease */
 
-/* The token of a lease that this process believes in; 0: the error is said. */
+/* The token of a lease that this process believes in, or that is uncertain: the store decides. 0: the error is said. */
 static uint64_t token_of(tenure_lease *lease) {
-    if (tenure_lease_valid(lease))
+    if (tenure_lease_remaining_ms(lease) > 0)
         return tenure_lease_token(lease);
     (void)ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s is not held now", lease->target);
     return 0;

@@ -246,10 +246,15 @@ bool ten_context_lease_is_held(const tenure_lease *lease) {
            lease->entry->holding.state == TEN_HOLDING_HELD;
 }
 
-/* It was forced: the store keeps others out until the program says that it has stopped. */
-static bool is_barred(const tenure_lease *lease) {
-    return lease->entry && lease->entry->barred && !lease->pending &&
-           lease->entry->holding.token == atomic_load(&lease->belief.token);
+/* Whether there is something to release: an acquire under way, or a lease that the store may have. That may be held,
+ * or a release of it was not answered; or it was forced or has expired, and keeps others out until the program says that
+ * it has stopped. */
+static bool is_releasable(const tenure_lease *lease) {
+    if (!lease->entry || lease->pending)
+        return lease->entry != NULL;
+    const ten_holding *holding = &lease->entry->holding;
+    bool left = lease->entry->barred || holding->expired || holding->state == TEN_HOLDING_RELEASING;
+    return ten_context_lease_is_held(lease) || (left && holding->token == atomic_load(&lease->belief.token));
 }
 
 /* A handle may be freed from an on_... function, too. */
@@ -268,7 +273,7 @@ static void free_lease(tenure_lease *lease, bool release) {
     tenure_context *context = atomic_load(&lease->object.context);
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
-    if (release && lease->entry && (lease->pending || is_barred(lease) || ten_belief_ends_ms(&lease->belief)))
+    if (release && is_releasable(lease))
         ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, NULL);
     ten_carrier_unlock(carrier);
     ten_context_lease_discard(context, lease);
@@ -340,12 +345,6 @@ static int say_error(const tenure_context *context, const tenure_lease *lease, i
     return ten_last_error_set(lease, &error);
 }
 
-/* A release was not answered before. */
-static bool is_releasing(const tenure_lease *lease) {
-    return lease->entry->holding.state == TEN_HOLDING_RELEASING &&
-           lease->entry->holding.token == atomic_load(&lease->belief.token);
-}
-
 /* The lease was not renewed in time. The store is read for the message only. */
 static int say_expired(tenure_context *context, const tenure_lease *lease, uint64_t token) {
     ten_op op = {.kind = TEN_OP_READ, .namespace_name = context->namespace_name, .target = lease->target};
@@ -395,8 +394,7 @@ int tenure_release(tenure_lease *lease) {
     ten_carrier *carrier = &context->carrier;
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
     ten_carrier_lock(carrier);
-    if (lease->entry &&
-        (ten_context_lease_is_held(lease) || is_releasing(lease) || is_barred(lease) || lease->pending)) {
+    if (is_releasable(lease)) {
         ten_lease_book_release(context->book, ten_carrier_now_ms(carrier), lease->entry, &lease->user, &wait);
         r = await(lease, context, &wait);
     }

@@ -86,6 +86,35 @@ host_dies() {
     sound --targets "$TARGETS" --bound "$((TTL + EVERY + SLACK))" --takeovers 3
 }
 
+# Whoever wants to hurry the takeover from a dead host by force must not delay it. Compared with what was not forced.
+dead_and_forced() {
+    TTL=6000
+    RENEW=1500
+    targets 6
+    for name in a b; do agent $name; done
+    until_true 20 spread 3 3 a b
+    mark even
+    until_true 20 all_polled even
+    instance=$(instance_of b)
+    forced=$("$TENURE" ls --json | sed -n "s/^{\"target\":\"\([^\"]*\)\".*\"instance\":\"$instance\".*/\1/p" | head -n 1)
+    kill_host b
+    mark dead
+    pause_ms "$((TTL / 2))"
+    exits 0 "$TENURE" release "$forced" --force
+    until_true 60 all_taken_from "$instance"
+    took 'ms by which the forced one was later' "$(later_than_others "$forced" "$instance")" "-$TTL" "$((TTL / 4 + STORE_LATE))"
+    halt a
+    sound --targets "$TARGETS" --takeovers 3
+}
+# later_than_others TARGET INSTANCE: of those that it held, by how many ms that one was taken over later than the others.
+later_than_others() {
+    awk -v forced="$1" -v old="$2" '
+        $3 == "start" && $6 == old { was[$4] = 1 }
+        $3 == "mark" && $4 == "dead" { dead = 1 }
+        dead && $3 == "start" && $6 != old && $4 in was && !($4 in at) { at[$4] = $1 / 1000 }
+        END { for (t in at) if (t != forced && at[t] > last) last = at[t]; printf "%d\n", at[forced] - last }' "$LOG"
+}
+
 restarted_is_another() {
     targets 3
     agent a
@@ -202,6 +231,7 @@ it 'US1.1: a single instance polls all targets' on_store one_polls_all
 it 'US1.2: a third instance joins two and the targets are shared by all three' on_store third_joins
 it 'US1.3: the targets of an instance that is stopped are taken over at once' on_store one_stops
 it 'US2.1: the targets of a dead host are taken over when its leases end, and no earlier' on_store host_dies
+it 'fault 49: a target of a dead host that is forced is taken over no later than the others' on_store dead_and_forced
 it 'US2.3: a restarted instance has a new id and cannot use its old leases' on_store restarted_is_another
 it 'US3.1: five instances start at once on ten targets and each is polled by exactly one' on_store five_start_at_once
 it 'US4.1: three instances on nine targets hold three each, and nothing moves any more' on_store three_on_nine

@@ -202,7 +202,7 @@ all_or_none() {
     ended 143 "$all"
     for name in a b c; do exits 0 "$TENURE" lock "$name" --no-wait -- true; done
 }
-# Without --now nobody enters before the lease ends: the command is asked to end, and has time for it.
+# Without --now nobody enters before the command has ended: it is asked to, and has time for it.
 forced() {
     background first "$TENURE" lock web --ttl 20s -- sh -c \
         'trap "echo asked; sleep 0.3; echo ended; exit 7" TERM; : >"$0"; while :; do sleep 0.05; done' "$CASE/has"
@@ -212,7 +212,17 @@ forced() {
     same 'what the command said' "$(cat "$CASE/first.out")" "$(printf 'asked\nended')"
     grep -q 'lease on web was lost' "$CASE/first.err" || fail 'it does not say why'
     grep -q 'event=command_ending.*reason=forced' "$CASE/first.err" || fail 'it is not logged why'
-    exits 4 "$TENURE" lock web --no-wait -- true
+    exits 0 "$TENURE" lock web --no-wait -- true
+    exits 0 "$TENURE" history web --namespace lock --json
+    same 'ends of the first token' "$(printf '%s\n' "$OUT" | grep -F '"event":"lease_' | grep -vcF '"event":"lease_acquired"')" 2
+}
+all_forced() {
+    background all "$TENURE" lock --all a b c --ttl 20s -- sh -c ': >"$0.has"; exec sleep 1000' "$CASE/all"
+    until_true 20 test -e "$CASE/all.has"
+    exits 0 "$TENURE" release b --namespace lock --force
+    ended 5 "$PID"
+    grep -q 'event=lease_lost .*target=b .*reason=forced' "$CASE/all.err" || fail "the lock that was forced is not named"
+    for name in a b c; do exits 0 "$TENURE" lock "$name" --no-wait -- true; done
 }
 all_lost() {
     background all "$TENURE" lock --all a b c --ttl 2s --renew 500ms --kill-after 100ms -- sh -c ': >"$0.has"; sleep 1000' "$CASE/all"
@@ -333,7 +343,8 @@ also 'those who wait get it one after the other, and leave' on_locks in_turn
 also 'eight at once: never two' on_locks exclusive
 also 'a waiter that dies with its warden keeps nobody waiting' on_locks dead_waiter
 also 'a lock that is taken away ends the command: 5' on_locks lost
-also 'a lock that is forced asks the command to end, and nobody enters before its lease ends: 5' on_locks forced
+also 'a lock that is forced asks the command to end, and is free as soon as that has ended: 5' on_locks forced
+also 'of several locks the one that was forced is named, and all are free when the command has ended' on_locks all_forced
 also 'told to stop, it ends the command, or its waiting' on_locks asked_to_stop
 also 'a semaphore has as many holders as slots, and each knows its slot' on_locks slots
 also 'a semaphore of 3 under kills never has a slot twice' on_locks kills

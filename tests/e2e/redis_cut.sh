@@ -1,6 +1,6 @@
 #!/bin/sh
 # Between an instance and its Redis, through the fault proxy: cut off in every way that a network has, replies that are
-# lost or late, requests that come twice. Faults 5, 6, 7, 8, 17 and 18.
+# lost or late, requests that come twice. Faults 5, 6, 7, 8, 17 and 18; and an operator who is far away, fault 49.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
@@ -221,6 +221,48 @@ session_again() {
     sound --targets "$TARGETS" --bound "$((TTL + SLACK))" --from again --until end
 }
 
+# The operator's shell is so far from the store that an idle holder has heard of the pin, and has handed the target over,
+# before the force arrives. That must not meet the successor.
+forced_from_afar() {
+    TTL=9000
+    RENEW=3000
+    EVERY=600000
+    redis_store
+    targets 1
+    for name in a b; do agent $name; done
+    all_there 2
+    until_true 30 all_polled
+    proxy_start p
+    proxy_tell p delay 300
+    for now in '' --now; do
+        forced_to $now
+        forced_away $now
+    done
+    exits 0 "$TENURE" history t-1
+    if printf '%s\n' "$OUT" | grep forced; then fail 'somebody was forced'; fi
+    # Where it is already, nobody is taken anything.
+    exits 0 "$TENURE" release t-1 --force --to "$to"
+    err_has "t-1 is held by $to " 'already' 'nothing was forced'
+    halt a b
+    sound --targets "$TARGETS"
+}
+find_holder() { for name in a b; do if holds $name 1; then from=$name; else to=$name; fi; done; }
+forced_to() {
+    find_holder
+    force_and_see --to "$to" "$@"
+}
+forced_away() {
+    find_holder
+    force_and_see --not "$from" "$@"
+}
+force_and_see() {
+    mark forced
+    exits 0 "$TENURE" release t-1 --force "$@" --store "$(through p)"
+    err_has "$from " 'has handed the target over to' "$to " 'nothing was forced'
+    until_true 30 holds "$to" 1
+    until_true 30 polled_by "$to" forced
+}
+
 it 'faults 5, 17, 18: an instance cut off in any way stops before its deadline, is replaced, and comes back' cut_off
 it 'an instance that is cut off and told to stop does so' stopped_while_cut_off
 it 'fault 7: an acquire whose reply is lost with the connection recognises itself' acquire_swallowed cut
@@ -228,4 +270,5 @@ it 'fault 7: an acquire whose reply never comes recognises itself' acquire_swall
 it 'fault 6: a renewal whose reply is lost costs nothing' renewal_swallowed
 it 'fault 8: a late duplicate of a release does nothing to the successor' release_again
 it 'fault 8: everything that an instance had sent comes again and does nothing to its successor' session_again
+it 'fault 49: a force with --to or --not meets the holder that was meant, and never its successor' forced_from_afar
 finish

@@ -13,5 +13,6 @@ void ten_renewals_note(ten_renewals *renewals, ten_log *log, uint64_t count, uin
     if (over_ms < SUMMARY_MS)
         return;
     TEN_LOG(log, TEN_LOG_INFO, "lease_renewed", TEN_NUMBER("count", renewals->count), TEN_NUMBER("over_ms", over_ms));
-    *renewals = (ten_renewals){.since_ms = now_ms};
+    renewals->since_ms = now_ms;
+    renewals->count = 0;
 }

@@ -1,16 +1,18 @@
 /*
  * Renewals in the log: at the level info the first of each lease, and one line a minute with the count of all; the rest at
- * the level debug. A fleet renews for weeks, and nobody wants to read that.
+ * the level debug. A fleet renews for weeks, and nobody wants to read that. Likewise a wait for a store that recovers is
+ * told once.
  */
 #ifndef TEN_AGENT_RENEWALS_H
 #define TEN_AGENT_RENEWALS_H
 
 #include "base/log.h"
-#include "tenure.h"
+#include "core/op.h"
 
 typedef struct ten_renewals {
     uint64_t since_ms; /* boot clock; 0: none has been counted */
     uint64_t count;
+    uint64_t recovering_ms; /* see ten_recovery_is_known() */
 } ten_renewals;
 
 /* Whether the log has not had a renewal under this token; it has one from now on. */
@@ -23,9 +25,19 @@ static inline bool ten_renewals_is_first(uint64_t *logged_token, uint64_t token)
 /* So many more were confirmed. Always by the same thread. */
 void ten_renewals_note(ten_renewals *renewals, ten_log *log, uint64_t count, uint64_t now_ms);
 
+/* Whether the event tells once more of a wait for a store that recovers. Within a wait the time that is left, of which
+ * *left_ms is the last that was heard, does not grow. */
+static inline bool ten_recovery_is_known(uint64_t *left_ms, const tenure_event *event) {
+    bool recovers = event->kind == TENURE_EVENT_RECOVERING;
+    bool is_known = recovers && event->remaining_ms <= *left_ms;
+    if (recovers || event->kind == TENURE_EVENT_ACQUIRED || event->kind == TENURE_EVENT_ACQUIRE_FAILED)
+        *left_ms = recovers ? event->remaining_ms : 0;
+    return is_known;
+}
+
 /* What went wrong, in words. A store that recovers is held by nobody, whatever the code of the error says. */
 static inline const char *ten_event_problem(const tenure_event *event) {
-    return event->kind == TENURE_EVENT_RECOVERING ? "waiting one TTL: the store is new or lost data" : event->message;
+    return event->kind == TENURE_EVENT_RECOVERING ? "waiting one TTL: the store " TEN_RECOVERING_WHY : event->message;
 }
 
 #endif

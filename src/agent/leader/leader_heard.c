@@ -35,7 +35,8 @@ static void log_event(struct ten_leader *leader, const tenure_event *event) {
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
-    if (event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
+    bool known = ten_recovery_is_known(&leader->renewals.recovering_ms, event);
+    if (known || event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
     /* A standby waits; it has not failed. */
     bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;

@@ -14,7 +14,7 @@
 #define FEW_INSTANCES  16u  /* each is asked for what is left of it, by every listing */
 #define MOST_INSTANCES 256u /* by the first listing of a handle, which may be a person's */
 #define FENCES_MAX     120u /* of targets, read in one transaction */
-#define EDITS_MAX      100u /* in one transaction; of more, the first may be done when a later one fails */
+#define EDITS_MAX      60u  /* in one transaction; of more, the first may be done when a later one fails */
 
 /* ---- the registry ------------------------------------------------------------------------------------------ */
 
@@ -48,15 +48,21 @@ static const char *pin_of(const json_t *value) {
     return json_string_value(json_object_get(value, "pin"));
 }
 
-/* etcd has no clock that can be read: this host's counts. */
-static void make_pin(ten_etcd_store *store, const ten_target_edit *edit, ten_buf *pin) {
+/* etcd has no clock that can be read. The time in the text is this host's, and only tells one pin from the next: the pin
+ * lasts as long as its key, which is attached to an etcd lease of that length. */
+static void make_pin(ten_etcd_store *store, const char *namespace_name, const ten_target_edit *edit, uint64_t lease,
+                     ten_buf *pin) {
+    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_PIN, edit->target.id);
+    ten_etcd_txn_put(&store->txn, key, "{}", lease);
     ten_buf_format(pin, "%llu ", (unsigned long long)(ten_wall_ms(store->base.clock) + edit->pin.left_ms));
     ten_pin_write(pin, &edit->pin);
     store->txn.operations.failed |= pin->failed;
 }
 
-static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edit, const ten_etcd_kv *kv,
-                 ten_buf *changes, size_t *change_count) {
+/* pin_lease: of a pin. */
+static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edit, uint64_t pin_lease,
+                 const ten_etcd_kv *kv, ten_buf *changes, size_t *change_count) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_change change = {.kind = TENURE_EVENT_TARGET_CHANGED, .target = edit->target.id, .instance = "", .actor = ""};
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edit->target.id);
@@ -77,7 +83,7 @@ static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_e
         if (edit->action == TEN_TARGET_PAUSE || edit->action == TEN_TARGET_RESUME)
             target.paused = edit->action == TEN_TARGET_PAUSE;
         if (edit->action == TEN_TARGET_PIN)
-            make_pin(store, edit, &pin);
+            make_pin(store, namespace_name, edit, pin_lease, &pin);
         write_target(&store->value, &target,
                      pin.size                           ? ten_buf_string(&pin)
                      : edit->action == TEN_TARGET_UNPIN ? NULL
@@ -89,6 +95,16 @@ static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_e
     ten_etcd_feed_add(changes, &change);
 }
 
+/* The etcd leases of pins. Those that are not used in the end, or whose pin is taken back, end by themselves. */
+static int grant_pins(ten_etcd_store *store, const ten_target_edit *edits, uint64_t *pin_leases, size_t count,
+                      uint64_t deadline_ms) {
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        if (edits[i].action == TEN_TARGET_PIN)
+            r = ten_etcd_grant(store, edits[i].pin.left_ms, deadline_ms, &pin_leases[i]);
+    return r;
+}
+
 /* One try: read what is there, write what is to be. */
 static int edit_some(ten_etcd_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                      uint64_t deadline_ms, bool *ret_succeeded) {
@@ -96,18 +112,23 @@ static int edit_some(ten_etcd_store *store, const char *namespace_name, ten_targ
     json_t *answer = NULL;
     ten_buf changes = {0};
     size_t change_count = 0;
+    uint64_t pin_leases[EDITS_MAX] = {0};
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < count; i++) {
         ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edits[i].target.id);
         ten_etcd_txn_get(&store->txn, key);
     }
     int r = ten_etcd_commit(store, false, deadline_ms, ret_succeeded, &answer);
-    if (r < 0)
+    if (r == TENURE_OK)
+        r = grant_pins(store, edits, pin_leases, count, deadline_ms);
+    if (r < 0) {
+        json_decref(answer);
         return r;
+    }
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < count; i++) {
         ten_etcd_kv kv = ten_etcd_kv_at(answer, i, &store->scratch);
-        edit(store, namespace_name, &edits[i], &kv, &changes, &change_count);
+        edit(store, namespace_name, &edits[i], pin_leases[i], &kv, &changes, &change_count);
         ten_etcd_kv_free(&kv);
     }
     json_decref(answer);
@@ -149,7 +170,7 @@ int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_targe
 
 /* ---- targets ----------------------------------------------------------------------------------------------- */
 
-/* Three ranges that are walked together: registry, leases, fences. */
+/* Ranges that are walked together: registry, leases, pins, fences. */
 struct walk {
     const json_t *items;
     size_t at;
@@ -165,9 +186,9 @@ static void step(struct walk *walk, ten_buf *scratch) {
         snprintf(walk->id, sizeof walk->id, "%.255s", scratch->data + walk->prefix_size);
 }
 
-enum { REGISTRY, LEASES, FENCES, WALKS };
+enum { REGISTRY, LEASES, PINS, FENCES, WALKS };
 
-static const enum ten_etcd_kind walk_kinds[WALKS] = {TEN_ETCD_TARGET, TEN_ETCD_LEASE, TEN_ETCD_FENCE};
+static const enum ten_etcd_kind walk_kinds[WALKS] = {TEN_ETCD_TARGET, TEN_ETCD_LEASE, TEN_ETCD_PIN, TEN_ETCD_FENCE};
 
 struct page {
     ten_etcd_store *store;
@@ -278,14 +299,19 @@ static void add_lease(struct page *page, uint64_t lease) {
     page->leases[page->lease_count++] = lease;
 }
 
-/* What is left of the leases of this page. */
+static void add_leases(struct page *page, const json_t *items) {
+    for (size_t i = 0; i < json_array_size(items); i++)
+        add_lease(page, ten_etcd_number(json_array_get(items, i), "lease"));
+}
+
+/* What is left of the leases and the pins of this page. */
 static int ask_time_left(struct page *page) {
     const json_t *leases = page->walks[LEASES].items;
-    size_t count = json_array_size(leases);
-    if (!make_room_for_leases(page, count))
+    const json_t *pins = page->walks[PINS].items;
+    if (!make_room_for_leases(page, json_array_size(leases) + json_array_size(pins)))
         return ten_etcd_no_memory(page->store);
-    for (size_t i = 0; i < count; i++)
-        add_lease(page, ten_etcd_number(json_array_get(leases, i), "lease"));
+    add_leases(page, leases);
+    add_leases(page, pins);
     return ten_etcd_time_left(page->store, page->leases, page->left_ms, page->lease_count, page->deadline_ms);
 }
 
@@ -319,7 +345,14 @@ static bool is_wanted(enum tenure_filter filter, bool registered, bool paused, b
     return true;
 }
 
-/* kvs: registry, lease and fence of the id; they are freed. */
+/* Whether a pin has ended is for etcd to say: its key has gone then. */
+static void read_pin(const struct page *page, const ten_etcd_kv kvs[WALKS], ten_pin_copy *pin) {
+    ten_pin_read(kvs[PINS].revision > 0 ? pin_of(kvs[REGISTRY].value) : NULL, 0, pin);
+    if (pin->pin.instance)
+        pin->pin.left_ms = ten_max_u64(left_of(page, kvs[PINS].lease), 1);
+}
+
+/* kvs: registry, lease, pin and fence of the id; they are freed. */
 static int hand_out_row(struct page *page, const char *id, ten_etcd_kv kvs[WALKS]) {
     uint64_t now_ms = ten_boot_ms(page->store->base.clock);
     bool registered = kvs[REGISTRY].revision > 0;
@@ -333,7 +366,7 @@ static int hand_out_row(struct page *page, const char *id, ten_etcd_kv kvs[WALKS
     if (is_wanted(page->query->filter, registered, target.paused, held)) {
         ten_row found = {.target = target, .registered = registered, .token = row.token};
         ten_pin_copy pin;
-        ten_pin_read(pin_of(kvs[REGISTRY].value), ten_wall_ms(page->store->base.clock), &pin);
+        read_pin(page, kvs, &pin);
         found.pin = pin.pin;
         if (held) {
             found.holder = row.holder;
@@ -385,7 +418,9 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
         r = read_page(&page, &answer);
         if (r == TENURE_OK)
             r = ask_time_left(&page);
-        more = page.walks[REGISTRY].more || page.walks[LEASES].more || page.walks[FENCES].more;
+        more = false;
+        for (size_t i = 0; i < WALKS; i++)
+            more |= page.walks[i].more;
         while (r == TENURE_OK && page.given < query->limit && next_id(&page, id)) {
             memcpy(page.after, id, sizeof id);
             r = hand_out(&page, id);
@@ -413,12 +448,11 @@ static int ask_for(struct page *page, const char *const *ids, size_t count, json
     int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
     if (r < 0)
         return r;
-    if (!make_room_for_leases(page, count))
+    if (!make_room_for_leases(page, 2 * count))
         return ten_etcd_no_memory(store);
     for (size_t i = 0; i < count; i++) {
-        const json_t *leases = ten_etcd_kvs(*ret_answer, i * WALKS + LEASES);
-        if (json_array_size(leases) > 0)
-            add_lease(page, ten_etcd_number(json_array_get(leases, 0), "lease"));
+        add_leases(page, ten_etcd_kvs(*ret_answer, i * WALKS + LEASES));
+        add_leases(page, ten_etcd_kvs(*ret_answer, i * WALKS + PINS));
     }
     return ten_etcd_time_left(store, page->leases, page->left_ms, page->lease_count, page->deadline_ms);
 }

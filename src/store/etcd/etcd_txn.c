@@ -13,8 +13,8 @@
 
 void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
                   enum ten_etcd_kind kind, const char *name) {
-    static const char *const kinds[] = {"lease/", "fence/",  "target/", "node/", "member/", "gone/",      "group/",
-                                        "feed/",  "trimmed", "term",    "wait",  "epoch",   "checkpoint/"};
+    static const char *const kinds[] = {"lease/", "fence/", "target/", "pin/", "node/", "member/", "gone/",
+                                        "group/", "feed/",  "trimmed", "term", "wait",  "epoch",   "checkpoint/"};
     snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s%s", prefix, namespace_name, kinds[kind], name ? name : "");
 }
 

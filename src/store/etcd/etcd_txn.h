@@ -22,6 +22,7 @@ enum ten_etcd_kind {
     TEN_ETCD_LEASE,      /* a target's lease, gone when it ends: attached to an etcd lease */
     TEN_ETCD_FENCE,      /* a target's last grant: the token counter; kept until the target is forgotten */
     TEN_ETCD_TARGET,     /* the registry */
+    TEN_ETCD_PIN,        /* a target is pinned, as its registration says: attached */
     TEN_ETCD_INSTANCE,   /* a live instance: attached */
     TEN_ETCD_MEMBER,     /* the same, kept until somebody notices that the instance has gone */
     TEN_ETCD_GONE,       /* a tombstone: attached */

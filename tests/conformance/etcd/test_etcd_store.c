@@ -22,6 +22,46 @@ static void expect_end(const struct place *place, const char *target, uint64_t s
         fail_msg("%s was taken after %llu ms", target, (unsigned long long)(now_ms() - since_ms));
 }
 
+/* ---- pins */
+
+static uint64_t two_hours_ahead(void *arg) {
+    (void)arg;
+    return ten_wall_ms(&ten_system_clock) + UINT64_C(7200000);
+}
+
+static int take_pin(const ten_row *row, void *userdata) {
+    *(ten_pin *)userdata = row->pin;
+    return 0;
+}
+
+static ten_pin pin_of(const struct place *place, ten_store *store) {
+    const char *id = "t";
+    ten_pin found = {0};
+    assert_int_equal(store->ops->read_targets(store, place->ns, &id, 1, take_pin, &found, CALL_MS), TENURE_OK);
+    return found;
+}
+
+/* Hosts whose clocks differ would plan differently, and hand a pinned target to and fro. */
+static void a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead(void **state) {
+    const struct place *place = *state;
+    ten_clock ahead = ten_system_clock;
+    ahead.wall_ms = two_hours_ahead;
+    const ten_clock *own = place->other->clock;
+    place->other->clock = &ahead;
+    for (unsigned i = 0; i < 2; i++) { /* who pins, and who reads */
+        ten_store *writer = i ? place->other : place->store;
+        ten_store *reader = i ? place->store : place->other;
+        ten_target_edit edits[] = {
+            {.action = TEN_TARGET_PUT, .target = {.id = "t", .exec = "true"}},
+            {.action = TEN_TARGET_PIN, .target = {.id = "t"}, .pin = {.instance = "b", .left_ms = 3600000}},
+        };
+        assert_int_equal(writer->ops->edit_targets(writer, place->ns, edits, 2, CALL_MS), TENURE_OK);
+        assert_in_range(pin_of(place, writer).left_ms, 3000000, 3600000);
+        assert_in_range(pin_of(place, reader).left_ms, 3000000, 3600000);
+    }
+    place->other->clock = own;
+}
+
 /* ---- tokens and groups */
 
 static void a_token_is_the_revision_at_which_its_key_was_created(void **state) {
@@ -600,6 +640,7 @@ static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        ETCD_CASE(a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead),
         ETCD_CASE(a_token_is_the_revision_at_which_its_key_was_created),
         ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests),
         ETCD_CASE(renewals_are_cheap_again_after_somebody_has_asked_for_a_lease),

@@ -481,7 +481,7 @@ static void a_release_without_an_answer_is_sent_again_before_anything_else(void 
     must_send(&election, START_MS + 600, TEN_OP_RELEASE);
 }
 
-/* Nobody enters before the lease ends: its work is told to stop, and has until then. */
+/* Nobody enters before the lease ends: its work is told to stop, and has until then. When it has, the lease is released. */
 static void expect_orderly_end(ten_election *election, uint64_t deadline_ms) {
     tenure_event event;
     assert_true(heard(election, TENURE_EVENT_STOP, &event));
@@ -491,9 +491,13 @@ static void expect_orderly_end(ten_election *election, uint64_t deadline_ms) {
     size_t count;
     assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* it cannot be renewed */
     ten_election_stopped(election);
-    assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* nor is it released: others are to wait */
+    ten_op op = must_send(election, deadline_ms - 1, TEN_OP_RELEASE);
+    assert_int_equal(op.reason, TEN_REASON_FORCED);
     assert_true(heard(election, TENURE_EVENT_LOST, &event));
+    assert_string_equal(event.reason, "forced");
     assert_int_equal(ten_election_deadline_ms(election), 0);
+    ten_election_answer(election, deadline_ms - 1, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    assert_false(heard(election, TENURE_EVENT_RELEASED, &event));           /* one end is enough */
     assert_true(ten_election_next_ms(election, deadline_ms) > deadline_ms); /* others go first */
 }
 
@@ -518,6 +522,61 @@ static void a_forced_leader_hears_of_it_by_its_renewal_too(void **state) {
         &election, due_ms, TENURE_OK,
         &(ten_result){.outcome = TEN_LOST, .barred = true, .holder = "me", .token = 5, .remaining_ms = 100});
     expect_orderly_end(&election, deadline_ms);
+}
+
+/* It does not end before the deadline: others go first all the same. */
+static void a_forced_leader_whose_work_ends_too_late_lets_others_go_first(void **state) {
+    (void)state;
+    ten_election election = make_leader(5);
+    uint64_t deadline_ms = ten_election_deadline_ms(&election);
+    ten_election_change(
+        &election, START_MS + 10,
+        &(ten_change){
+            .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
+    must_be_silent(&election, deadline_ms); /* its end is told first */
+    tenure_event event;
+    assert_true(heard(&election, TENURE_EVENT_LOST, &event));
+    assert_string_equal(event.reason, "forced");
+    ten_election_stopped(&election);
+    must_send(&election, deadline_ms + 1, TEN_OP_RELEASE);
+    ten_election_answer(&election, deadline_ms + 2, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    assert_in_range(ten_election_next_ms(&election, deadline_ms + 2), deadline_ms + TTL_MS, UINT64_MAX - 1);
+}
+
+/* Of several that belong together one is forced: that one is lost, and all are released. */
+static void the_forced_one_of_several_is_named(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b", "c"};
+    ten_election_slot slots[3] = {{.target = names[0]}, {.target = names[1]}, {.target = names[2]}};
+    ten_op ops[4];
+    ten_result results[4] = {0};
+    ten_election election = make_election("me");
+    ten_election_config config = election.config;
+    config.slots = slots;
+    config.ops = ops;
+    config.slot_count = 3;
+    config.wants = TEN_ELECTION_ALL;
+    ten_election_init(&election, &config);
+    ten_election_campaign(&election, START_MS);
+    for (unsigned i = 0; i < 3; i++)
+        results[i] = (ten_result){.outcome = TEN_OK, .token = 5 + i, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    size_t count;
+    for (unsigned i = 0; i < 2; i++) { /* the slots are read first */
+        assert_non_null(ten_election_request(&election, START_MS, &count));
+        ten_election_answer(&election, START_MS, TENURE_OK, results);
+    }
+    assert_true(ten_election_is_leader(&election, START_MS));
+    ten_election_change(
+        &election, START_MS + 10,
+        &(ten_change){
+            .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "b", .instance = "me", .token = 6});
+    ten_election_stopped(&election);
+    assert_non_null(ten_election_request(&election, START_MS + 20, &count));
+    assert_int_equal(count, 3);
+    tenure_event event;
+    assert_true(heard(&election, TENURE_EVENT_LOST, &event));
+    assert_string_equal(event.target, "b");
+    assert_int_equal(event.token, 6);
 }
 
 static void a_lease_that_is_forced_at_once_is_lost_at_once(void **state) {
@@ -751,6 +810,8 @@ int main(void) {
         cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
         cmocka_unit_test(a_forced_leader_ends_its_work_before_the_lease_ends),
         cmocka_unit_test(a_forced_leader_hears_of_it_by_its_renewal_too),
+        cmocka_unit_test(a_forced_leader_whose_work_ends_too_late_lets_others_go_first),
+        cmocka_unit_test(the_forced_one_of_several_is_named),
         cmocka_unit_test(a_lease_that_is_forced_at_once_is_lost_at_once),
         cmocka_unit_test(whole_elections_have_never_two_leaders_and_always_higher_tokens),
     };

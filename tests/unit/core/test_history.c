@@ -48,6 +48,21 @@ static void end(ten_history *history, struct seen *seen) {
     assert_int_equal(ten_history_each(history, "poll", see, seen), 0);
 }
 
+static void a_forced_lease_has_one_end_and_is_free_when_its_holder_has_released_it(void **state) {
+    (void)state;
+    ten_history *history = begin(NULL, 0, 100);
+    struct seen seen;
+    add(history, 9000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
+    add(history, 8000, TENURE_EVENT_LOST, "t", "a", 1, TEN_REASON_FORCED);
+    add(history, 7000, TENURE_EVENT_RELEASED, "t", "a", 1, TEN_REASON_REBALANCE);
+    add(history, 6500, TENURE_EVENT_ACQUIRED, "t", "b", 2, TEN_REASON_NONE);
+    end(history, &seen);
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.at[1].reason, TEN_REASON_FORCED);
+    assert_int_equal(seen.at[2].free_ms, 500);
+    ten_history_free(history);
+}
+
 static void what_began_before_the_feed_is_not_known(void **state) {
     (void)state;
     ten_history *history = begin(NULL, 0, 100);
@@ -158,6 +173,7 @@ static void only_what_is_wanted_is_shown_and_nothing_older_than_thirty_days(void
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forced_lease_has_one_end_and_is_free_when_its_holder_has_released_it),
         cmocka_unit_test(what_began_before_the_feed_is_not_known),
         cmocka_unit_test(a_holder_whose_acquire_was_not_seen_is_not_given_the_time_of_another),
         cmocka_unit_test(a_lease_that_was_put_back_goes_on),

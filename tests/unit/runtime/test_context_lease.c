@@ -434,6 +434,29 @@ static void a_forced_lease_that_is_released_lets_others_in_at_once(void **state)
     }
 }
 
+/* The store keeps others out for the margin, and longer. */
+static void a_lease_whose_deadline_has_passed_is_released_all_the_same(void **state) {
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < 2; i++) {
+        const char *target = i ? "dropped" : "released";
+        tenure_lease *lease = acquire(fixture->a, target);
+        fixture->fake.boot_ms += TTL - MARGIN;
+        assert_int_equal(tenure_process(fixture->a), TENURE_OK);
+        assert_false(tenure_lease_valid(lease));
+        assert_held(fixture->b, target);
+        if (i) {
+            tenure_lease_drop(lease);
+            assert_int_equal(tenure_process(fixture->a), TENURE_OK);
+        } else {
+            assert_int_equal(tenure_release(lease), TENURE_OK);
+            tenure_lease_free(lease);
+        }
+        tenure_lease *next = acquire(fixture->b, target);
+        assert_int_equal(tenure_lease_token(next), 2);
+        tenure_lease_free(next);
+    }
+}
+
 static void waiting_for_a_lease_that_is_over_says_so(void **state) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
@@ -733,6 +756,7 @@ int main(void) {
         LEASE_TEST(a_ttl_that_cannot_be_used_is_refused),
         LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends),
         LEASE_TEST(a_forced_lease_that_is_released_lets_others_in_at_once),
+        LEASE_TEST(a_lease_whose_deadline_has_passed_is_released_all_the_same),
         LEASE_TEST(waiting_for_a_lease_that_is_over_says_so),
         LEASE_TEST(forcing_now_lets_others_in_at_once),
         LEASE_TEST(the_time_to_report_many_lost_leases_grows_with_their_number_only),

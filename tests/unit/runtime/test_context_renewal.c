@@ -289,6 +289,13 @@ static void an_unanswered_renewal_makes_a_lease_uncertain_until_the_next_one(voi
     assert_true(atomic_load(&diary.renew_failed) > 0);
     assert_false(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN - TTL / 2);
+    /* The store compares the token of a checkpoint: the lease is not said to be lost. */
+    char text[TENURE_CHECKPOINT_MAX + 1];
+    size_t size;
+    assert_int_equal(tenure_checkpoint_write(lease, "7", 1), TENURE_OK);
+    assert_int_equal(tenure_checkpoint_read(lease, text, &size), TENURE_OK);
+    assert_string_equal(text, "7");
+    assert_false(tenure_lease_valid(lease));
     atomic_store(&asked.fails, false);
     for (int i = 0; i < 100 && !tenure_lease_valid(lease); i++) {
         int pause_ms = tenure_timeout_ms(fixture->context);

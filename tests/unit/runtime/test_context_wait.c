@@ -54,6 +54,23 @@ struct waiting {
     char message[512];
 };
 
+/* Whoever asks for the outcome again and again meets the context's thread when it writes it: for ThreadSanitizer. */
+static void the_outcome_of_an_acquire_can_be_asked_for_at_any_moment(void **state) {
+    struct fixture *fixture = *state;
+    tenure_lease *held = acquire(fixture->holder, "x");
+    for (int i = 0; i < 50; i++) {
+        tenure_lease *lease = NULL;
+        int r = TENURE_E_TIMEOUT;
+        assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, TENURE_ASYNC | TENURE_MANUAL, &lease), TENURE_OK);
+        while (r == TENURE_E_TIMEOUT)
+            r = tenure_lease_wait(lease, 0);
+        assert_int_equal(r, TENURE_E_HELD);
+        assert_contains(tenure_message(fixture->waiter), tenure_instance_id(fixture->holder));
+        tenure_lease_free(lease);
+    }
+    tenure_lease_free(held);
+}
+
 static void *wait_for_lease(void *arg) {
     struct waiting *waiting = arg;
     tenure_lease *lease = NULL;
@@ -447,6 +464,7 @@ static void a_released_lease_stays_invalid_whatever_other_threads_do(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        WAITING_TEST(the_outcome_of_an_acquire_can_be_asked_for_at_any_moment),
         WAITING_TEST(a_waiter_is_woken_by_the_release),
         WAITING_TEST(a_free_target_is_had_without_waiting),
         WAITING_TEST(a_wait_without_time_is_one_try),
