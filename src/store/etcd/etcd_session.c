@@ -133,7 +133,11 @@ int ten_etcd_session_offer(ten_etcd_chunk *chunk, ten_etcd_cell *cell, ten_lease
     context->session = (ten_session){
         .id = ten_etcd_session_number(session->lease), .ends_ms = context->now_ms + left_ms, .ttl_ms = session->ttl_ms};
     bool held = cell->kv.revision > 0 && strcmp(cell->row.holder, cell->op.holder) == 0;
-    int r = held && cell->row.session != context->session.id ? offer_to_held(chunk, cell, context) : TENURE_OK;
+    int r = TENURE_OK;
+    if (held && cell->row.session == context->session.id)
+        context->session.ends_ms = cell->row.ends_ms; /* which was read a moment ago, when more was left */
+    else if (held)
+        r = offer_to_held(chunk, cell, context);
     if (cell->session.lease == 0)
         context->session = (ten_session){0};
     return r;

@@ -48,6 +48,31 @@ static struct many *many_on_session(const struct place *place, size_t count) {
     return many;
 }
 
+/* ---- time */
+
+/* Another millisecond with each look at it. */
+static uint64_t restless_boot_ms(void *arg) {
+    uint64_t *looks = arg;
+    return ten_now_ms() + ++*looks;
+}
+
+/* The end of the session must not be read twice, for it comes nearer between two looks at the clock. */
+static void a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond(void **state) {
+    const struct place *place = *state;
+    ten_result session = must_beat(place);
+    uint64_t token = must_take(place, "t");
+    uint64_t looks = 0;
+    ten_clock clock = *place->store->clock;
+    clock.boot_ms = restless_boot_ms;
+    clock.arg = &looks;
+    const ten_clock *usual = place->store->clock;
+    place->store->clock = &clock;
+    ten_result renewed = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
+    place->store->clock = usual;
+    expect_outcome(renewed, TEN_OK);
+    assert_int_equal(renewed.session, session.session);
+}
+
 /* ---- requests */
 
 static void a_heartbeat_of_a_session_is_two_requests_whatever_it_holds(void **state) {
@@ -304,6 +329,7 @@ static void sessions_go_on_without_room_also_after_a_change_of_leader(void **sta
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond),
         ETCD_CASE(a_heartbeat_of_a_session_is_two_requests_whatever_it_holds),
         ETCD_CASE(an_acquire_on_a_session_is_two_requests),
         ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session),
