@@ -19,40 +19,41 @@ static int work(ten_shared *shared, void *userdata) {
     return ten_exit_code(r);
 }
 
-static int check(const ten_session *session, const char *poll, ten_agent_config *config) {
+static int check(const ten_arguments *arguments, const char *poll, ten_agent_config *config) {
     ten_error error;
-    if (session->count != 0)
-        return ten_session_usage(session, "agent takes no arguments, only options");
+    if (arguments->count != 0)
+        return ten_arguments_usage(arguments, "agent takes no arguments, only options");
     if (!config->targets)
-        return ten_session_usage(session, "--targets is missing: store, file:PATH, redis-keys:PREFIX, redis-set:KEY "
-                                          "or a URL, where the targets are listed");
+        return ten_arguments_usage(arguments,
+                                   "--targets is missing: store, file:PATH, redis-keys:PREFIX, redis-set:KEY "
+                                   "or a URL, where the targets are listed");
     if (!poll)
-        return ten_session_usage(session, "--poll is missing: exec:CMD, http (GET each target's url) or spec "
-                                          "(as each target says)");
-    if (ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0 ||
+        return ten_arguments_usage(arguments, "--poll is missing: exec:CMD, http (GET each target's url) or spec "
+                                              "(as each target says)");
+    if (ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0 ||
         ten_agent_parse_poll(poll, config, &error) < 0 || ten_agent_check(config, &error) < 0)
-        return ten_session_usage(session, "%s", error.message);
+        return ten_arguments_usage(arguments, "%s", error.message);
     return TEN_EXIT_DONE;
 }
 
-static void configure(ten_agent_config *config, ten_session *session, uint64_t settle_ms, uint64_t grace_ms,
+static void configure(ten_agent_config *config, ten_arguments *arguments, uint64_t settle_ms, uint64_t grace_ms,
                       uint32_t weight, const ten_option_list *sinks) {
-    ten_timing_defaults(&session->timing);
-    config->store = session->store;
-    config->context = ten_session_options(session);
+    ten_timing_defaults(&arguments->timing);
+    config->store = arguments->store;
+    config->context = ten_arguments_options(arguments);
     config->weight = weight;
     config->settle_ms = settle_ms;
     config->grace_ms = grace_ms;
     config->sinks = sinks->items;
     config->sink_count = sinks->count;
-    config->log_format = (enum ten_log_format)session->log_format;
-    config->log_level = (enum ten_log_level)session->log_level;
+    config->log_format = (enum ten_log_format)arguments->log_format;
+    config->log_level = (enum ten_log_level)arguments->log_level;
 }
 
 int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
-    ten_session session;
+    ten_arguments arguments;
     ten_agent_config config = {
         .every_ms = 10000, .timeout_ms = 10000, .max_targets = 4000000, .healthy_every_ms = 10000};
     const char *poll = NULL;
@@ -63,7 +64,7 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
     int on_uncertain = 0;
     int namespaces = 0;
     ten_option identity[TEN_IDENTITY_OPTIONS];
-    ten_session_identity_options(&session, identity);
+    ten_arguments_identity_options(&arguments, identity);
     config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
     const ten_option options[] = {
         {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
@@ -101,28 +102,28 @@ int ten_cmd_agent(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    ten_session_hold_hangup();
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    ten_command_hold_hangup();
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (!ten_session_check(&session, &exit_code))
+    if (!ten_arguments_check(&arguments, &exit_code))
         return exit_code;
     if (weight == 0)
-        return ten_session_usage(&session, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
+        return ten_arguments_usage(&arguments, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
     if (config.max_targets == 0 || config.max_targets > TEN_SHARED_TARGETS)
-        return ten_session_usage(&session, "--max-targets is a number from 1 to %u", TEN_SHARED_TARGETS);
-    configure(&config, &session, settle_ms, grace_ms, weight, &sinks);
+        return ten_arguments_usage(&arguments, "--max-targets is a number from 1 to %u", TEN_SHARED_TARGETS);
+    configure(&config, &arguments, settle_ms, grace_ms, weight, &sinks);
     config.stop_when_uncertain = on_uncertain == 1;
     config.isolation = (enum ten_isolation_wish)namespaces;
-    exit_code = check(&session, poll, &config);
+    exit_code = check(&arguments, poll, &config);
     if (!exit_code)
         exit_code = ten_host_check_isolation(config.isolation);
     if (exit_code)
         return exit_code;
     ten_warden_config warden = {.work = work,
                                 .userdata = &config,
-                                .store = session.store,
-                                .namespace_name = session.namespace_name,
-                                .ttl_ms = session.timing.ttl_ms,
+                                .store = arguments.store,
+                                .namespace_name = arguments.namespace_name,
+                                .ttl_ms = arguments.timing.ttl_ms,
                                 .grace_ms = config.grace_ms,
                                 .retry_exit = TEN_EXIT_STORE,
                                 .log_format = config.log_format,

@@ -23,13 +23,13 @@ static void print_on_terminal(char *value, size_t size) {
     }
 }
 
-static int print(const ten_session *session, const char *target) {
+static int print(const ten_arguments *arguments, const char *target) {
     char value[TENURE_CHECKPOINT_MAX + 1];
     size_t size = 0;
     uint64_t token = 0;
-    int r = tenure_target_checkpoint(session->context, target, value, &size, &token);
+    int r = tenure_target_checkpoint(arguments->context, target, value, &size, &token);
     if (r < 0)
-        return ten_session_error(session, r);
+        return ten_arguments_error(arguments, r);
     if (token == 0) {
         fprintf(stderr, "tenure: %s has no checkpoint\n", target);
         return TEN_EXIT_FAILED;
@@ -58,40 +58,41 @@ static bool read_input(char value[TENURE_CHECKPOINT_MAX + 1], size_t *ret_size) 
     return true;
 }
 
-static int write_value(const ten_session *session, const char *target, uint64_t token, const char *text) {
+static int write_value(const ten_arguments *arguments, const char *target, uint64_t token, const char *text) {
     char value[TENURE_CHECKPOINT_MAX + 1];
     size_t size = strlen(text);
     if (strcmp(text, "-") == 0 && !read_input(value, &size)) {
         fprintf(stderr, "tenure: cannot read standard input: %s\n", strerror(errno));
         return TEN_EXIT_FAILED;
     }
-    int r = tenure_token_checkpoint(session->context, target, token, strcmp(text, "-") == 0 ? value : text, size);
-    return r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
+    int r = tenure_token_checkpoint(arguments->context, target, token, strcmp(text, "-") == 0 ? value : text, size);
+    return r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
 }
 
 int ten_cmd_checkpoint(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     uint64_t token = 0;
     const ten_option options[] = {
         {"token", TEN_OPTION_TOKEN, &token, "T", "the token of the lease, to write VALUE", NULL, NULL},
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != (token ? 2 : 1))
-        return ten_session_usage(&session,
-                                 token ? "checkpoint --token T takes one target id and a value; '-': standard input"
-                                       : "checkpoint takes one target id; writing a value needs --token T");
-    int given = session.count;
-    session.count = 1;
-    exit_code = ten_session_check_targets(&session, 0);
-    session.count = given;
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    if (arguments.count != (token ? 2 : 1))
+        return ten_arguments_usage(&arguments,
+                                   token ? "checkpoint --token T takes one target id and a value; '-': standard input"
+                                         : "checkpoint takes one target id; writing a value needs --token T");
+    int given = arguments.count;
+    arguments.count = 1;
+    exit_code = ten_arguments_check_targets(&arguments, 0);
+    arguments.count = given;
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    if (!token && !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
+    if (!token &&
+        !ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_KNOWN, arguments.operands[0], 0}, &exit_code))
         return exit_code;
-    const char *target = session.arguments[0];
-    exit_code = token ? write_value(&session, target, token, session.arguments[1]) : print(&session, target);
-    return ten_session_close(&session, exit_code);
+    const char *target = arguments.operands[0];
+    exit_code = token ? write_value(&arguments, target, token, arguments.operands[1]) : print(&arguments, target);
+    return ten_arguments_close(&arguments, exit_code);
 }

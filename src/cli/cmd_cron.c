@@ -167,7 +167,7 @@ static int import_file(const char *path) {
 /* ---- ls */
 
 struct listing {
-    const ten_session *session;
+    const ten_arguments *arguments;
     ten_table table;
     size_t count;
 };
@@ -182,7 +182,8 @@ static int take_newest(const ten_cron_run *run, void *userdata) {
 /* A claim without a result: its runner is at work, or nobody knows what has become of it. */
 static void name_result(const ten_cron_memory *memory, const char *checkpoint, const char *holder, char text[24]) {
     bool runs = memory->open && holder[0] != '\0' && strcmp(holder, memory->holder) == 0;
-    ten_cron_run last = {.end = TEN_CRON_EXITED, .code = (uint64_t)memory->exit_code}; /* if the log has no room for it */
+    ten_cron_run last = {.end = TEN_CRON_EXITED,
+                         .code = (uint64_t)memory->exit_code}; /* if the log has no room for it */
     (void)ten_cron_log_each(checkpoint, take_newest, &last);
     if (memory->open)
         snprintf(text, 24, "%s", runs ? "running" : "lost");
@@ -221,7 +222,7 @@ static int list_one(const tenure_info *info, void *userdata) {
     char text[TENURE_CHECKPOINT_MAX + 1];
     size_t size = 0;
     ten_cron_memory memory = {0};
-    int r = tenure_target_checkpoint(listing->session->context, info->target, text, &size, NULL);
+    int r = tenure_target_checkpoint(listing->arguments->context, info->target, text, &size, NULL);
     if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
         return r;
     (void)ten_cron_memory_read(size ? text : NULL, &memory);
@@ -230,7 +231,7 @@ static int list_one(const tenure_info *info, void *userdata) {
     char next[TEN_RFC3339_SIZE] = "-";
     char took[TEN_DURATION_SIZE] = "-";
     name_result(&memory, size ? text : NULL, info->holder, result);
-    if (listing->session->json) {
+    if (listing->arguments->json) {
         print_json(info, &memory, result);
         return ferror(stdout) ? 1 : 0;
     }
@@ -245,21 +246,21 @@ static int list_one(const tenure_info *info, void *userdata) {
     return ferror(stdout) ? 1 : 0;
 }
 
-static int list_jobs(ten_session *session) {
+static int list_jobs(ten_arguments *arguments) {
     static const char *const headings[] = {"JOB", "LAST", "RESULT", "TOOK", "NEXT", "HOLDER"};
-    struct listing listing = {.session = session};
+    struct listing listing = {.arguments = arguments};
     int exit_code;
-    session->needs_store = true;
-    if (!ten_session_open(session, &exit_code))
+    arguments->needs_store = true;
+    if (!ten_arguments_open(arguments, &exit_code))
         return exit_code;
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int r = tenure_target_list(session->context, TENURE_ALL, list_one, &listing);
-    exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
+    int r = tenure_target_list(arguments->context, TENURE_ALL, list_one, &listing);
+    exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
     if (r == TENURE_OK && listing.count == 0)
-        ten_find_nothing(session, "jobs");
-    return ten_session_close(session, exit_code);
+        ten_find_nothing(arguments, "jobs");
+    return ten_arguments_close(arguments, exit_code);
 }
 
 /* ---- cron FILE */
@@ -272,31 +273,31 @@ static int work(ten_shared *shared, void *userdata) {
     return ten_exit_code(r);
 }
 
-static int run_file(ten_session *session, ten_agent_config *config, uint64_t grace_ms) {
+static int run_file(ten_arguments *arguments, ten_agent_config *config, uint64_t grace_ms) {
     static char targets[4096];
     ten_error error;
     int exit_code;
-    if (!ten_session_check(session, &exit_code))
+    if (!ten_arguments_check(arguments, &exit_code))
         return exit_code;
-    if (snprintf(targets, sizeof targets, "crontab:%s", session->arguments[0]) >= (int)sizeof targets)
-        return ten_session_usage(session, "the path of the crontab is too long");
-    ten_timing_defaults(&session->timing);
-    config->store = session->store;
-    config->context = ten_session_options(session);
+    if (snprintf(targets, sizeof targets, "crontab:%s", arguments->operands[0]) >= (int)sizeof targets)
+        return ten_arguments_usage(arguments, "the path of the crontab is too long");
+    ten_timing_defaults(&arguments->timing);
+    config->store = arguments->store;
+    config->context = ten_arguments_options(arguments);
     config->targets = targets;
     config->grace_ms = grace_ms;
-    config->log_format = (enum ten_log_format)session->log_format;
-    config->log_level = (enum ten_log_level)session->log_level;
-    if (ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0 || ten_agent_check(config, &error) < 0)
-        return ten_session_usage(session, "%s", error.message);
+    config->log_format = (enum ten_log_format)arguments->log_format;
+    config->log_level = (enum ten_log_level)arguments->log_level;
+    if (ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0 || ten_agent_check(config, &error) < 0)
+        return ten_arguments_usage(arguments, "%s", error.message);
     exit_code = ten_host_check_isolation(config->isolation);
     if (exit_code)
         return exit_code;
     ten_warden_config warden = {.work = work,
                                 .userdata = config,
-                                .store = session->store,
-                                .namespace_name = session->namespace_name,
-                                .ttl_ms = session->timing.ttl_ms,
+                                .store = arguments->store,
+                                .namespace_name = arguments->namespace_name,
+                                .ttl_ms = arguments->timing.ttl_ms,
                                 .grace_ms = config->grace_ms,
                                 .retry_exit = TEN_EXIT_STORE,
                                 .log_format = config->log_format,
@@ -307,7 +308,7 @@ static int run_file(ten_session *session, ten_agent_config *config, uint64_t gra
 int ten_cmd_cron(const ten_command *command, int argc, char **argv) {
     static const char *const uncertain_words[] = {"wait", "stop", NULL};
     static const char *const namespace_words[] = {"auto", "off", "on", NULL};
-    ten_session session;
+    ten_arguments arguments;
     ten_agent_config config = {.cron = true,
                                .how = TEN_POLL_SPEC,
                                .trust_targets = true, /* they are the file's, not the store's */
@@ -337,23 +338,23 @@ int ten_cmd_cron(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    ten_session_hold_hangup();
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    ten_command_hold_hangup();
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    const char *verb = session.count > 0 ? session.arguments[0] : "";
-    if (session.count == 2 && strcmp(verb, "check") == 0)
-        return check_file(session.arguments[1]);
-    if (session.count >= 1 && session.count <= 2 && strcmp(verb, "import") == 0)
-        return import_file(session.count == 2 ? session.arguments[1] : NULL);
-    if (session.count == 1 && strcmp(verb, "ls") == 0)
-        return list_jobs(&session);
-    if (session.count != 1)
-        return ten_session_usage(&session, "cron takes a file, or ls, check FILE or import [FILE]");
+    const char *verb = arguments.count > 0 ? arguments.operands[0] : "";
+    if (arguments.count == 2 && strcmp(verb, "check") == 0)
+        return check_file(arguments.operands[1]);
+    if (arguments.count >= 1 && arguments.count <= 2 && strcmp(verb, "import") == 0)
+        return import_file(arguments.count == 2 ? arguments.operands[1] : NULL);
+    if (arguments.count == 1 && strcmp(verb, "ls") == 0)
+        return list_jobs(&arguments);
+    if (arguments.count != 1)
+        return ten_arguments_usage(&arguments, "cron takes a file, or ls, check FILE or import [FILE]");
     if (weight == 0)
-        return ten_session_usage(&session, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
+        return ten_arguments_usage(&arguments, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
     config.weight = weight;
     config.settle_ms = settle_ms;
     config.stop_when_uncertain = on_uncertain == 1;
     config.isolation = (enum ten_isolation_wish)namespaces;
-    return run_file(&session, &config, grace_ms);
+    return run_file(&arguments, &config, grace_ms);
 }

@@ -25,7 +25,7 @@
 #define EARLIEST_SANE_WALL_MS UINT64_C(1735689600000) /* 2025-01-01: this program did not exist before */
 
 struct report {
-    const ten_session *session;
+    const ten_arguments *arguments;
     int worst;
     uint64_t fleet_ttl_ms; /* 0: there is no fleet */
 };
@@ -37,7 +37,7 @@ static void print_check(enum tenure_check_level level, const char *check, const 
     struct report *report = userdata;
     if ((int)level > report->worst)
         report->worst = (int)level;
-    if (!report->session->json) {
+    if (!report->arguments->json) {
         printf("%-5s %-22s ", words[level], check);
         ten_print_visible(stdout, found);
         if (advice[0]) {
@@ -72,7 +72,7 @@ static void check_clock(struct report *report) {
 
 /* It is moved out of sight at the start (secrets.h), but was there, and may be in a shell's history. */
 static void check_password(struct report *report) {
-    const char *authority = report->session->store ? strstr(report->session->store, "://") : NULL;
+    const char *authority = report->arguments->store ? strstr(report->arguments->store, "://") : NULL;
     const char *at = authority ? memrchr(authority + 3, '@', strcspn(authority + 3, "/?#")) : NULL;
     if (at && memchr(authority + 3, ':', (size_t)(at - authority - 3)))
         print_check(TENURE_CHECK_WARN, "password", "the URL of the store has a password in it",
@@ -84,7 +84,7 @@ static void check_secret_files(struct report *report) {
     static const char *const options[] = {"password_file", "token_file", "key_file"};
     ten_url url;
     ten_error error;
-    if (!report->session->store || ten_url_parse(report->session->store, &url, &error) < 0)
+    if (!report->arguments->store || ten_url_parse(report->arguments->store, &url, &error) < 0)
         return;
     for (size_t i = 0; i < TEN_COUNT(options); i++) {
         struct stat about;
@@ -108,7 +108,7 @@ static int compare(const void *a, const void *b) {
 static int check_latency(struct report *report) {
     uint64_t elapsed_us[PINGS];
     for (size_t i = 0; i < PINGS; i++) {
-        int r = tenure_store_ping(report->session->context, &elapsed_us[i]);
+        int r = tenure_store_ping(report->arguments->context, &elapsed_us[i]);
         if (r < 0)
             return r;
     }
@@ -119,7 +119,7 @@ static int check_latency(struct report *report) {
              (double)elapsed_us[PINGS / 2] / 1000, PINGS, (double)worst_us / 1000);
     print_check(TENURE_CHECK_OK, "latency", found, "", report);
 
-    ten_timing timing = report->session->timing;
+    ten_timing timing = report->arguments->timing;
     if (timing.ttl_ms == 0) /* not asked about another: what the fleet uses */
         timing.ttl_ms = report->fleet_ttl_ms;
     ten_timing_defaults(&timing);
@@ -158,7 +158,7 @@ static int end_recovery(struct report *report) {
     char found[TENURE_HOLDER_MAX + TEN_DURATION_SIZE + 64];
     uint64_t left_ms = 0;
     name_operator(name, sizeof name);
-    int r = ten_context_recovery(report->session->context, name, &left_ms);
+    int r = ten_context_recovery(report->arguments->context, name, &left_ms);
     if (r < 0)
         return r;
     ten_duration_show(left_ms, left);
@@ -185,14 +185,14 @@ static const char *advice_for(int error) {
 static void report_store(struct report *report, int error, const char *why) {
     char shown[300];
     char found[sizeof shown + sizeof((ten_error *)0)->message];
-    ten_url_redact(report->session->store ? report->session->store : "(the default)", shown, sizeof shown);
+    ten_url_redact(report->arguments->store ? report->arguments->store : "(the default)", shown, sizeof shown);
     snprintf(found, sizeof found, "%s%s%s", shown, why[0] ? ": " : "", why);
     print_check(error ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "store", found, advice_for(error), report);
 }
 
 /* What needs no store is checked all the same. */
 static int report_unopened(struct report *report, int exit_code) {
-    const ten_error *failure = &report->session->failure;
+    const ten_error *failure = &report->arguments->failure;
     bool seen_twice = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && exit_code == TEN_EXIT_STORE;
     if (failure->code != TENURE_E_CANCELLED && !seen_twice)
         ten_say(failure->message);
@@ -207,18 +207,18 @@ static int report_unopened(struct report *report, int exit_code) {
 /* Some stores connect only when they are asked something. */
 static int check_store(struct report *report) {
     uint64_t elapsed_us;
-    int r = tenure_store_check(report->session->context, print_check, report);
+    int r = tenure_store_check(report->arguments->context, print_check, report);
     if (r == TENURE_OK)
-        r = tenure_store_ping(report->session->context, &elapsed_us);
+        r = tenure_store_ping(report->arguments->context, &elapsed_us);
     if (ten_exit_code(r) == TEN_EXIT_STORE)
-        report_store(report, r, tenure_message(report->session->context));
+        report_store(report, r, tenure_message(report->arguments->context));
     else if (r == TENURE_OK)
         report_store(report, TENURE_OK, "");
     return r;
 }
 
 int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     bool migrate = false; /* opening does it, where the role may; an administrator says so, to see that it is meant */
     bool end = false;
     const ten_option options[] = {
@@ -228,13 +228,13 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "doctor takes no arguments");
-    struct report report = {.session = &session};
-    session.needs_store = !migrate;
-    if (!ten_session_try_open(&session, &exit_code))
+    if (arguments.count != 0)
+        return ten_arguments_usage(&arguments, "doctor takes no arguments");
+    struct report report = {.arguments = &arguments};
+    arguments.needs_store = !migrate;
+    if (!ten_arguments_try_open(&arguments, &exit_code))
         return report_unopened(&report, exit_code);
     check_clock(&report);
     check_password(&report);
@@ -244,11 +244,11 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     if (r == TENURE_OK)
         r = check_store(&report);
     if (r == TENURE_OK)
-        r = ten_fleet_check(&session, print_check, &report, &report.fleet_ttl_ms);
+        r = ten_fleet_check(&arguments, print_check, &report, &report.fleet_ttl_ms);
     if (r == TENURE_OK)
         r = check_latency(&report);
-    exit_code = r < 0                               ? ten_session_error(&session, r)
+    exit_code = r < 0                               ? ten_arguments_error(&arguments, r)
                 : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED
                                                     : TEN_EXIT_DONE;
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

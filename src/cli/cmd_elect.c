@@ -18,17 +18,17 @@
 /* ---- observing */
 
 struct observer {
-    const ten_session *session;
+    const ten_arguments *arguments;
     tenure_leader last;
     bool told;
     bool down;
 };
 
-static void print_json(const ten_session *session, const tenure_leader *leader) {
+static void print_json(const ten_arguments *arguments, const tenure_leader *leader) {
     ten_buf line = {0};
     ten_json_open(&line);
-    ten_json_text(&line, "target", session->arguments[0]);
-    ten_json_text(&line, "namespace", session->namespace_name);
+    ten_json_text(&line, "target", arguments->operands[0]);
+    ten_json_text(&line, "namespace", arguments->namespace_name);
     ten_json_text(&line, "instance", leader->instance[0] ? leader->instance : NULL);
     ten_json_number(&line, "token", leader->token);
     ten_json_text(&line, "state", leader->instance[0] ? "held" : "free");
@@ -46,7 +46,8 @@ static void print_words(const tenure_leader *leader) {
 static int print_leader(const tenure_leader *leader, void *userdata) {
     struct observer *observer = userdata;
     if (observer->down)
-        TEN_LOG(observer->session->log, TEN_LOG_INFO, "store_up", TEN_TEXT("target", observer->session->arguments[0]));
+        TEN_LOG(observer->arguments->log, TEN_LOG_INFO, "store_up",
+                TEN_TEXT("target", observer->arguments->operands[0]));
     observer->down = false;
     bool same = observer->told && observer->last.token == leader->token &&
                 strcmp(observer->last.instance, leader->instance) == 0;
@@ -54,8 +55,8 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
         return 0;
     observer->last = *leader;
     observer->told = true;
-    if (observer->session->json)
-        print_json(observer->session, leader);
+    if (observer->arguments->json)
+        print_json(observer->arguments, leader);
     else if (leader->instance[0])
         print_words(leader);
     else
@@ -63,35 +64,35 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
-static int observe(ten_session *session) {
-    struct observer observer = {.session = session};
-    int exit_code = ten_session_check_roles(session);
-    session->needs_store = true;
-    if (exit_code || !ten_session_open(session, &exit_code))
+static int observe(ten_arguments *arguments) {
+    struct observer observer = {.arguments = arguments};
+    int exit_code = ten_arguments_check_roles(arguments);
+    arguments->needs_store = true;
+    if (exit_code || !ten_arguments_open(arguments, &exit_code))
         return exit_code;
     int r;
     for (;;) {
-        r = tenure_leader_observe(session->context, session->namespace_name, session->arguments[0], print_leader,
+        r = tenure_leader_observe(arguments->context, arguments->namespace_name, arguments->operands[0], print_leader,
                                   &observer);
         if (r >= 0 || !tenure_error_retryable(r) || r == TENURE_E_CANCELLED)
             break;
         /* A store that is out of reach for a while must not end what runs for weeks. */
         if (!observer.down)
-            TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->context)));
+            TEN_LOG(arguments->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(arguments->context)));
         observer.down = true;
         ten_sleep_us(RETRY_US);
-        if (ten_session_signal())
+        if (ten_command_signal())
             break;
     }
-    bool failed = r < 0 && r != TENURE_E_CANCELLED && !ten_session_signal();
-    return ten_session_close(session, failed ? ten_session_error(session, r) : TEN_EXIT_DONE);
+    bool failed = r < 0 && r != TENURE_E_CANCELLED && !ten_command_signal();
+    return ten_arguments_close(arguments, failed ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE);
 }
 
 /* ---- leading */
 
 int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
     static const char *const restart_words[] = {"never", "on-failure", "always", NULL};
-    ten_session session;
+    ten_arguments arguments;
     ten_leader_config config = {0};
     ten_role_work work;
     int restart = TEN_RESTART_NEVER;
@@ -125,25 +126,25 @@ int ten_cmd_elect(const ten_command *command, int argc, char **argv) {
         {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
     };
     ten_role_work_options(&work, options + 11);
-    ten_session_identity_options(&session, options + 11 + TEN_ROLE_OPTIONS);
+    ten_arguments_identity_options(&arguments, options + 11 + TEN_ROLE_OPTIONS);
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (observes && session.count != 1)
-        return ten_session_usage(&session, "--observe takes one role, and no command");
-    session.store_wait_ms = config.store_wait_ms;
+    if (observes && arguments.count != 1)
+        return ten_arguments_usage(&arguments, "--observe takes one role, and no command");
+    arguments.store_wait_ms = config.store_wait_ms;
     if (observes)
-        return observe(&session);
+        return observe(&arguments);
     if (count == 0)
-        return ten_session_usage(&session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
+        return ten_arguments_usage(&arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     work.count = count == UINT32_MAX ? 0 : count;
     config.announces = TEN_ELECTION_ALWAYS;
     config.leader_http = leader_http;
     config.priority = priority;
     config.failback_ms = failback_ms == UINT64_MAX ? 0 : failback_ms + 1;
     if (failback_ms != UINT64_MAX && work.count)
-        return ten_session_usage(&session, "--failback and --count exclude each other");
-    exit_code = ten_role_work_configure(&session, &work, &config);
+        return ten_arguments_usage(&arguments, "--failback and --count exclude each other");
+    exit_code = ten_role_work_configure(&arguments, &work, &config);
     config.restart = (enum ten_restart)restart;
-    return exit_code ? exit_code : ten_role_work_run(&session, &config);
+    return exit_code ? exit_code : ten_role_work_run(&arguments, &config);
 }

@@ -71,11 +71,11 @@ static bool is_topic(const char *text) {
 static int check_topics(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
     return ten_guard_topic_check(in_url, out_url, namespace_name, error);
 }
-static int open_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
-    return ten_guard_topic_open_out(flow->filter, session->log, session->namespace_name, url, &flow->out, error);
+static int open_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
+    return ten_guard_topic_open_out(flow->filter, arguments->log, arguments->namespace_name, url, &flow->out, error);
 }
-static int pass_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
-    return ten_guard_topic_in(flow->filter, session->log, url, flow->out, &flow->stop, error);
+static int pass_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
+    return ten_guard_topic_in(flow->filter, arguments->log, url, flow->out, &flow->stop, error);
 }
 #else
 static int left_out(ten_error *error) {
@@ -85,12 +85,12 @@ static int check_topics(const char *in_url, const char *out_url, const char *nam
     (void)namespace_name;
     return in_url || out_url ? left_out(error) : TENURE_OK;
 }
-static int open_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
-    (void)session, (void)url, (void)flow;
+static int open_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
+    (void)arguments, (void)url, (void)flow;
     return left_out(error);
 }
-static int pass_topic(const ten_session *session, const char *url, struct flow *flow, ten_error *error) {
-    (void)session, (void)url, (void)flow;
+static int pass_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
+    (void)arguments, (void)url, (void)flow;
     return left_out(error);
 }
 #endif
@@ -138,78 +138,78 @@ static void log_summary(ten_log *log, const ten_guard_filter_counts *counts) {
             TEN_NUMBER("malformed", counts->malformed), TEN_NUMBER("untaken", counts->untaken));
 }
 
-static int pass_messages(const ten_session *session, const struct guard_options *options, struct flow *flow) {
+static int pass_messages(const ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
     ten_guard_filter_config config = {.guard = flow->guard,
-                                      .log = session->log,
+                                      .log = arguments->log,
                                       .id_field = options->id_field,
                                       .token_field = options->token_field,
                                       .measures = &flow->measures};
     ten_error error = {0};
     int r = ten_guard_filter_open(&config, &flow->filter, &error);
     if (r == TENURE_OK)
-        r = is_topic(options->out) ? open_topic(session, options->out, flow, &error)
+        r = is_topic(options->out) ? open_topic(arguments, options->out, flow, &error)
                                    : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error);
     if (r < 0)
         return say(error.message, TEN_EXIT_FAILED);
-    r = is_topic(options->in) ? pass_topic(session, options->in, flow, &error)
+    r = is_topic(options->in) ? pass_topic(arguments, options->in, flow, &error)
                               : ten_guard_lines(flow->filter, flow->in_fd, flow->out, &flow->stop, &error);
-    log_summary(session->log, ten_guard_filter_get_counts(flow->filter));
+    log_summary(arguments->log, ten_guard_filter_get_counts(flow->filter));
     if (r == TENURE_OK || flow->out->system_error == -EPIPE) /* the reader knows */
         return r == TENURE_OK ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
     return say(error.message, TEN_EXIT_FAILED);
 }
 
-/* Not ten_session_open(): signals are the descriptor's, and a guard holds nothing that --ttl would be about. */
-static int open_context(ten_session *session, struct flow *flow) {
+/* Not ten_arguments_open(): signals are the descriptor's, and a guard holds nothing that --ttl would be about. */
+static int open_context(ten_arguments *arguments, struct flow *flow) {
     tenure_options config = {
-        .size = sizeof config, .namespace_name = session->namespace_name, .instance_name = session->name};
-    int r = tenure_open(session->store, &config, &session->context);
+        .size = sizeof config, .namespace_name = arguments->namespace_name, .instance_name = arguments->name};
+    int r = tenure_open(arguments->store, &config, &arguments->context);
     if (r < 0)
-        return ten_session_error(session, r);
-    ten_session_open_log(session, tenure_instance_id(session->context));
-    flow->log = session->log;
+        return ten_arguments_error(arguments, r);
+    ten_arguments_open_log(arguments, tenure_instance_id(arguments->context));
+    flow->log = arguments->log;
     return TEN_EXIT_DONE;
 }
 
-static int open_guard(const ten_session *session, const struct guard_options *options, struct flow *flow) {
+static int open_guard(const ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
     tenure_guard_options config = {.size = sizeof config,
                                    .flags = options->on_expired == 1 ? TENURE_ACCEPT_EXPIRED : 0,
                                    .cache_ttl_ms = options->cache_ttl_ms,
                                    .on_event = log_event,
                                    .userdata = flow};
-    int r = tenure_guard_open(session->context, &config, &flow->guard);
-    return r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
+    int r = tenure_guard_open(arguments->context, &config, &flow->guard);
+    return r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
 }
 
-static int open_exporter(const ten_session *session, const struct guard_options *options, struct flow *flow) {
+static int open_exporter(const ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
     ten_error error = {0};
     ten_exporter_config config = {.address = options->metrics,
                                   .kind = TEN_EXPORTS_GUARD,
                                   .measures = &flow->measures,
-                                  .instance = tenure_instance_id(session->context),
-                                  .namespace_name = session->namespace_name,
-                                  .store = session->store,
-                                  .log = session->log};
+                                  .instance = tenure_instance_id(arguments->context),
+                                  .namespace_name = arguments->namespace_name,
+                                  .store = arguments->store,
+                                  .log = arguments->log};
     int r = ten_exporter_open(&config, &flow->exporter, &error);
     return r < 0 ? say(error.message, ten_exit_code(r)) : TEN_EXIT_DONE;
 }
 
-static int run_guard(ten_session *session, const struct guard_options *options, struct flow *flow) {
+static int run_guard(ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
     int exit_code = TEN_EXIT_DONE;
     if (!is_topic(options->in))
         exit_code = open_stream(options->in, STDIN_FILENO, O_RDONLY, &flow->in_fd);
     if (exit_code == TEN_EXIT_DONE)
-        exit_code = open_context(session, flow);
+        exit_code = open_context(arguments, flow);
     ten_measures_answered(&flow->measures, TENURE_OK);
     if (exit_code == TEN_EXIT_DONE)
-        exit_code = open_guard(session, options, flow);
+        exit_code = open_guard(arguments, options, flow);
     if (exit_code == TEN_EXIT_DONE && options->metrics)
-        exit_code = open_exporter(session, options, flow);
+        exit_code = open_exporter(arguments, options, flow);
     if (exit_code == TEN_EXIT_DONE && !is_topic(options->out))
         exit_code = open_stream(options->out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &flow->out_fd);
     if (exit_code == TEN_EXIT_DONE && is_same_file(flow->in_fd, flow->out_fd))
         exit_code = say("the input and the output are the same file", TEN_EXIT_USAGE);
-    return exit_code == TEN_EXIT_DONE ? pass_messages(session, options, flow) : exit_code;
+    return exit_code == TEN_EXIT_DONE ? pass_messages(arguments, options, flow) : exit_code;
 }
 
 static void close_flow(struct flow *flow) {
@@ -222,20 +222,20 @@ static void close_flow(struct flow *flow) {
 }
 
 /* What can be said before anything is opened. */
-static int check_options(const ten_session *session, const struct guard_options *options) {
+static int check_options(const ten_arguments *arguments, const struct guard_options *options) {
     const char *path;
     ten_error error;
     bool in_topic = is_topic(options->in);
     bool out_topic = is_topic(options->out);
-    if (session->count != 0)
-        return ten_session_usage(session, "guard takes no arguments: messages come by --in");
+    if (arguments->count != 0)
+        return ten_arguments_usage(arguments, "guard takes no arguments: messages come by --in");
     if ((!in_topic && !path_of(options->in, &path)) || (!out_topic && !path_of(options->out, &path)))
-        return ten_session_usage(session, "messages come from and go to '-', file:PATH or mqtt://HOST/TOPIC");
-    if (check_topics(in_topic ? options->in : NULL, out_topic ? options->out : NULL, session->namespace_name, &error) <
-        0)
-        return ten_session_usage(session, "%s", error.message);
+        return ten_arguments_usage(arguments, "messages come from and go to '-', file:PATH or mqtt://HOST/TOPIC");
+    if (check_topics(in_topic ? options->in : NULL, out_topic ? options->out : NULL, arguments->namespace_name,
+                     &error) < 0)
+        return ten_arguments_usage(arguments, "%s", error.message);
     if ((options->id_field && options->id_field[0] == '\0') || options->token_field[0] == '\0')
-        return ten_session_usage(session, "a field has a name");
+        return ten_arguments_usage(arguments, "a field has a name");
     return TEN_EXIT_DONE;
 }
 
@@ -262,18 +262,18 @@ int ten_cmd_guard(const ten_command *command, int argc, char **argv) {
          "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
         {.name = NULL},
     };
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, own, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, own, argc, argv, &exit_code))
         return exit_code;
-    exit_code = check_options(&session, &options);
+    exit_code = check_options(&arguments, &options);
     if (exit_code != TEN_EXIT_DONE)
         return exit_code;
-    if (!ten_session_check(&session, &exit_code))
+    if (!ten_arguments_check(&arguments, &exit_code))
         return exit_code;
     TEN_CLEANUP(ten_close_fd) int stop_fd = open_stop();
     struct flow flow = {.in_fd = -1, .out_fd = -1, .stop = {.fd = stop_fd}};
-    exit_code = run_guard(&session, &options, &flow);
+    exit_code = run_guard(&arguments, &options, &flow);
     close_flow(&flow);
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

@@ -16,7 +16,7 @@
 #define RUN_COLUMNS   3u /* the last ones: only one target may be a job, and have runs */
 
 struct listing {
-    const ten_session *session;
+    const ten_arguments *arguments;
     ten_table table;
     size_t count;
 };
@@ -69,8 +69,8 @@ static void show_reason(const tenure_change *change, char text[32]) {
 static int add_row(const tenure_change *change, void *userdata) {
     struct listing *listing = userdata;
     listing->count++;
-    if (listing->session->json) {
-        print_json(change, listing->session->namespace_name);
+    if (listing->arguments->json) {
+        print_json(change, listing->arguments->namespace_name);
         return ferror(stdout) ? 1 : 0;
     }
     char at[TEN_RFC3339_SIZE];
@@ -105,7 +105,7 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
     static const char *const headings[] = {"TIME", "TARGET", "EVENT", "INSTANCE", "TOKEN", "REASON",
                                            "BY",   "HELD",   "FREE",  "INSTANT",  "LATE",  "TOOK"};
     size_t columns = TEN_COUNT(headings);
-    ten_session session;
+    ten_arguments arguments;
     uint64_t since_ms = 0;
     uint32_t limit = LIMIT_DEFAULT;
     const ten_option options[] = {
@@ -115,30 +115,31 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (session.count > 1 || limit == 0)
-        return ten_session_usage(&session, limit == 0 ? "--limit is at least 1" : "history takes one target, or none");
-    exit_code = ten_session_check_targets(&session, 0);
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    if (arguments.count > 1 || limit == 0)
+        return ten_arguments_usage(&arguments,
+                                   limit == 0 ? "--limit is at least 1" : "history takes one target, or none");
+    exit_code = ten_arguments_check_targets(&arguments, 0);
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    if (session.count > 0 &&
-        !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
+    if (arguments.count > 0 &&
+        !ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_KNOWN, arguments.operands[0], 0}, &exit_code))
         return exit_code;
-    struct listing listing = {.session = &session};
-    if (session.count == 0)
+    struct listing listing = {.arguments = &arguments};
+    if (arguments.count == 0)
         columns -= RUN_COLUMNS;
     ten_table_start(&listing.table, headings, columns);
-    int r = tenure_history_read(session.context, session.count ? session.arguments[0] : NULL, since_ms, limit, add_row,
-                                &listing);
-    if (r == TENURE_OK && listing.count == 0 && session.count > 0) {
+    int r = tenure_history_read(arguments.context, arguments.count ? arguments.operands[0] : NULL, since_ms, limit,
+                                add_row, &listing);
+    if (r == TENURE_OK && listing.count == 0 && arguments.count > 0) {
         tenure_info info = {.size = sizeof info};
-        r = tenure_target_read(session.context, session.arguments[0], &info); /* is there such a target at all? */
+        r = tenure_target_read(arguments.context, arguments.operands[0], &info); /* is there such a target at all? */
     }
-    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    exit_code = r < 0 ? ten_arguments_error(&arguments, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK && listing.count == 0)
-        ten_find_nothing(&session, "history");
+        ten_find_nothing(&arguments, "history");
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

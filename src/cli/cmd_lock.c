@@ -5,7 +5,7 @@
 #include "cli/role_work.h"
 
 int ten_cmd_lock(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     ten_leader_config config = {
         .once = true, .is_lock = true, .wait_ms = UINT64_MAX, .not_elected_exit = TEN_EXIT_HELD, .passes_status = true};
     ten_role_work work;
@@ -22,20 +22,20 @@ int ten_cmd_lock(const ten_command *command, int argc, char **argv) {
     };
     ten_role_work_options(&work, options + 4);
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
     if (no_wait && config.wait_ms != UINT64_MAX)
-        return ten_session_usage(&session, "--wait and --no-wait exclude each other");
+        return ten_arguments_usage(&arguments, "--wait and --no-wait exclude each other");
     if (all && count != UINT32_MAX)
-        return ten_session_usage(&session, "--count and --all exclude each other");
+        return ten_arguments_usage(&arguments, "--count and --all exclude each other");
     if (count == 0)
-        return ten_session_usage(&session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
+        return ten_arguments_usage(&arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     if (no_wait)
         config.wait_ms = 0;
     work.noun = "NAME";
     work.count = count == UINT32_MAX ? 0 : count;
     work.several = all;
     config.announces = all || no_wait ? TEN_ELECTION_SILENT : TEN_ELECTION_WAITING;
-    exit_code = ten_role_work_configure(&session, &work, &config);
-    return exit_code ? exit_code : ten_role_work_run(&session, &config);
+    exit_code = ten_role_work_configure(&arguments, &work, &config);
+    return exit_code ? exit_code : ten_role_work_run(&arguments, &config);
 }

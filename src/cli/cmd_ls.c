@@ -11,14 +11,14 @@
 #include "cli/table.h"
 
 struct listing {
-    const ten_session *session;
+    const ten_arguments *arguments;
     ten_table table;
 };
 
 static int add_row(const tenure_info *info, void *userdata) {
     struct listing *listing = userdata;
-    if (listing->session->json) {
-        ten_print_info_json(info, listing->session->namespace_name, NULL);
+    if (listing->arguments->json) {
+        ten_print_info_json(info, listing->arguments->namespace_name, NULL);
         return ferror(stdout) ? 1 : 0;
     }
     bool held = info->holder[0] != '\0';
@@ -40,7 +40,7 @@ static int add_row(const tenure_info *info, void *userdata) {
 
 int ten_cmd_ls(const ten_command *command, int argc, char **argv) {
     static const char *const headings[] = {"TARGET", "STATE", "INSTANCE", "TOKEN", "REMAINING", "HELD FOR"};
-    ten_session session;
+    ten_arguments arguments;
     bool only_held = false;
     bool only_free = false;
     const ten_option options[] = {
@@ -49,25 +49,25 @@ int ten_cmd_ls(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0 || (only_held && only_free))
-        return ten_session_usage(&session, only_held && only_free
-                                               ? "--held and --free exclude each other"
-                                               : "ls takes no arguments; 'tenure show ID' shows one target");
-    if (!ten_session_open(&session, &exit_code))
+    if (arguments.count != 0 || (only_held && only_free))
+        return ten_arguments_usage(&arguments, only_held && only_free
+                                                   ? "--held and --free exclude each other"
+                                                   : "ls takes no arguments; 'tenure show ID' shows one target");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    struct listing listing = {.session = &session};
+    struct listing listing = {.arguments = &arguments};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int r = tenure_target_list(session.context,
+    int r = tenure_target_list(arguments.context,
                                only_held   ? TENURE_LEASED
                                : only_free ? TENURE_FREE
                                            : TENURE_ALL,
                                add_row, &listing);
-    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    exit_code = r < 0 ? ten_arguments_error(&arguments, r) : TEN_EXIT_DONE;
     if (r == TENURE_OK && listing.table.aligned && listing.table.count == 0)
-        ten_find_nothing(&session, "targets");
+        ten_find_nothing(&arguments, "targets");
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

@@ -46,12 +46,12 @@ static int count_instance(const tenure_instance *instance, void *userdata) {
 }
 
 /* A context has one namespace, so each needs one. */
-static int count_in(const ten_session *session, const char *name, struct counts *counts) {
+static int count_in(const ten_arguments *arguments, const char *name, struct counts *counts) {
     tenure_context *context = NULL;
-    tenure_options options = ten_session_options(session);
+    tenure_options options = ten_arguments_options(arguments);
     options.namespace_name = name;
     *counts = (struct counts){0};
-    int r = tenure_open(session->store, &options, &context);
+    int r = tenure_open(arguments->store, &options, &context);
     if (r == TENURE_OK)
         r = tenure_target_list(context, TENURE_ALL, count_target, counts);
     if (r == TENURE_OK)
@@ -86,15 +86,15 @@ static void add_row(ten_table *table, const char *name, const struct counts *cou
     ten_table_row(table, (const char *const[]){name, targets, held, instances});
 }
 
-static int print_all(const ten_session *session, const struct names *names) {
+static int print_all(const ten_arguments *arguments, const struct names *names) {
     static const char *const headings[] = {"NAMESPACE", "TARGETS", "HELD", "INSTANCES"};
     int exit_code = TEN_EXIT_DONE;
     ten_table table;
     ten_table_start(&table, headings, TEN_COUNT(headings));
     for (size_t i = 0; exit_code == TEN_EXIT_DONE && i < names->count; i++) {
         struct counts counts;
-        exit_code = count_in(session, names->at[i], &counts);
-        if (exit_code == TEN_EXIT_DONE && session->json)
+        exit_code = count_in(arguments, names->at[i], &counts);
+        if (exit_code == TEN_EXIT_DONE && arguments->json)
             print_json(names->at[i], &counts);
         else if (exit_code == TEN_EXIT_DONE)
             add_row(&table, names->at[i], &counts);
@@ -104,17 +104,17 @@ static int print_all(const ten_session *session, const struct names *names) {
 }
 
 int ten_cmd_namespaces(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "namespaces takes no arguments");
-    if (!ten_session_open(&session, &exit_code))
+    if (arguments.count != 0)
+        return ten_arguments_usage(&arguments, "namespaces takes no arguments");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
     struct names names = {0};
-    int r = tenure_namespace_list(session.context, keep_name, &names);
-    exit_code = r < 0 ? ten_session_error(&session, r) : print_all(&session, &names);
+    int r = tenure_namespace_list(arguments.context, keep_name, &names);
+    exit_code = r < 0 ? ten_arguments_error(&arguments, r) : print_all(&arguments, &names);
     ten_free(names.at);
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

@@ -25,11 +25,11 @@ static const char *state_of(const ten_view_instance *instance) {
     return !is_candidate ? "live" : instance->held ? "leading" : "waiting";
 }
 
-static void print_json(const ten_session *session, const ten_view *view, const ten_view_instance *instance) {
+static void print_json(const ten_arguments *arguments, const ten_view *view, const ten_view_instance *instance) {
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_text(&line, "instance", instance->id);
-    ten_json_text(&line, "namespace", session->namespace_name);
+    ten_json_text(&line, "namespace", arguments->namespace_name);
     ten_json_text(&line, "state", state_of(instance));
     ten_json_number(&line, "weight", instance->weight);
     ten_json_number(&line, "held", instance->held);
@@ -74,29 +74,29 @@ static void add_row(ten_table *table, const ten_view *view, const ten_view_insta
 int ten_cmd_nodes(const ten_command *command, int argc, char **argv) {
     static const char *const headings[] = {"INSTANCE", "STATE",          "WEIGHT",  "HELD",  "PLANNED",
                                            "AGE",      "HEARTBEAT LEFT", "ADDRESS", "LABELS"};
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "nodes takes no arguments");
-    if (!ten_session_open(&session, &exit_code))
+    if (arguments.count != 0)
+        return ten_arguments_usage(&arguments, "nodes takes no arguments");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
     ten_view view;
-    int r = ten_view_read(&session, &view);
+    int r = ten_view_read(&arguments, &view);
     if (r < 0)
-        return ten_session_close(&session, ten_session_error(&session, r));
+        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
     ten_table table;
     ten_table_start(&table, headings, TEN_COUNT(headings));
     for (size_t i = 0; i < view.instance_count; i++) {
-        if (session.json)
-            print_json(&session, &view, &view.instances[i]);
+        if (arguments.json)
+            print_json(&arguments, &view, &view.instances[i]);
         else
             add_row(&table, &view, &view.instances[i]);
     }
     bool complete = ten_table_end(&table);
     if (view.instance_count == 0)
-        ten_find_nothing(&session, "instances");
+        ten_find_nothing(&arguments, "instances");
     ten_view_free(&view);
-    return ten_session_close(&session, complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
+    return ten_arguments_close(&arguments, complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
 }

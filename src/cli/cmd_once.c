@@ -7,7 +7,7 @@
 #define EXIT_MAX 255u
 
 int ten_cmd_once(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     ten_leader_config config = {.once = true};
     ten_role_work work;
     uint64_t at_least_ms = UINT64_MAX;
@@ -22,19 +22,19 @@ int ten_cmd_once(const ten_command *command, int argc, char **argv) {
     };
     ten_role_work_options(&work, options + 3);
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
     if (not_elected_exit > EXIT_MAX)
-        return ten_session_usage(&session, "--not-elected-exit: an exit code is at most 255");
-    exit_code = ten_role_work_configure(&session, &work, &config);
+        return ten_arguments_usage(&arguments, "--not-elected-exit: an exit code is at most 255");
+    exit_code = ten_role_work_configure(&arguments, &work, &config);
     if (exit_code)
         return exit_code;
-    uint64_t longest_ms = ten_sub_saturating(TENURE_TTL_MAX_MS, session.timing.ttl_ms);
+    uint64_t longest_ms = ten_sub_saturating(TENURE_TTL_MAX_MS, arguments.timing.ttl_ms);
     if (at_least_ms == UINT64_MAX)
-        at_least_ms = ten_min_u64(session.timing.ttl_ms, longest_ms);
+        at_least_ms = ten_min_u64(arguments.timing.ttl_ms, longest_ms);
     if (at_least_ms > longest_ms)
-        return ten_session_usage(&session, "--at-least is at most 366 days less the TTL");
+        return ten_arguments_usage(&arguments, "--at-least is at most 366 days less the TTL");
     config.not_elected_exit = (int)not_elected_exit;
     config.at_least_ms = at_least_ms;
-    return ten_role_work_run(&session, &config);
+    return ten_role_work_run(&arguments, &config);
 }

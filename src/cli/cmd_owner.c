@@ -26,8 +26,8 @@ static int look(const tenure_instance *instance, void *userdata) {
     return 1;
 }
 
-static void print(const ten_session *session, const tenure_info *info, const ten_metadata_shown *holder) {
-    if (!session->json) {
+static void print(const ten_arguments *arguments, const tenure_info *info, const ten_metadata_shown *holder) {
+    if (!arguments->json) {
         ten_print_visible(stdout, info->holder);
         printf("\t");
         ten_print_visible(stdout, holder->address[0] ? holder->address : "-");
@@ -37,7 +37,7 @@ static void print(const ten_session *session, const tenure_info *info, const ten
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_text(&line, "target", info->target);
-    ten_json_text(&line, "namespace", session->namespace_name);
+    ten_json_text(&line, "namespace", arguments->namespace_name);
     ten_json_text(&line, "instance", info->holder);
     ten_json_text(&line, "address", holder->address[0] ? holder->address : NULL);
     ten_json_number(&line, "token", info->token);
@@ -49,31 +49,31 @@ static void print(const ten_session *session, const tenure_info *info, const ten
 }
 
 int ten_cmd_owner(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 1)
-        return ten_session_usage(&session, "owner takes one target id");
-    exit_code = ten_session_check_targets(&session, 0);
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    if (arguments.count != 1)
+        return ten_arguments_usage(&arguments, "owner takes one target id");
+    exit_code = ten_arguments_check_targets(&arguments, 0);
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_HELD, session.arguments[0], 0}, &exit_code))
+    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_HELD, arguments.operands[0], 0}, &exit_code))
         return exit_code;
     tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(session.context, session.arguments[0], &info);
+    int r = tenure_target_read(arguments.context, arguments.operands[0], &info);
     struct search search = {.holder = info.holder};
     if (r == TENURE_OK && info.holder[0])
-        r = tenure_instance_list(session.context, look, &search);
+        r = tenure_instance_list(arguments.context, look, &search);
     if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
-        return ten_session_close(&session, ten_session_error(&session, r));
+        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
     exit_code = TEN_EXIT_FAILED;
     if (r != TENURE_E_UNKNOWN_TARGET && info.holder[0]) {
-        print(&session, &info, &search.found);
+        print(&arguments, &info, &search.found);
         exit_code = TEN_EXIT_DONE;
     } else {
-        fprintf(stderr, "tenure: no instance holds %s\n", session.arguments[0]);
+        fprintf(stderr, "tenure: no instance holds %s\n", arguments.operands[0]);
     }
     ten_metadata_free(&search.found);
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

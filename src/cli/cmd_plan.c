@@ -14,7 +14,7 @@
 #include "cli/visible.h"
 
 struct dry_run {
-    const ten_session *session;
+    const ten_arguments *arguments;
     const ten_view *view;
     ten_table table;
     size_t moves;
@@ -25,14 +25,14 @@ static const char *name_of(const ten_view *view, uint32_t instance) {
 }
 
 static void add_row(struct dry_run *run, const char *target, const char *from, const char *to) {
-    if (!run->session->json) {
+    if (!run->arguments->json) {
         ten_table_row(&run->table, (const char *const[]){target, from, to});
         return;
     }
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_text(&line, "target", target);
-    ten_json_text(&line, "namespace", run->session->namespace_name);
+    ten_json_text(&line, "namespace", run->arguments->namespace_name);
     ten_json_text(&line, "from", strcmp(from, "-") == 0 ? NULL : from);
     ten_json_text(&line, "planned", strcmp(to, "-") == 0 ? NULL : to);
     ten_json_close(&line);
@@ -54,8 +54,9 @@ static int change_plan(struct dry_run *run, uint32_t add, const ten_option_list 
         uint32_t number = ten_plan_find_instance(plan, remove->items[i]);
         if (number == TEN_PLAN_NONE) {
             free(before);
-            return ten_session_usage(
-                run->session, "--remove: there is no live instance %.80s; 'tenure nodes' lists them", remove->items[i]);
+            return ten_arguments_usage(run->arguments,
+                                       "--remove: there is no live instance %.80s; 'tenure nodes' lists them",
+                                       remove->items[i]);
         }
         ten_plan_remove_instance(plan, number);
     }
@@ -101,7 +102,7 @@ static void print_shares(const struct dry_run *run) {
 int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
     static const char *const headings[] = {"TARGET", "FROM", "TO"};
     static const char *const plan_headings[] = {"TARGET", "HOLDER", "PLANNED"};
-    ten_session session;
+    ten_arguments arguments;
     uint32_t add = 0;
     ten_option_list remove = {0};
     const ten_option options[] = {
@@ -110,22 +111,22 @@ int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0 || add > 10000)
-        return ten_session_usage(&session, add > 10000 ? "--add is at most 10000" : "plan takes no arguments");
-    if (!ten_session_open(&session, &exit_code))
+    if (arguments.count != 0 || add > 10000)
+        return ten_arguments_usage(&arguments, add > 10000 ? "--add is at most 10000" : "plan takes no arguments");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
     static char found[TEN_OPTION_LIST_MAX][TENURE_HOLDER_MAX + 1];
     for (size_t i = 0; i < remove.count; i++)
-        if (!ten_find_instance(&session, &remove.items[i], found[i]))
-            return ten_session_close(&session, TEN_EXIT_USAGE);
+        if (!ten_find_instance(&arguments, &remove.items[i], found[i]))
+            return ten_arguments_close(&arguments, TEN_EXIT_USAGE);
     ten_view view;
-    int r = ten_view_read(&session, &view);
+    int r = ten_view_read(&arguments, &view);
     if (r < 0)
-        return ten_session_close(&session, ten_session_error(&session, r));
+        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
     bool changes = add > 0 || remove.count > 0;
-    struct dry_run run = {.session = &session, .view = &view};
+    struct dry_run run = {.arguments = &arguments, .view = &view};
     ten_table_start(&run.table, changes ? headings : plan_headings, TEN_COUNT(headings));
     exit_code = TEN_EXIT_DONE;
     if (changes)
@@ -135,11 +136,11 @@ int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
     if (!ten_table_end(&run.table))
         exit_code = TEN_EXIT_FAILED;
     if (exit_code == TEN_EXIT_DONE && view.target_count == 0)
-        ten_find_nothing(&session, "targets");
-    if (exit_code == TEN_EXIT_DONE && !session.json)
+        ten_find_nothing(&arguments, "targets");
+    if (exit_code == TEN_EXIT_DONE && !arguments.json)
         print_shares(&run);
-    if (exit_code == TEN_EXIT_DONE && changes && !session.json)
+    if (exit_code == TEN_EXIT_DONE && changes && !arguments.json)
         fprintf(stderr, "tenure: %zu of %zu targets would move\n", run.moves, ten_plan_target_count(view.plan));
     ten_view_free(&view);
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

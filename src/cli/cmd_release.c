@@ -22,43 +22,44 @@ struct given {
     uint64_t for_ms;
 };
 
-static int check_usage(const ten_session *session, const struct given *given) {
+static int check_usage(const ten_arguments *arguments, const struct given *given) {
     bool names = given->to || given->not ;
-    if (session->count != 1)
-        return ten_session_usage(session, "release takes one target id");
+    if (arguments->count != 1)
+        return ten_arguments_usage(arguments, "release takes one target id");
     if (given->now && !given->force)
-        return ten_session_usage(session, "--now goes with --force");
+        return ten_arguments_usage(arguments, "--now goes with --force");
     if (names && !given->force)
-        return ten_session_usage(session, "--to and --not go with --force; 'tenure move' moves a target without force");
+        return ten_arguments_usage(arguments,
+                                   "--to and --not go with --force; 'tenure move' moves a target without force");
     if (given->to && given->not )
-        return ten_session_usage(session, "--to and --not exclude each other");
+        return ten_arguments_usage(arguments, "--to and --not exclude each other");
     if ((given->for_ms || given->reason) && !names)
-        return ten_session_usage(session, "--for and --reason go with --to or --not");
+        return ten_arguments_usage(arguments, "--for and --reason go with --to or --not");
     if (given->force && given->token)
-        return ten_session_usage(session, "--force takes the lease away whatever its token: leave out --token");
+        return ten_arguments_usage(arguments, "--force takes the lease away whatever its token: leave out --token");
     if (!given->force && !given->token)
-        return ten_session_usage(session, "release needs the lease's token (--token T), or --force");
-    return ten_session_check_targets(session, 0);
+        return ten_arguments_usage(arguments, "release needs the lease's token (--token T), or --force");
+    return ten_arguments_check_targets(arguments, 0);
 }
 
 /* Who takes the target next, as far as the plan says; "": that is not known. */
-static void find_next(const ten_session *session, const char *target, char next[TENURE_HOLDER_MAX + 1]) {
+static void find_next(const ten_arguments *arguments, const char *target, char next[TENURE_HOLDER_MAX + 1]) {
     ten_view view;
     next[0] = '\0';
-    if (ten_view_read(session, &view) < 0)
+    if (ten_view_read(arguments, &view) < 0)
         return;
     ten_id_shorten(ten_view_planned(&view, target), next);
     ten_view_free(&view);
 }
 
 /* What will happen: the plan may give the target back to the very instance that it was taken from. */
-static void say_forced(const ten_session *session, const struct given *given, const char *holder,
+static void say_forced(const ten_arguments *arguments, const struct given *given, const char *holder,
                        const tenure_info *after) {
     char next[TENURE_HOLDER_MAX + 1];
     char when[TEN_DURATION_SIZE + 60] = "at once";
     char left[TEN_DURATION_SIZE];
     ten_duration_show(after->remaining_ms, left);
-    find_next(session, session->arguments[0], next);
+    find_next(arguments, arguments->operands[0], next);
     if (after->barred)
         snprintf(when, sizeof when, "when its work has stopped, in %s at the latest", left);
     const char *warning = given->now ? "; until its lease would have ended, the former holder may still believe in it, "
@@ -66,43 +67,43 @@ static void say_forced(const ten_session *session, const struct given *given, co
                                      : "";
     bool same = strcmp(next, holder) == 0;
     if (next[0])
-        ten_session_note(session, "%s: %s can no longer renew its lease; %s takes the target %s%s%s",
-                         session->arguments[0], holder, same ? "the same instance" : next, when,
-                         same ? ", because the plan names it ('--not' leaves it out, '--to' names another)" : "",
-                         warning);
+        ten_arguments_note(arguments, "%s: %s can no longer renew its lease; %s takes the target %s%s%s",
+                           arguments->operands[0], holder, same ? "the same instance" : next, when,
+                           same ? ", because the plan names it ('--not' leaves it out, '--to' names another)" : "",
+                           warning);
     else
-        ten_session_note(session, "%s: %s can no longer renew its lease; the target is free %s%s",
-                         session->arguments[0], holder, when, warning);
+        ten_arguments_note(arguments, "%s: %s can no longer renew its lease; the target is free %s%s",
+                           arguments->operands[0], holder, when, warning);
 }
 
 /* Nobody had to be forced: it was not held, or is where it is wanted, or its holder has just ended its lease. */
-static void say_unforced(const ten_session *session, bool pins, const char *former, const tenure_info *after) {
-    const char *target = session->arguments[0];
+static void say_unforced(const ten_arguments *arguments, bool pins, const char *former, const tenure_info *after) {
+    const char *target = arguments->operands[0];
     char holder[TENURE_HOLDER_MAX + 1];
     ten_id_shorten(after->holder, holder);
     if (!former[0])
-        ten_session_note(session, "%s is not held; nothing to release%s", target,
-                         pins ? ", but it is pinned from now on" : "");
+        ten_arguments_note(arguments, "%s is not held; nothing to release%s", target,
+                           pins ? ", but it is pinned from now on" : "");
     else if (strcmp(former, holder) == 0)
-        ten_session_note(session, "%s is held by %s already, and pinned from now on; nothing was forced", target,
-                         holder);
+        ten_arguments_note(arguments, "%s is held by %s already, and pinned from now on; nothing was forced", target,
+                           holder);
     else if (holder[0])
-        ten_session_note(session, "%s: %s has handed the target over to %s; nothing was forced", target, former,
-                         holder);
+        ten_arguments_note(arguments, "%s: %s has handed the target over to %s; nothing was forced", target, former,
+                           holder);
     else
-        ten_session_note(session, "%s: %s has released the target; nothing was forced", target, former);
+        ten_arguments_note(arguments, "%s: %s has released the target; nothing was forced", target, former);
 }
 
 /* ---- releasing */
 
 /* Before the force, so that whoever hears of that knows where the target goes. */
-static bool pin_target(const ten_session *session, const struct given *given, tenure_pin *pin, int *ret_exit_code) {
-    if (!ten_pinning_set_reason(session, given->reason, pin, ret_exit_code) ||
-        !ten_pinning_find(session, given->to ? given->to : given->not, pin, ret_exit_code))
+static bool pin_target(const ten_arguments *arguments, const struct given *given, tenure_pin *pin, int *ret_exit_code) {
+    if (!ten_pinning_set_reason(arguments, given->reason, pin, ret_exit_code) ||
+        !ten_pinning_find(arguments, given->to ? given->to : given->not, pin, ret_exit_code))
         return false;
-    int r = tenure_registry_pin(session->context, session->arguments[0], pin);
+    int r = tenure_registry_pin(arguments->context, arguments->operands[0], pin);
     if (r < 0)
-        *ret_exit_code = ten_session_error(session, r);
+        *ret_exit_code = ten_arguments_error(arguments, r);
     if (r == TENURE_E_UNKNOWN_TARGET)
         ten_say(
             "--to and --not need a registered target; for a role, use 'tenure resign ROLE --from INSTANCE --force'");
@@ -111,52 +112,52 @@ static bool pin_target(const ten_session *session, const struct given *given, te
 
 /* Takes the lease away from who holds it before anything else is done: a holder that has nothing to do hands the target
  * over as soon as it hears of the pin, and the force must not meet its successor. */
-static int force(const ten_session *session, const struct given *given) {
-    const char *target = session->arguments[0];
+static int force(const ten_arguments *arguments, const struct given *given) {
+    const char *target = arguments->operands[0];
     bool pins = given->to || given->not ;
     bool forced = false;
     tenure_info info = {.size = sizeof info};
     tenure_pin pin = {.size = sizeof pin, .away = given->not != NULL, .remaining_ms = given->for_ms};
     char holder[TENURE_HOLDER_MAX + 1];
     int exit_code;
-    int r = tenure_target_read(session->context, target, &info);
+    int r = tenure_target_read(arguments->context, target, &info);
     if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
-        return ten_session_error(session, r);
-    if (pins && !pin_target(session, given, &pin, &exit_code))
+        return ten_arguments_error(arguments, r);
+    if (pins && !pin_target(arguments, given, &pin, &exit_code))
         return exit_code;
     /* Where the pin wants it, there is nobody to take it away from. */
     bool is_there = pins && !info.barred && (strcmp(info.holder, pin.instance) == 0) != pin.away;
     r = TENURE_OK;
     if (info.holder[0] && !is_there)
-        r = tenure_force_release(session->context, target, info.holder, given->now ? TENURE_NOW : 0, &forced);
+        r = tenure_force_release(arguments->context, target, info.holder, given->now ? TENURE_NOW : 0, &forced);
     if (r < 0)
-        return ten_session_error(session, r);
+        return ten_arguments_error(arguments, r);
     ten_id_shorten(info.holder, holder);
-    (void)tenure_target_read(session->context, target, &info); /* for what is said of it only */
+    (void)tenure_target_read(arguments->context, target, &info); /* for what is said of it only */
     if (forced)
-        say_forced(session, given, holder, &info);
+        say_forced(arguments, given, holder, &info);
     else
-        say_unforced(session, pins, holder, &info);
+        say_unforced(arguments, pins, holder, &info);
     return TEN_EXIT_DONE;
 }
 
-static int release(const ten_session *session, uint64_t token) {
-    const char *target = session->arguments[0];
+static int release(const ten_arguments *arguments, uint64_t token) {
+    const char *target = arguments->operands[0];
     bool released = false;
-    int r = tenure_token_release(session->context, target, token, &released);
+    int r = tenure_token_release(arguments->context, target, token, &released);
     if (r < 0)
-        return ten_session_error(session, r);
+        return ten_arguments_error(arguments, r);
     if (released)
-        TEN_LOG(session->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
+        TEN_LOG(arguments->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
                 TEN_TEXT("reason", "done"));
     else
-        ten_session_note(session, "%s is not held under token %llu; nothing to release", target,
-                         (unsigned long long)token);
+        ten_arguments_note(arguments, "%s is not held under token %llu; nothing to release", target,
+                           (unsigned long long)token);
     return TEN_EXIT_DONE;
 }
 
 int ten_cmd_release(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     struct given given = {0};
     const ten_option options[] = {
         {"token", TEN_OPTION_TOKEN, &given.token, "T", "the token that acquire printed", NULL, NULL},
@@ -173,16 +174,16 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    exit_code = check_usage(&session, &given);
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    exit_code = check_usage(&arguments, &given);
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
     /* A pin is of a registered target, whoever holds it. */
     bool pins = given.to || given.not ;
-    ten_wanted wanted = {pins ? TEN_WANTED_KNOWN : TEN_WANTED_HELD, session.arguments[0], given.token};
-    if (!ten_find_namespace(&session, &wanted, &exit_code))
+    ten_wanted wanted = {pins ? TEN_WANTED_KNOWN : TEN_WANTED_HELD, arguments.operands[0], given.token};
+    if (!ten_find_namespace(&arguments, &wanted, &exit_code))
         return exit_code;
-    exit_code = given.force ? force(&session, &given) : release(&session, given.token);
-    return ten_session_close(&session, exit_code);
+    exit_code = given.force ? force(&arguments, &given) : release(&arguments, given.token);
+    return ten_arguments_close(&arguments, exit_code);
 }

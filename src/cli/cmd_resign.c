@@ -12,65 +12,65 @@
 #define LOOK_MS 1000u /* a notice can be lost */
 
 /* Waits until that instance no longer leads. */
-static int wait_for_end(const ten_session *session, const char *from, uint64_t wait_ms) {
+static int wait_for_end(const ten_arguments *arguments, const char *from, uint64_t wait_ms) {
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
     uint64_t cursor = 0;
-    int r = tenure_watch_start(session->context, &cursor);
+    int r = tenure_watch_start(arguments->context, &cursor);
     while (r == TENURE_OK || r == TENURE_E_RESYNC) {
         tenure_leader leader = {.size = sizeof leader};
-        r = tenure_leader_read(session->context, session->namespace_name, session->arguments[0], &leader);
+        r = tenure_leader_read(arguments->context, arguments->namespace_name, arguments->operands[0], &leader);
         uint64_t left_ms = ten_sub_saturating(end_ms, ten_now_ms());
         if (r < 0 || strcmp(leader.instance, from) != 0)
             break;
         if (left_ms == 0)
             return TENURE_E_HELD;
-        r = tenure_watch_wait(session->context, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
+        r = tenure_watch_wait(arguments->context, &cursor, ten_min_u64(left_ms, LOOK_MS), NULL, NULL);
     }
     return r;
 }
 
-static int ask(const ten_session *session, const char *from, uint64_t wait_ms) {
-    const char *role = session->arguments[0];
-    int r = tenure_leader_resign(session->context, session->namespace_name, role, from);
+static int ask(const ten_arguments *arguments, const char *from, uint64_t wait_ms) {
+    const char *role = arguments->operands[0];
+    int r = tenure_leader_resign(arguments->context, arguments->namespace_name, role, from);
     if (r < 0) {
-        int exit_code = ten_session_error(session, r);
+        int exit_code = ten_arguments_error(arguments, r);
         return r == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
     }
     if (wait_ms > 0)
-        r = wait_for_end(session, from, wait_ms);
+        r = wait_for_end(arguments, from, wait_ms);
     if (r == TENURE_E_HELD)
         fprintf(stderr, "tenure: %s was asked, and still leads %s; --force takes it away\n", from, role);
     else if (r < 0)
-        return ten_session_error(session, r);
+        return ten_arguments_error(arguments, r);
     else
-        ten_session_note(session, "%s %s %s", from, wait_ms ? "no longer leads" : "was asked to hand over", role);
+        ten_arguments_note(arguments, "%s %s %s", from, wait_ms ? "no longer leads" : "was asked to hand over", role);
     return ten_exit_code(r);
 }
 
-static int force(const ten_session *session, const char *from, bool now) {
-    const char *role = session->arguments[0];
+static int force(const ten_arguments *arguments, const char *from, bool now) {
+    const char *role = arguments->operands[0];
     bool released = false;
-    int r = tenure_force_release(session->context, role, from, now ? TENURE_NOW : 0, &released);
+    int r = tenure_force_release(arguments->context, role, from, now ? TENURE_NOW : 0, &released);
     if (r < 0)
-        return ten_session_error(session, r);
+        return ten_arguments_error(arguments, r);
     if (!released) {
         fprintf(stderr, "tenure: %s does not lead %s; 'tenure elect --observe %s' shows who does\n", from, role, role);
         return TEN_EXIT_FAILED;
     }
     if (now)
-        ten_session_note(session,
-                         "%s is free at once; %s may believe in its lease until that would have ended, and only a "
-                         "consumer that compares tokens can refuse what it still sends",
-                         role, from);
+        ten_arguments_note(arguments,
+                           "%s is free at once; %s may believe in its lease until that would have ended, and only a "
+                           "consumer that compares tokens can refuse what it still sends",
+                           role, from);
     else
-        ten_session_note(session,
-                         "%s can no longer renew %s; it is free when its work has stopped, or its lease expires", from,
-                         role);
+        ten_arguments_note(arguments,
+                           "%s can no longer renew %s; it is free when its work has stopped, or its lease expires",
+                           from, role);
     return TEN_EXIT_DONE;
 }
 
 int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     const char *from = NULL;
     bool forces = false;
     bool now = false;
@@ -86,22 +86,22 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 1)
-        return ten_session_usage(&session, "resign takes one role");
+    if (arguments.count != 1)
+        return ten_arguments_usage(&arguments, "resign takes one role");
     if (!from)
-        return ten_session_usage(&session, "resign needs --from INSTANCE: who is to hand it over");
+        return ten_arguments_usage(&arguments, "resign needs --from INSTANCE: who is to hand it over");
     if (now && !forces)
-        return ten_session_usage(&session, "--now goes with --force");
-    exit_code = ten_session_check_roles(&session);
-    if (exit_code || !ten_session_open(&session, &exit_code))
+        return ten_arguments_usage(&arguments, "--now goes with --force");
+    exit_code = ten_arguments_check_roles(&arguments);
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_HELD, session.arguments[0], 0}, &exit_code))
+    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_HELD, arguments.operands[0], 0}, &exit_code))
         return exit_code;
     char found[TENURE_HOLDER_MAX + 1];
-    if (!ten_find_instance(&session, &from, found))
-        return ten_session_close(&session, TEN_EXIT_USAGE);
-    exit_code = forces ? force(&session, from, now) : ask(&session, from, wait_ms);
-    return ten_session_close(&session, exit_code);
+    if (!ten_find_instance(&arguments, &from, found))
+        return ten_arguments_close(&arguments, TEN_EXIT_USAGE);
+    exit_code = forces ? force(&arguments, from, now) : ask(&arguments, from, wait_ms);
+    return ten_arguments_close(&arguments, exit_code);
 }

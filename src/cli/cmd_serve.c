@@ -14,18 +14,18 @@ static void say_ready(const char *address) {
     fflush(stdout);
 }
 
-static int check(const ten_session *session, const ten_server_config *config) {
-    if (session->count != 0)
-        return ten_session_usage(session, "serve takes no arguments, only options");
+static int check(const ten_arguments *arguments, const ten_server_config *config) {
+    if (arguments->count != 0)
+        return ten_arguments_usage(arguments, "serve takes no arguments, only options");
     if (!config->tls_cert != !config->tls_key)
-        return ten_session_usage(session, "--tls-cert and --tls-key go together");
+        return ten_arguments_usage(arguments, "--tls-cert and --tls-key go together");
     if (config->client_ca && !config->tls_cert)
-        return ten_session_usage(session, "--client-ca goes with --tls-cert");
+        return ten_arguments_usage(arguments, "--client-ca goes with --tls-cert");
     return TEN_EXIT_DONE;
 }
 
 int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     ten_server_config config = {
         .listen = "127.0.0.1:7480", .request_ms = 30000, .namespaces = 1000, .ttl_max_ms = 86400000};
     ten_option_list hosts = {0};
@@ -52,20 +52,20 @@ int ten_cmd_serve(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    ten_session_hold_hangup();
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    ten_command_hold_hangup();
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    exit_code = check(&session, &config);
-    if (exit_code || !ten_session_check(&session, &exit_code))
+    exit_code = check(&arguments, &config);
+    if (exit_code || !ten_arguments_check(&arguments, &exit_code))
         return exit_code;
-    ten_timing_defaults(&session.timing);
-    config.store = session.store;
+    ten_timing_defaults(&arguments.timing);
+    config.store = arguments.store;
     config.hosts = hosts.items;
     config.host_count = hosts.count;
-    config.ttl_ms = session.timing.ttl_ms;
-    config.timeout_ms = session.timing.timeout_ms;
-    config.log_format = (enum ten_log_format)session.log_format;
-    config.log_level = (enum ten_log_level)session.log_level;
+    config.ttl_ms = arguments.timing.ttl_ms;
+    config.timeout_ms = arguments.timing.timeout_ms;
+    config.log_format = (enum ten_log_format)arguments.log_format;
+    config.log_level = (enum ten_log_level)arguments.log_level;
     ten_error error = {0};
     int r = ten_server_run(&config, say_ready, &error);
     if (r < 0)

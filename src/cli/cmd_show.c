@@ -60,33 +60,33 @@ static void print_words(const tenure_info *info, const char *namespace_name) {
 }
 
 int ten_cmd_show(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 1)
-        return ten_session_usage(&session, "show takes one target id");
-    exit_code = ten_session_check_targets(&session, 0);
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    if (arguments.count != 1)
+        return ten_arguments_usage(&arguments, "show takes one target id");
+    exit_code = ten_arguments_check_targets(&arguments, 0);
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
+    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_KNOWN, arguments.operands[0], 0}, &exit_code))
         return exit_code;
     tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(session.context, session.arguments[0], &info);
+    int r = tenure_target_read(arguments.context, arguments.operands[0], &info);
     if (r < 0)
-        exit_code = ten_session_error(&session, r);
+        exit_code = ten_arguments_error(&arguments, r);
     tenure_pin pin = {.size = sizeof pin};
     if (r == TENURE_OK && info.registered &&
-        tenure_registry_pin_read(session.context, info.target, &pin) == TENURE_OK) {
+        tenure_registry_pin_read(arguments.context, info.target, &pin) == TENURE_OK) {
         memcpy(info.pin_instance, pin.instance, sizeof info.pin_instance);
         info.pin_remaining_ms = pin.remaining_ms;
         info.pin_away = pin.away;
     }
-    if (r == TENURE_OK && session.json)
-        ten_print_info_json(&info, session.namespace_name, NULL);
+    if (r == TENURE_OK && arguments.json)
+        ten_print_info_json(&info, arguments.namespace_name, NULL);
     else if (r == TENURE_OK) {
-        print_words(&info, session.namespace_name);
+        print_words(&info, arguments.namespace_name);
         print_pin(&pin);
     }
-    return ten_session_close(&session, r < 0 ? exit_code : TEN_EXIT_DONE);
+    return ten_arguments_close(&arguments, r < 0 ? exit_code : TEN_EXIT_DONE);
 }

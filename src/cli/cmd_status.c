@@ -71,28 +71,28 @@ static void add_row(ten_table *table, const ten_view *view, const tenure_info *i
                                                why(view, info, planned, pin, room)});
 }
 
-static bool print_all(const ten_session *session, const ten_view *view) {
+static bool print_all(const ten_arguments *arguments, const ten_view *view) {
     static const char *const headings[] = {"TARGET", "HOLDER", "PLANNED", "TOKEN", "AGE", "REMAINING", "WHY"};
     ten_table table;
     ten_table_start(&table, headings, TEN_COUNT(headings));
     for (size_t i = 0; i < view->target_count; i++) {
         const tenure_info *info = &view->targets[i];
-        if (session->json)
-            ten_print_info_json(info, session->namespace_name, ten_view_planned(view, info->target));
+        if (arguments->json)
+            ten_print_info_json(info, arguments->namespace_name, ten_view_planned(view, info->target));
         else
             add_row(&table, view, info);
     }
     return ten_table_end(&table);
 }
 
-static int show(ten_session *session) {
+static int show(ten_arguments *arguments) {
     ten_view view;
-    int r = ten_view_read(session, &view);
+    int r = ten_view_read(arguments, &view);
     if (r < 0)
-        return ten_session_error(session, r);
-    bool complete = print_all(session, &view);
+        return ten_arguments_error(arguments, r);
+    bool complete = print_all(arguments, &view);
     if (view.target_count == 0)
-        ten_find_nothing(session, "targets");
+        ten_find_nothing(arguments, "targets");
     ten_view_free(&view);
     return complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
 }
@@ -110,16 +110,16 @@ static bool take_watch(int *argc, char **argv) {
 }
 
 int ten_cmd_status(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
     if (take_watch(&argc, argv))
         return ten_cmd_top(ten_command_find("top"), argc, argv);
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "status takes no arguments; 'tenure show ID' shows one target");
-    if (!ten_session_open(&session, &exit_code))
+    if (arguments.count != 0)
+        return ten_arguments_usage(&arguments, "status takes no arguments; 'tenure show ID' shows one target");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    exit_code = show(&session);
-    return ten_session_close(&session, exit_code);
+    exit_code = show(&arguments);
+    return ten_arguments_close(&arguments, exit_code);
 }

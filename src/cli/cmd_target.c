@@ -24,14 +24,14 @@ struct given {
 
 /* ---- add */
 
-static int check_spec(const ten_session *session, const char *spec) {
+static int check_spec(const ten_arguments *arguments, const char *spec) {
     ten_error error;
     bool valid = !spec || ten_json_value_check(spec, &error) == TENURE_OK;
-    return valid ? TEN_EXIT_DONE : ten_session_usage(session, "--spec is %s", error.message);
+    return valid ? TEN_EXIT_DONE : ten_arguments_usage(arguments, "--spec is %s", error.message);
 }
 
-static int add(ten_session *session, const struct given *given) {
-    size_t count = (size_t)session->count - 1;
+static int add(ten_arguments *arguments, const struct given *given) {
+    size_t count = (size_t)arguments->count - 1;
     tenure_target *targets = ten_calloc(count, sizeof *targets);
     if (!targets) {
         fprintf(stderr, "tenure: out of memory for %zu targets\n", count);
@@ -39,52 +39,52 @@ static int add(ten_session *session, const struct given *given) {
     }
     for (size_t i = 0; i < count; i++)
         targets[i] = (tenure_target){.size = sizeof targets[i],
-                                     .id = session->arguments[i + 1],
+                                     .id = arguments->operands[i + 1],
                                      .url = given->url,
                                      .exec = given->exec,
                                      .spec = given->spec,
                                      .every_ms = given->every_ms,
                                      .paused = given->paused};
     size_t added = 0;
-    int r = tenure_registry_put(session->context, targets, count, &added);
+    int r = tenure_registry_put(arguments->context, targets, count, &added);
     ten_free(targets);
     if (r < 0)
-        return ten_session_error(session, r);
-    ten_session_note(session, "%zu added, %zu changed", added, count - added);
+        return ten_arguments_error(arguments, r);
+    ten_arguments_note(arguments, "%zu added, %zu changed", added, count - added);
     return TEN_EXIT_DONE;
 }
 
 /* ---- rm, pause, resume */
 
-static int edit_each(ten_session *session) {
-    const char *verb = session->arguments[0];
+static int edit_each(ten_arguments *arguments) {
+    const char *verb = arguments->operands[0];
     int (*edit)(tenure_context * context, const char *id) = strcmp(verb, "rm") == 0      ? tenure_registry_remove
                                                             : strcmp(verb, "pause") == 0 ? tenure_registry_pause
                                                                                          : tenure_registry_resume;
     int exit_code = TEN_EXIT_DONE;
     size_t done = 0;
-    for (int i = 1; i < session->count; i++) {
-        const char *id = session->arguments[i];
-        int r = edit(session->context, id);
+    for (int i = 1; i < arguments->count; i++) {
+        const char *id = arguments->operands[i];
+        int r = edit(arguments->context, id);
         /* One that is not there does not keep the others from being dealt with. */
         if (r < 0)
-            exit_code = ten_session_error(session, r);
+            exit_code = ten_arguments_error(arguments, r);
         done += r == TENURE_OK;
         if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
             break;
     }
     if (done > 0)
-        ten_session_note(session, "%zu %s", done,
-                         strcmp(verb, "rm") == 0      ? "removed"
-                         : strcmp(verb, "pause") == 0 ? "paused; their holders stop the work and release them"
-                                                      : "resumed");
+        ten_arguments_note(arguments, "%zu %s", done,
+                           strcmp(verb, "rm") == 0      ? "removed"
+                           : strcmp(verb, "pause") == 0 ? "paused; their holders stop the work and release them"
+                                                        : "resumed");
     return exit_code;
 }
 
 /* ---- ls */
 
 struct listing {
-    const ten_session *session;
+    const ten_arguments *arguments;
     ten_table table;
     size_t count;
 };
@@ -114,8 +114,8 @@ static int add_row(const tenure_target *target, void *userdata) {
     struct listing *listing = userdata;
     char every[TEN_DURATION_SIZE] = "-";
     listing->count++;
-    if (listing->session->json) {
-        print_json(target, listing->session->namespace_name);
+    if (listing->arguments->json) {
+        print_json(target, listing->arguments->namespace_name);
         return ferror(stdout) ? 1 : 0;
     }
     if (target->every_ms)
@@ -126,46 +126,46 @@ static int add_row(const tenure_target *target, void *userdata) {
     return ferror(stdout) ? 1 : 0;
 }
 
-static int list(ten_session *session) {
+static int list(ten_arguments *arguments) {
     static const char *const headings[] = {"TARGET", "STATE", "EVERY", "URL", "EXEC"};
-    struct listing listing = {.session = session};
+    struct listing listing = {.arguments = arguments};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
-    int r = tenure_registry_list(session->context, add_row, &listing);
-    int exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_DONE;
+    int r = tenure_registry_list(arguments->context, add_row, &listing);
+    int exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
     bool complete = ten_table_end(&listing.table);
     if (r == TENURE_OK && listing.count == 0)
-        ten_find_nothing(session, "registered targets");
+        ten_find_nothing(arguments, "registered targets");
     return complete ? exit_code : TEN_EXIT_FAILED;
 }
 
 /* ---- the command */
 
-static int check_usage(const ten_session *session, const struct given *given) {
+static int check_usage(const ten_arguments *arguments, const struct given *given) {
     static const char *const verbs[] = {"add", "rm", "pause", "resume", "ls"};
-    if (session->count == 0)
-        return ten_session_usage(session, "target needs a verb: add, rm, pause, resume or ls");
-    const char *verb = session->arguments[0];
+    if (arguments->count == 0)
+        return ten_arguments_usage(arguments, "target needs a verb: add, rm, pause, resume or ls");
+    const char *verb = arguments->operands[0];
     size_t at = 0;
     while (at < TEN_COUNT(verbs) && strcmp(verbs[at], verb) != 0)
         at++;
     if (at == TEN_COUNT(verbs)) {
         const char *meant = ten_suggest(verb, verbs, TEN_COUNT(verbs));
-        return ten_session_usage(session, "unknown verb '%.40s' of target%s%s%s", verb, meant ? "; did you mean '" : "",
-                                 meant ? meant : "", meant ? "'?" : "");
+        return ten_arguments_usage(arguments, "unknown verb '%.40s' of target%s%s%s", verb,
+                                   meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
     }
     bool described = given->url || given->exec || given->spec || given->every_ms || given->paused;
     if (described && strcmp(verb, "add") != 0)
-        return ten_session_usage(session, "--url, --exec, --every, --spec and --paused go with 'target add'");
+        return ten_arguments_usage(arguments, "--url, --exec, --every, --spec and --paused go with 'target add'");
     if (strcmp(verb, "ls") == 0)
-        return session->count == 1 ? TEN_EXIT_DONE : ten_session_usage(session, "target ls takes no arguments");
-    if (session->count < 2)
-        return ten_session_usage(session, "target %s needs at least one id", verb);
-    int checked = ten_session_check_targets(session, 1);
-    return checked ? checked : check_spec(session, given->spec);
+        return arguments->count == 1 ? TEN_EXIT_DONE : ten_arguments_usage(arguments, "target ls takes no arguments");
+    if (arguments->count < 2)
+        return ten_arguments_usage(arguments, "target %s needs at least one id", verb);
+    int checked = ten_arguments_check_targets(arguments, 1);
+    return checked ? checked : check_spec(arguments, given->spec);
 }
 
 int ten_cmd_target(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     struct given given = {0};
     const ten_option options[] = {
         {"url", TEN_OPTION_TEXT, &given.url, "U", "what an http poller gets", NULL, NULL},
@@ -177,18 +177,18 @@ int ten_cmd_target(const ten_command *command, int argc, char **argv) {
         {.name = NULL},
     };
     int exit_code;
-    if (!ten_session_parse(&session, command, options, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
         return exit_code;
-    exit_code = check_usage(&session, &given);
-    session.needs_store = session.count > 0 && strcmp(session.arguments[0], "add") != 0;
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    exit_code = check_usage(&arguments, &given);
+    arguments.needs_store = arguments.count > 0 && strcmp(arguments.operands[0], "add") != 0;
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    const char *verb = session.arguments[0];
+    const char *verb = arguments.operands[0];
     if (strcmp(verb, "add") == 0)
-        exit_code = add(&session, &given);
+        exit_code = add(&arguments, &given);
     else if (strcmp(verb, "ls") == 0)
-        exit_code = list(&session);
+        exit_code = list(&arguments);
     else
-        exit_code = edit_each(&session);
-    return ten_session_close(&session, exit_code);
+        exit_code = edit_each(&arguments);
+    return ten_arguments_close(&arguments, exit_code);
 }

@@ -26,7 +26,7 @@ enum order { BY_TARGET, BY_HOLDER, BY_AGE, ORDERS };
 static const char *const order_names[ORDERS] = {"target", "holder", "age"};
 
 struct top {
-    ten_session *session;
+    ten_arguments *arguments;
     ten_view view;
     const tenure_info **rows; /* those that are shown, in order */
     size_t count;
@@ -86,9 +86,9 @@ static void choose_rows(struct top *top) {
 
 static int read_view(struct top *top) {
     ten_view fresh;
-    int r = ten_view_read(top->session, &fresh);
+    int r = ten_view_read(top->arguments, &fresh);
     if (r < 0) {
-        snprintf(top->problem, sizeof top->problem, "%.199s", tenure_message(top->session->context));
+        snprintf(top->problem, sizeof top->problem, "%.199s", tenure_message(top->arguments->context));
         return r;
     }
     const tenure_info **rows = ten_calloc(fresh.target_count + 1, sizeof *rows);
@@ -146,7 +146,7 @@ static void draw(struct top *top) {
     size_t last = top->count > lines ? top->count - lines : 0;
     top->first = ten_min_u64(top->first, last);
     printf("\033[H%s: %zu targets, %zu unowned, %zu instances; %zu shown from %zu on, by %s%s%s\033[K\r\n",
-           top->session->namespace_name, top->view.target_count, top->unowned, top->view.instance_count, top->count,
+           top->arguments->namespace_name, top->view.target_count, top->unowned, top->view.instance_count, top->count,
            top->count ? top->first + 1 : 0, order_names[top->order], top->problem[0] ? "; STORE: " : "", top->problem);
     if (top->typing || top->filter[0])
         printf("filter: %s%s\033[K\r\n", top->filter, top->typing ? "_" : "   (Esc clears)");
@@ -214,7 +214,7 @@ static bool take_keys(struct top *top) {
 static int run(struct top *top) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t read_ms = 0;
-    while (!ten_session_signal() && !ferror(stdout)) {
+    while (!ten_command_signal() && !ferror(stdout)) {
         if (ten_now_ms() - read_ms >= REDRAW_MS || read_ms == 0) {
             int r = read_view(top);
             if (r < 0 && !tenure_error_retryable(r))
@@ -229,18 +229,18 @@ static int run(struct top *top) {
 }
 
 int ten_cmd_top(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
     struct termios before;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "top takes no arguments");
+    if (arguments.count != 0)
+        return ten_arguments_usage(&arguments, "top takes no arguments");
     if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
-        return ten_session_usage(&session, "top needs a terminal; 'tenure status' prints the same once");
-    if (!ten_session_open(&session, &exit_code))
+        return ten_arguments_usage(&arguments, "top needs a terminal; 'tenure status' prints the same once");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    struct top top = {.session = &session};
+    struct top top = {.arguments = &arguments};
     struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -249,8 +249,8 @@ int ten_cmd_top(const ten_command *command, int argc, char **argv) {
     printf("\033[?25h\033[?1049l");
     (void)fflush(stdout);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
+    exit_code = r < 0 ? ten_arguments_error(&arguments, r) : TEN_EXIT_DONE;
     ten_view_free(&top.view);
     ten_free(top.rows);
-    return ten_session_close(&session, exit_code);
+    return ten_arguments_close(&arguments, exit_code);
 }

@@ -9,14 +9,14 @@
 #include "store/backends.h"
 
 int ten_cmd_version(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
     ten_buf stores = {0};
     for (size_t i = 0; ten_backend_name(i); i++)
         ten_buf_format(&stores, "%s%s", i ? " " : "", ten_backend_name(i));
-    if (session.json) {
+    if (arguments.json) {
         ten_buf line = {0};
         ten_json_open(&line);
         ten_json_text(&line, "version", tenure_version());

@@ -59,40 +59,40 @@ static void print_words(const tenure_change *change) {
 }
 
 static int print_change(const tenure_change *change, void *userdata) {
-    const ten_session *session = userdata;
-    if (session->json)
-        print_json(change, session->namespace_name);
+    const ten_arguments *arguments = userdata;
+    if (arguments->json)
+        print_json(change, arguments->namespace_name);
     else
         print_words(change);
     return ferror(stdout) ? 1 : 0;
 }
 
 /* A store that is out of reach for a while must not end a watch that runs for weeks. */
-static int go_on_after(const ten_session *session, int error, bool *down) {
+static int go_on_after(const ten_arguments *arguments, int error, bool *down) {
     if (error == TENURE_E_RESYNC) {
-        ten_say(tenure_message(session->context));
+        ten_say(tenure_message(arguments->context));
         return TENURE_OK;
     }
     if (!tenure_error_retryable(error) || error == TENURE_E_CANCELLED)
         return error;
     if (!*down)
-        TEN_LOG(session->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(session->context)));
+        TEN_LOG(arguments->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(arguments->context)));
     *down = true;
     ten_sleep_us(RETRY_US);
-    return ten_session_signal() ? TENURE_E_CANCELLED : TENURE_OK;
+    return ten_command_signal() ? TENURE_E_CANCELLED : TENURE_OK;
 }
 
-static int watch(ten_session *session) {
+static int watch(ten_arguments *arguments) {
     uint64_t cursor = 0;
     bool down = false;
-    int r = tenure_watch_start(session->context, &cursor);
+    int r = tenure_watch_start(arguments->context, &cursor);
     while (r == TENURE_OK && !ferror(stdout)) {
-        r = tenure_watch_wait(session->context, &cursor, UINT64_MAX, print_change, session);
+        r = tenure_watch_wait(arguments->context, &cursor, UINT64_MAX, print_change, arguments);
         (void)fflush(stdout);
         if (r < 0) {
-            r = go_on_after(session, r, &down);
+            r = go_on_after(arguments, r, &down);
         } else if (down) {
-            TEN_LOG(session->log, TEN_LOG_INFO, "store_up", TEN_NUMBER("cursor", cursor));
+            TEN_LOG(arguments->log, TEN_LOG_INFO, "store_up", TEN_NUMBER("cursor", cursor));
             down = false;
         }
     }
@@ -100,16 +100,16 @@ static int watch(ten_session *session) {
 }
 
 int ten_cmd_watch(const ten_command *command, int argc, char **argv) {
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 0)
-        return ten_session_usage(&session, "watch takes no arguments");
-    if (!ten_session_open(&session, &exit_code))
+    if (arguments.count != 0)
+        return ten_arguments_usage(&arguments, "watch takes no arguments");
+    if (!ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    int r = watch(&session);
+    int r = watch(&arguments);
     /* Being stopped is how a watch ends. */
-    exit_code = r < 0 && r != TENURE_E_CANCELLED ? ten_session_error(&session, r) : TEN_EXIT_DONE;
-    return ten_session_close(&session, exit_code);
+    exit_code = r < 0 && r != TENURE_E_CANCELLED ? ten_arguments_error(&arguments, r) : TEN_EXIT_DONE;
+    return ten_arguments_close(&arguments, exit_code);
 }

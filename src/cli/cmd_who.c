@@ -15,7 +15,7 @@
 #include "cli/table.h"
 
 struct listing {
-    const ten_session *session;
+    const ten_arguments *arguments;
     const ten_view *view;
     ten_table table;
     size_t leaders;
@@ -26,7 +26,7 @@ static void print_json(const struct listing *listing, const char *target, const 
     ten_buf line = {0};
     ten_json_open(&line);
     ten_json_text(&line, "target", target);
-    ten_json_text(&line, "namespace", listing->session->namespace_name);
+    ten_json_text(&line, "namespace", listing->arguments->namespace_name);
     ten_json_text(&line, "state", state);
     ten_json_text(&line, "instance", instance);
     if (token)
@@ -45,7 +45,7 @@ static void add(struct listing *listing, const char *target, const char *state, 
     const char *address = known ? known->metadata.address : "";
     char age[TEN_DURATION_SIZE] = "-";
     char number[24] = "-";
-    if (listing->session->json) {
+    if (listing->arguments->json) {
         print_json(listing, target, state, instance, address, since_ms, token);
         return;
     }
@@ -66,7 +66,7 @@ static bool leads(const ten_view *view, const char *role, const char *instance) 
 
 static void list(struct listing *listing) {
     const ten_view *view = listing->view;
-    const char *role = listing->session->arguments[0];
+    const char *role = listing->arguments->operands[0];
     for (size_t i = 0; i < view->target_count; i++) {
         const tenure_info *info = &view->targets[i];
         if (!ten_view_is_of_role(info->target, role) || info->holder[0] == '\0')
@@ -83,27 +83,27 @@ static void list(struct listing *listing) {
 
 int ten_cmd_who(const ten_command *command, int argc, char **argv) {
     static const char *const headings[] = {"ROLE", "STATE", "INSTANCE", "TOKEN", "FOR", "ADDRESS"};
-    ten_session session;
+    ten_arguments arguments;
     int exit_code;
-    if (!ten_session_parse(&session, command, NULL, argc, argv, &exit_code))
+    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
         return exit_code;
-    if (session.count != 1)
-        return ten_session_usage(&session, "who takes one role");
-    exit_code = ten_session_check_roles(&session);
-    if (exit_code || !ten_session_open(&session, &exit_code))
+    if (arguments.count != 1)
+        return ten_arguments_usage(&arguments, "who takes one role");
+    exit_code = ten_arguments_check_roles(&arguments);
+    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
         return exit_code;
-    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_ROLE, session.arguments[0], 0}, &exit_code))
+    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_ROLE, arguments.operands[0], 0}, &exit_code))
         return exit_code;
     ten_view view;
-    int r = ten_view_read(&session, &view);
+    int r = ten_view_read(&arguments, &view);
     if (r < 0)
-        return ten_session_close(&session, ten_session_error(&session, r));
-    struct listing listing = {.session = &session, .view = &view};
+        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
+    struct listing listing = {.arguments = &arguments, .view = &view};
     ten_table_start(&listing.table, headings, TEN_COUNT(headings));
     list(&listing);
     bool complete = ten_table_end(&listing.table);
     ten_view_free(&view);
     if (listing.leaders == 0)
-        ten_session_note(&session, "nobody leads %s", session.arguments[0]);
-    return ten_session_close(&session, complete && listing.leaders > 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
+        ten_arguments_note(&arguments, "nobody leads %s", arguments.operands[0]);
+    return ten_arguments_close(&arguments, complete && listing.leaders > 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
 }

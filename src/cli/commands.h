@@ -4,7 +4,7 @@
 #ifndef TEN_CLI_COMMANDS_H
 #define TEN_CLI_COMMANDS_H
 
-#include "cli/session.h"
+#include "cli/arguments.h"
 
 int ten_cmd_agent(const ten_command *command, int argc, char **argv);
 int ten_cmd_elect(const ten_command *command, int argc, char **argv);

@@ -34,10 +34,10 @@ static int look_at(const tenure_instance *instance, void *userdata) {
     return 0;
 }
 
-bool ten_find_instance(const ten_session *session, const char **text, char id[TENURE_HOLDER_MAX + 1]) {
+bool ten_find_instance(const ten_arguments *arguments, const char **text, char id[TENURE_HOLDER_MAX + 1]) {
     struct match match = {.text = *text};
     bool clear = true;
-    if (tenure_instance_list(session->context, look_at, &match) == TENURE_OK && !match.exact) {
+    if (tenure_instance_list(arguments->context, look_at, &match) == TENURE_OK && !match.exact) {
         clear = match.count <= 1;
         if (match.count == 1) {
             memcpy(id, match.id, sizeof match.id);
@@ -45,10 +45,10 @@ bool ten_find_instance(const ten_session *session, const char **text, char id[TE
         }
     }
     if (!clear) {
-        ten_session session_of_all = *session;
+        ten_arguments session_of_all = *arguments;
         session_of_all.quiet = false; /* it is an error */
-        ten_session_note(&session_of_all, "'%.100s' names %zu instances: %.500s", *text, match.count,
-                         ten_buf_string(&match.names));
+        ten_arguments_note(&session_of_all, "'%.100s' names %zu instances: %.500s", *text, match.count,
+                           ten_buf_string(&match.names));
     }
     ten_buf_free(&match.names);
     return clear;
@@ -119,7 +119,7 @@ static int has(tenure_context *context, const ten_wanted *wanted) {
 }
 
 struct search {
-    const ten_session *session;
+    const ten_arguments *arguments;
     const ten_wanted *wanted; /* NULL: every namespace counts */
     size_t count;
     char last[TENURE_NAMESPACE_MAX + 1];
@@ -127,58 +127,58 @@ struct search {
 };
 
 static bool is_there(const struct search *search, const char *namespace_name) {
-    const ten_session *session = search->session;
+    const ten_arguments *arguments = search->arguments;
     tenure_context *context = NULL;
-    tenure_options options = ten_session_options(session);
+    tenure_options options = ten_arguments_options(arguments);
     options.namespace_name = namespace_name;
     if (!search->wanted)
         return true;
-    bool there = tenure_open(session->store, &options, &context) == TENURE_OK && has(context, search->wanted) > 0;
+    bool there = tenure_open(arguments->store, &options, &context) == TENURE_OK && has(context, search->wanted) > 0;
     (void)tenure_close(context);
     return there;
 }
 
 static int look_in(const char *name, void *userdata) {
     struct search *search = userdata;
-    if (strcmp(name, search->session->namespace_name) == 0 || !is_there(search, name))
+    if (strcmp(name, search->arguments->namespace_name) == 0 || !is_there(search, name))
         return 0;
     ten_buf_format(&search->names, "%s%s", search->count++ ? ", " : "", name);
     snprintf(search->last, sizeof search->last, "%s", name);
     return 0;
 }
 
-bool ten_find_namespace(ten_session *session, const ten_wanted *wanted, int *ret_exit) {
-    struct search search = {.session = session, .wanted = wanted};
-    if (!session->namespace_is_default || has(session->context, wanted) != 0)
+bool ten_find_namespace(ten_arguments *arguments, const ten_wanted *wanted, int *ret_exit) {
+    struct search search = {.arguments = arguments, .wanted = wanted};
+    if (!arguments->namespace_is_default || has(arguments->context, wanted) != 0)
         return true; /* an error is told by what the command does next */
     /* A store that does not list its namespaces has only the one. */
-    (void)tenure_namespace_list(session->context, look_in, &search);
+    (void)tenure_namespace_list(arguments->context, look_in, &search);
     bool clear = search.count <= 1;
     if (search.count == 1 && !wanted->token) {
-        (void)ten_session_close(session, TEN_EXIT_DONE);
-        snprintf(session->found_namespace, sizeof session->found_namespace, "%s", search.last);
-        session->namespace_name = session->found_namespace;
-        clear = ten_session_open(session, ret_exit);
+        (void)ten_arguments_close(arguments, TEN_EXIT_DONE);
+        snprintf(arguments->found_namespace, sizeof arguments->found_namespace, "%s", search.last);
+        arguments->namespace_name = arguments->found_namespace;
+        clear = ten_arguments_open(arguments, ret_exit);
         if (clear)
-            ten_session_note(session, "%s is in the namespace %s", wanted->name, session->namespace_name);
+            ten_arguments_note(arguments, "%s is in the namespace %s", wanted->name, arguments->namespace_name);
     } else if (search.count > 0) {
         char said[800];
         snprintf(said, sizeof said, "%.255s is in the namespace%s %.400s; use --namespace", wanted->name,
                  search.count > 1 ? "s" : "", ten_buf_string(&search.names));
         ten_say(said);
-        *ret_exit = ten_session_close(session, TEN_EXIT_FAILED);
+        *ret_exit = ten_arguments_close(arguments, TEN_EXIT_FAILED);
         clear = false;
     }
     ten_buf_free(&search.names);
     return clear;
 }
 
-void ten_find_nothing(const ten_session *session, const char *what) {
-    struct search search = {.session = session};
-    if (session->json || !isatty(STDOUT_FILENO))
+void ten_find_nothing(const ten_arguments *arguments, const char *what) {
+    struct search search = {.arguments = arguments};
+    if (arguments->json || !isatty(STDOUT_FILENO))
         return;
-    (void)tenure_namespace_list(session->context, look_in, &search);
-    ten_session_note(session, "no %s in the namespace %s%s%.500s", what, session->namespace_name,
-                     search.count ? "; other namespaces: " : "", ten_buf_string(&search.names));
+    (void)tenure_namespace_list(arguments->context, look_in, &search);
+    ten_arguments_note(arguments, "no %s in the namespace %s%s%.500s", what, arguments->namespace_name,
+                       search.count ? "; other namespaces: " : "", ten_buf_string(&search.names));
     ten_buf_free(&search.names);
 }

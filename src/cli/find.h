@@ -5,11 +5,11 @@
 #ifndef TEN_CLI_FIND_H
 #define TEN_CLI_FIND_H
 
-#include "cli/session.h"
+#include "cli/arguments.h"
 
 /* Replaces *text by the id of the one live instance that it names: the id, a prefix of it, or its short form as logs and
  * the page show it (`host-b 8758`). One that names none stays as it is. False: it names several, which has been said. */
-bool ten_find_instance(const ten_session *session, const char **text, char id[TENURE_HOLDER_MAX + 1]);
+bool ten_find_instance(const ten_arguments *arguments, const char **text, char id[TENURE_HOLDER_MAX + 1]);
 
 typedef struct ten_wanted {
     enum ten_wanted_kind {
@@ -24,10 +24,10 @@ typedef struct ten_wanted {
 } ten_wanted;
 
 /* Without --namespace: if the command's own namespace does not have what is wanted, and one other has it, goes on there and
- * says so. False: end with *ret_exit, the session is closed: several have it, which has been said. True if none has it. */
-bool ten_find_namespace(ten_session *session, const ten_wanted *wanted, int *ret_exit);
+ * says so. False: end with *ret_exit, the arguments is closed: several have it, which has been said. True if none has it. */
+bool ten_find_namespace(ten_arguments *arguments, const ten_wanted *wanted, int *ret_exit);
 
 /* On a terminal: there are none of `what` in the namespace; names the namespaces that there are. */
-void ten_find_nothing(const ten_session *session, const char *what);
+void ten_find_nothing(const ten_arguments *arguments, const char *what);
 
 #endif

@@ -98,12 +98,12 @@ static void tell_ids(const struct beats *beats, tenure_check_fn each, void *user
          userdata);
 }
 
-int ten_fleet_check(const ten_session *session, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms) {
+int ten_fleet_check(const ten_arguments *arguments, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms) {
     struct versions versions = {0};
     struct beats beats = {0};
-    int r = tenure_instance_list(session->context, take_instance, &versions);
+    int r = tenure_instance_list(arguments->context, take_instance, &versions);
     if (r == TENURE_OK)
-        r = tenure_history_read(session->context, NULL, LOOK_BACK_MS, SIZE_MAX, take_change, &beats);
+        r = tenure_history_read(arguments->context, NULL, LOOK_BACK_MS, SIZE_MAX, take_change, &beats);
     if (r == TENURE_OK) {
         tell_versions(&versions, each, userdata);
         tell_ids(&beats, each, userdata);

@@ -5,9 +5,9 @@
 #ifndef TEN_CLI_FLEET_CHECK_H
 #define TEN_CLI_FLEET_CHECK_H
 
-#include "cli/session.h"
+#include "cli/arguments.h"
 
 /* *ret_ttl_ms: the fleet's TTL; 0: there is none. An error is the context's. */
-int ten_fleet_check(const ten_session *session, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms);
+int ten_fleet_check(const ten_arguments *arguments, tenure_check_fn each, void *userdata, uint64_t *ret_ttl_ms);
 
 #endif

@@ -80,11 +80,11 @@ static bool make_plan(ten_view *view) {
     return made && ten_plan_settle(view->plan);
 }
 
-int ten_view_read(const ten_session *session, ten_view *view) {
+int ten_view_read(const ten_arguments *arguments, ten_view *view) {
     *view = (ten_view){0};
-    int r = tenure_target_list(session->context, TENURE_ALL, take_target, view);
+    int r = tenure_target_list(arguments->context, TENURE_ALL, take_target, view);
     if (r == TENURE_OK)
-        r = tenure_instance_list(session->context, take_instance, view);
+        r = tenure_instance_list(arguments->context, take_instance, view);
     if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
         qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
     if (r == TENURE_OK && !make_plan(view))

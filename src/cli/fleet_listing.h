@@ -5,7 +5,7 @@
 #ifndef TEN_CLI_FLEET_VIEW_H
 #define TEN_CLI_FLEET_VIEW_H
 
-#include "cli/session.h"
+#include "cli/arguments.h"
 #include "core/plan.h"
 #include "runtime/metadata.h"
 
@@ -27,8 +27,8 @@ typedef struct ten_view {
     ten_plan *plan; /* of the targets that are registered and not paused, or held by a fleet member */
 } ten_view;
 
-/* TENURE_OK, or an error that ten_session_error() can tell. */
-int ten_view_read(const ten_session *session, ten_view *view);
+/* TENURE_OK, or an error that ten_arguments_error() can tell. */
+int ten_view_read(const ten_arguments *arguments, ten_view *view);
 void ten_view_free(ten_view *view);
 
 /* Whom the plan names for a target; "" for nobody. */

@@ -6,7 +6,7 @@
 #define TEN_CLI_HOST_CHECK_H
 
 #include "agent/warden/isolation.h"
-#include "cli/session.h"
+#include "cli/arguments.h"
 
 void ten_host_check(tenure_check_fn each, void *userdata);
 /* Whether commands can be isolated as --pid-namespace asks. TEN_EXIT_DONE: they can; else it has been said why not. */

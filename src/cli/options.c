@@ -1,5 +1,5 @@
 /*
- * Parsing and showing options. Called by session.c for every command.
+ * Parsing and showing options. Called by arguments.c for every command.
  */
 #include "cli/options.h"
 

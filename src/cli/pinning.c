@@ -15,39 +15,39 @@ static int is_the_one(const tenure_instance *instance, void *userdata) {
     return strcmp(instance->instance, userdata) == 0;
 }
 
-bool ten_pinning_find(const ten_session *session, const char *text, tenure_pin *pin, int *ret_exit_code) {
+bool ten_pinning_find(const ten_arguments *arguments, const char *text, tenure_pin *pin, int *ret_exit_code) {
     const char *instance = text;
     char found[TENURE_HOLDER_MAX + 1];
     *ret_exit_code = TEN_EXIT_USAGE;
-    if (!ten_find_instance(session, &instance, found))
+    if (!ten_find_instance(arguments, &instance, found))
         return false;
     snprintf(pin->instance, sizeof pin->instance, "%s", instance);
     /* A restart gives an instance another id, so a pin to one that is not there would never have an effect. */
-    int r = tenure_instance_list(session->context, is_the_one, pin->instance);
-    *ret_exit_code = r < 0 ? ten_session_error(session, r) : TEN_EXIT_FAILED;
+    int r = tenure_instance_list(arguments->context, is_the_one, pin->instance);
+    *ret_exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_FAILED;
     if (r == 0) {
         char said[600];
         snprintf(said, sizeof said, "there is no instance %.255s in the namespace %s; 'tenure nodes' lists them", text,
-                 session->namespace_name);
+                 arguments->namespace_name);
         ten_say(said);
     }
     return r > 0;
 }
 
-bool ten_pinning_set_reason(const ten_session *session, const char *reason, tenure_pin *pin, int *ret_exit_code) {
+bool ten_pinning_set_reason(const ten_arguments *arguments, const char *reason, tenure_pin *pin, int *ret_exit_code) {
     bool fits = !reason || strlen(reason) <= TENURE_PIN_REASON_MAX;
     if (!fits)
-        *ret_exit_code = ten_session_usage(session, "--reason has at most 200 bytes");
+        *ret_exit_code = ten_arguments_usage(arguments, "--reason has at most 200 bytes");
     else
         snprintf(pin->reason, sizeof pin->reason, "%s", reason ? reason : "");
     return fits;
 }
 
-int ten_pinning_read(const ten_session *session, const char *target, const tenure_pin *pin,
+int ten_pinning_read(const ten_arguments *arguments, const char *target, const tenure_pin *pin,
                      ten_pinning_effect *effect) {
     ten_view view;
     *effect = (ten_pinning_effect){0};
-    int r = ten_view_read(session, &view);
+    int r = ten_view_read(arguments, &view);
     if (r < 0)
         return r;
     const char *planned = ten_view_planned(&view, target);

@@ -32,21 +32,22 @@ void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTI
 }
 
 /* An exit code; 0: there are a role and a command, and the first word of the command is not taken for the role. */
-static int check_arguments(const ten_session *session, const ten_role_work *work) {
+static int check_arguments(const ten_arguments *arguments, const ten_role_work *work) {
     const char *what = work->noun;
-    int roles = session->before >= 0 ? session->before : session->count > 0;
-    if (session->before == 0)
-        return ten_session_usage(session, "%s is missing before --", what);
-    if (session->count == 0)
-        return ten_session_usage(session, "%s is missing", what);
-    if (work->several && session->before < 0)
-        return ten_session_usage(session, "there is no -- between the names and the command: --all A B -- CMD");
-    if (session->count <= roles)
-        return ten_session_usage(session, "there is no command to run: write it after --, as in 'tenure %s %s -- CMD'",
-                                 session->command->name, session->arguments[0]);
+    int roles = arguments->before >= 0 ? arguments->before : arguments->count > 0;
+    if (arguments->before == 0)
+        return ten_arguments_usage(arguments, "%s is missing before --", what);
+    if (arguments->count == 0)
+        return ten_arguments_usage(arguments, "%s is missing", what);
+    if (work->several && arguments->before < 0)
+        return ten_arguments_usage(arguments, "there is no -- between the names and the command: --all A B -- CMD");
+    if (arguments->count <= roles)
+        return ten_arguments_usage(arguments,
+                                   "there is no command to run: write it after --, as in 'tenure %s %s -- CMD'",
+                                   arguments->command->name, arguments->operands[0]);
     if (roles > 1 && !work->several)
-        return ten_session_usage(session, "unexpected argument '%.100s' before --: there is one %s",
-                                 session->arguments[1], what);
+        return ten_arguments_usage(arguments, "unexpected argument '%.100s' before --: there is one %s",
+                                   arguments->operands[1], what);
     return TEN_EXIT_DONE;
 }
 
@@ -55,60 +56,60 @@ static int by_name(const void *left, const void *right) {
 }
 
 /* Everybody takes several roles in the same order, so that no two wait for each other. An exit code. */
-static int take_roles(ten_session *session, ten_leader_config *config) {
-    int count = session->count;
+static int take_roles(ten_arguments *arguments, ten_leader_config *config) {
+    int count = arguments->count;
     if (count > TEN_ROLES_MAX)
-        return ten_session_usage(session, "--all takes at most %d names, and there are %d", TEN_ROLES_MAX, count);
-    qsort(session->arguments, (size_t)count, sizeof *session->arguments, by_name);
+        return ten_arguments_usage(arguments, "--all takes at most %d names, and there are %d", TEN_ROLES_MAX, count);
+    qsort(arguments->operands, (size_t)count, sizeof *arguments->operands, by_name);
     static char names[TEN_ROLES_MAX * (TENURE_TARGET_MAX + 1) + 1];
     size_t used = 0;
     for (int i = 0; i < count; i++) {
-        if (i > 0 && strcmp(session->arguments[i], session->arguments[i - 1]) == 0)
-            return ten_session_usage(session, "'%.100s' is given twice", session->arguments[i]);
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? " " : "", session->arguments[i]);
+        if (i > 0 && strcmp(arguments->operands[i], arguments->operands[i - 1]) == 0)
+            return ten_arguments_usage(arguments, "'%.100s' is given twice", arguments->operands[i]);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? " " : "", arguments->operands[i]);
     }
-    config->all = (const char *const *)session->arguments;
+    config->all = (const char *const *)arguments->operands;
     config->all_count = (uint32_t)count;
     config->role = names;
     return TEN_EXIT_DONE;
 }
 
-int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config) {
-    int exit_code = check_arguments(session, work);
+int ten_role_work_configure(ten_arguments *arguments, const ten_role_work *work, ten_leader_config *config) {
+    int exit_code = check_arguments(arguments, work);
     if (exit_code)
         return exit_code;
-    if (!ten_session_check(session, &exit_code))
+    if (!ten_arguments_check(arguments, &exit_code))
         return exit_code;
-    int roles = work->several ? session->before : 1;
-    session->arguments[session->count] = NULL;
-    config->command = session->arguments + roles;
-    config->role = session->arguments[0];
-    session->count = roles;
-    exit_code = ten_session_check_roles(session);
+    int roles = work->several ? arguments->before : 1;
+    arguments->operands[arguments->count] = NULL;
+    config->command = arguments->operands + roles;
+    config->role = arguments->operands[0];
+    arguments->count = roles;
+    exit_code = ten_arguments_check_roles(arguments);
     if (exit_code == TEN_EXIT_DONE && work->several)
-        exit_code = take_roles(session, config);
+        exit_code = take_roles(arguments, config);
     if (exit_code == TEN_EXIT_DONE && work->count > TEN_ELECTION_SLOTS_MAX)
-        return ten_session_usage(session, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
+        return ten_arguments_usage(arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     if (exit_code == TEN_EXIT_DONE && work->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
-        return ten_session_usage(session, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);
+        return ten_arguments_usage(arguments, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);
     config->count = work->count;
-    ten_timing_defaults(&session->timing);
-    config->store = session->store;
+    ten_timing_defaults(&arguments->timing);
+    config->store = arguments->store;
     if (config->once) { /* elect has an option of its own */
-        ten_session_set_wait(session, config->wait_ms);
+        ten_arguments_set_wait(arguments, config->wait_ms);
         config->store_wait_ms = config->wait_ms;
     }
-    config->context = ten_session_options(session);
+    config->context = ten_arguments_options(arguments);
     config->grace_ms = work->grace_ms;
     config->kill_after_ms = work->kill_after_ms;
     config->stop_when_uncertain = work->on_uncertain == 1;
     config->isolation = (enum ten_isolation_wish)work->pid_namespace;
     config->metrics = work->metrics;
-    config->log_format = (enum ten_log_format)session->log_format;
-    config->log_level = (enum ten_log_level)session->log_level;
+    config->log_format = (enum ten_log_format)arguments->log_format;
+    config->log_level = (enum ten_log_level)arguments->log_level;
     ten_error error;
-    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&session->timing, &config->grace_ms, &error) < 0)
-        return ten_session_usage(session, "%s", error.message);
+    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0)
+        return ten_arguments_usage(arguments, "%s", error.message);
     return exit_code;
 }
 
@@ -122,15 +123,15 @@ static int work_on(ten_shared *shared, void *userdata) {
     return ten_exit_code(r);
 }
 
-int ten_role_work_run(const ten_session *session, ten_leader_config *config) {
+int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config) {
     int exit_code = ten_host_check_isolation(config->isolation);
     if (exit_code)
         return exit_code;
     ten_warden_config warden = {.work = work_on,
                                 .userdata = config,
                                 .store = config->store,
-                                .namespace_name = session->namespace_name,
-                                .ttl_ms = session->timing.ttl_ms,
+                                .namespace_name = arguments->namespace_name,
+                                .ttl_ms = arguments->timing.ttl_ms,
                                 .grace_ms = config->grace_ms,
                                 .retry_exit = TEN_EXIT_STORE,
                                 .one_shot = config->once,

@@ -5,7 +5,7 @@
 #define TEN_CLI_ROLE_WORK_H
 
 #include "agent/leader/leader.h"
-#include "cli/session.h"
+#include "cli/arguments.h"
 
 /* Options that both have, ending with an empty one; they are set in `work`. */
 typedef struct ten_role_work {
@@ -26,11 +26,11 @@ typedef struct ten_role_work {
 #define TEN_ROLE_OPTIONS 5u
 void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]);
 
-/* Takes the role and the command from the arguments, checks, and fills in what the session says. An exit code; 0: go
+/* Takes the role and the command from the operands, checks, and fills in what the options say. An exit code; 0: go
  * on.
  */
-int ten_role_work_configure(ten_session *session, const ten_role_work *work, ten_leader_config *config);
+int ten_role_work_configure(ten_arguments *arguments, const ten_role_work *work, ten_leader_config *config);
 /* Runs it to its end. The exit code. */
-int ten_role_work_run(const ten_session *session, ten_leader_config *config);
+int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * What every command starts and ends with. Called by the cmd_NAME.c files. Only src/cli prints and exits.
  */
-#include "cli/session.h"
+#include "cli/arguments.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -27,7 +27,7 @@ static const char *const log_formats[] = {"text", "json", "human", NULL}; /* as 
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 #define COMMON_COUNT 12
-static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
+static void common_options(ten_arguments *s, ten_option options[COMMON_COUNT]) {
     static char namespace_help[64];
     snprintf(namespace_help, sizeof namespace_help, "the set of targets; default %s", s->command->default_namespace);
     const ten_option common[COMMON_COUNT] = {
@@ -55,17 +55,17 @@ static void common_options(ten_session *s, ten_option options[COMMON_COUNT]) {
     memcpy(options, common, sizeof common);
 }
 
-void ten_session_identity_options(ten_session *session, ten_option options[TEN_IDENTITY_OPTIONS]) {
+void ten_arguments_identity_options(ten_arguments *arguments, ten_option options[TEN_IDENTITY_OPTIONS]) {
     options[0] = (ten_option){"address",
                               TEN_OPTION_TEXT,
-                              &session->address,
+                              &arguments->address,
                               "HOST:PORT",
                               "where this instance can be reached, for 'tenure owner'",
                               "TENURE_ADDRESS",
                               NULL};
     options[1] = (ten_option){"label",
                               TEN_OPTION_LIST,
-                              &session->labels,
+                              &arguments->labels,
                               "K=V",
                               "anything else to know about this instance; repeatable",
                               NULL,
@@ -74,8 +74,8 @@ void ten_session_identity_options(ten_session *session, ten_option options[TEN_I
 
 static const ten_option no_options[] = {{.name = NULL}};
 
-void ten_session_help(const ten_command *command, const ten_option *own) {
-    ten_session shown = {.command = command};
+void ten_command_help(const ten_command *command, const ten_option *own) {
+    ten_arguments shown = {.command = command};
     ten_option common[COMMON_COUNT];
     common_options(&shown, common);
     printf("usage: tenure %s %s\n\n%s.\n", command->name, command->usage, command->summary);
@@ -91,22 +91,22 @@ void ten_session_help(const ten_command *command, const ten_option *own) {
 
 /* ---- saying */
 
-int ten_session_usage(const ten_session *session, const char *format, ...) {
+int ten_arguments_usage(const ten_arguments *arguments, const char *format, ...) {
     char text[600];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ten_say(text);
-    fprintf(stderr, "usage: tenure %s %s\n'tenure %s --help' explains the options\n", session->command->name,
-            session->command->usage, session->command->name);
+    fprintf(stderr, "usage: tenure %s %s\n'tenure %s --help' explains the options\n", arguments->command->name,
+            arguments->command->usage, arguments->command->name);
     return TEN_EXIT_USAGE;
 }
 
-void ten_session_note(const ten_session *session, const char *format, ...) {
+void ten_arguments_note(const ten_arguments *arguments, const char *format, ...) {
     char text[800];
     va_list args;
-    if (session->quiet)
+    if (arguments->quiet)
         return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -133,25 +133,25 @@ int ten_exit_code(int error) {
     case TENURE_E_LOST:
         return TEN_EXIT_LOST;
     case TENURE_E_CANCELLED:
-        return ten_session_signal() ? 128 + ten_session_signal() : TEN_EXIT_FAILED;
+        return ten_command_signal() ? 128 + ten_command_signal() : TEN_EXIT_FAILED;
     default:
         return TEN_EXIT_FAILED;
     }
 }
 
 /* What the failed call said; in its place, if another kind of server answers at the store's address, which one. */
-static const char *explain(const ten_session *session, int error, ten_error *room) {
-    if (ten_store_wait_helps(session->store, error) && ten_server_probe(session->store, error, room))
+static const char *explain(const ten_arguments *arguments, int error, ten_error *room) {
+    if (ten_store_wait_helps(arguments->store, error) && ten_server_probe(arguments->store, error, room))
         return room->message;
-    const char *message = tenure_message(session->context);
+    const char *message = tenure_message(arguments->context);
     return message[0] ? message : tenure_strerror(error);
 }
 
-int ten_session_error(const ten_session *session, int error) {
+int ten_arguments_error(const ten_arguments *arguments, int error) {
     ten_error room;
     /* The user who pressed ^C knows. */
     if (error != TENURE_E_CANCELLED)
-        ten_say(explain(session, error, &room));
+        ten_say(explain(arguments, error, &room));
     return ten_exit_code(error);
 }
 
@@ -166,7 +166,7 @@ static void on_signal(int number) {
         tenure_cancel(waiting_context);
 }
 
-int ten_session_signal(void) {
+int ten_command_signal(void) {
     return received;
 }
 
@@ -183,7 +183,7 @@ static void catch_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-void ten_session_hold_hangup(void) {
+void ten_command_hold_hangup(void) {
     sigset_t hangup;
     sigemptyset(&hangup);
     sigaddset(&hangup, SIGHUP);
@@ -192,46 +192,46 @@ void ten_session_hold_hangup(void) {
 
 /* ---- start and end */
 
-bool ten_session_parse(ten_session *session, const ten_command *command, const ten_option *own, int argc, char **argv,
-                       int *ret_exit) {
-    *session =
-        (ten_session){.command = command, .log_format = -1, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
+bool ten_arguments_parse(ten_arguments *arguments, const ten_command *command, const ten_option *own, int argc,
+                         char **argv, int *ret_exit) {
+    *arguments = (ten_arguments){
+        .command = command, .log_format = -1, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
     ten_option common[COMMON_COUNT];
-    common_options(session, common);
+    common_options(arguments, common);
     const ten_option *arrays[] = {own ? own : no_options, common, NULL};
     ten_error error;
     bool help = false;
-    if (ten_options_parse(arrays, argc, argv, &session->count, &session->before, &help, &error) < 0) {
-        *ret_exit = ten_session_usage(session, "%s", error.message);
+    if (ten_options_parse(arrays, argc, argv, &arguments->count, &arguments->before, &help, &error) < 0) {
+        *ret_exit = ten_arguments_usage(arguments, "%s", error.message);
         return false;
     }
-    if (session->log_format < 0)
-        session->log_format = isatty(STDERR_FILENO) ? TEN_LOG_HUMAN : TEN_LOG_TEXT;
-    if (session->quiet)
-        session->log_level = TEN_LOG_ERROR;
-    else if (session->verbose)
-        session->log_level = command->quiet && session->log_level < TEN_LOG_INFO ? TEN_LOG_INFO : TEN_LOG_DEBUG;
-    if (session->quiet && session->verbose) {
-        *ret_exit = ten_session_usage(session, "--quiet and --verbose exclude each other");
+    if (arguments->log_format < 0)
+        arguments->log_format = isatty(STDERR_FILENO) ? TEN_LOG_HUMAN : TEN_LOG_TEXT;
+    if (arguments->quiet)
+        arguments->log_level = TEN_LOG_ERROR;
+    else if (arguments->verbose)
+        arguments->log_level = command->quiet && arguments->log_level < TEN_LOG_INFO ? TEN_LOG_INFO : TEN_LOG_DEBUG;
+    if (arguments->quiet && arguments->verbose) {
+        *ret_exit = ten_arguments_usage(arguments, "--quiet and --verbose exclude each other");
         return false;
     }
     if (help) {
-        ten_session_help(command, own);
+        ten_command_help(command, own);
         *ret_exit = fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
         return false;
     }
-    session->arguments = argv;
-    session->needs_store = command->needs_store;
-    session->namespace_is_default = !session->namespace_name;
-    if (session->namespace_is_default)
-        session->namespace_name = command->default_namespace;
+    arguments->operands = argv;
+    arguments->needs_store = command->needs_store;
+    arguments->namespace_is_default = !arguments->namespace_name;
+    if (arguments->namespace_is_default)
+        arguments->namespace_name = command->default_namespace;
     return true;
 }
 
-static int check_arguments(const ten_session *session, int first, int (*check)(const char *, ten_error *)) {
+static int check_arguments(const ten_arguments *arguments, int first, int (*check)(const char *, ten_error *)) {
     ten_error error;
-    for (int i = first; i < session->count; i++) {
-        if (check(session->arguments[i], &error) < 0) {
+    for (int i = first; i < arguments->count; i++) {
+        if (check(arguments->operands[i], &error) < 0) {
             ten_say(error.message);
             return TEN_EXIT_USAGE;
         }
@@ -239,40 +239,40 @@ static int check_arguments(const ten_session *session, int first, int (*check)(c
     return TEN_EXIT_DONE;
 }
 
-int ten_session_check_targets(const ten_session *session, int first) {
-    return check_arguments(session, first, ten_id_check_target);
+int ten_arguments_check_targets(const ten_arguments *arguments, int first) {
+    return check_arguments(arguments, first, ten_id_check_target);
 }
 
-int ten_session_check_roles(const ten_session *session) {
-    return check_arguments(session, 0, ten_id_check_role);
+int ten_arguments_check_roles(const ten_arguments *arguments) {
+    return check_arguments(arguments, 0, ten_id_check_role);
 }
 
 /* Options that no call of this command would look at are checked all the same: a mistake is better told now. */
-static int check_timing(const ten_session *session, ten_error *error) {
-    ten_timing timing = session->timing;
+static int check_timing(const ten_arguments *arguments, ten_error *error) {
+    ten_timing timing = arguments->timing;
     ten_timing_defaults(&timing);
     return ten_timing_check(&timing, TENURE_TTL_MIN_MS, NULL, error);
 }
 
-static int check_store(const ten_session *session, ten_error *error) {
+static int check_store(const ten_arguments *arguments, ten_error *error) {
     /* Often an unset variable of a script. The default store would be one of this host alone. */
-    if (session->store && session->store[0] == '\0')
+    if (arguments->store && arguments->store[0] == '\0')
         return ten_fail(error, TENURE_E_INVALID, "--store is empty: name a store, or leave the option out");
-    if (session->store && strncmp(session->store, "memory:", 7) == 0)
+    if (arguments->store && strncmp(arguments->store, "memory:", 7) == 0)
         return ten_fail(error, TENURE_E_INVALID,
                         "the store memory: lives inside one process and would end with this command; use sqlite:PATH");
     return TENURE_OK;
 }
 
-static int check_all(const ten_session *session, ten_error *error) {
-    int r = check_timing(session, error);
+static int check_all(const ten_arguments *arguments, ten_error *error) {
+    int r = check_timing(arguments, error);
     if (r == TENURE_OK)
-        r = check_store(session, error);
+        r = check_store(arguments, error);
     if (r == TENURE_OK)
-        r = ten_id_check_namespace(session->namespace_name, error);
-    if (r == TENURE_OK && session->name)
-        r = ten_id_check_instance_name(session->name, error);
-    tenure_options options = ten_session_options(session);
+        r = ten_id_check_namespace(arguments->namespace_name, error);
+    if (r == TENURE_OK && arguments->name)
+        r = ten_id_check_instance_name(arguments->name, error);
+    tenure_options options = ten_arguments_options(arguments);
     ten_buf members = {0};
     if (r == TENURE_OK)
         r = ten_metadata_identity(&options, &members, error);
@@ -280,9 +280,9 @@ static int check_all(const ten_session *session, ten_error *error) {
     return r;
 }
 
-bool ten_session_check(const ten_session *session, int *ret_exit) {
+bool ten_arguments_check(const ten_arguments *arguments, int *ret_exit) {
     ten_error error;
-    int r = check_all(session, &error);
+    int r = check_all(arguments, &error);
     if (r < 0) {
         ten_say(error.message);
         *ret_exit = ten_exit_code(r);
@@ -290,46 +290,46 @@ bool ten_session_check(const ten_session *session, int *ret_exit) {
     return r == TENURE_OK;
 }
 
-void ten_session_open_log(ten_session *session, const char *instance) {
+void ten_arguments_open_log(ten_arguments *arguments, const char *instance) {
     ten_error error;
     ten_log_config config = {.fd = STDERR_FILENO,
-                             .format = (enum ten_log_format)session->log_format,
-                             .level = (enum ten_log_level)session->log_level,
+                             .format = (enum ten_log_format)arguments->log_format,
+                             .level = (enum ten_log_level)arguments->log_level,
                              .clock = &ten_system_clock,
                              .instance = instance,
-                             .namespace_name = session->namespace_name};
-    if (ten_log_open(&config, &session->log, &error) < 0)
+                             .namespace_name = arguments->namespace_name};
+    if (ten_log_open(&config, &arguments->log, &error) < 0)
         ten_say(error.message); /* lease work does not need a log */
 }
 
-void ten_session_set_wait(ten_session *session, uint64_t wait_ms) {
-    session->store_wait_ms = wait_ms;
-    ten_timing_defaults(&session->timing);
+void ten_arguments_set_wait(ten_arguments *arguments, uint64_t wait_ms) {
+    arguments->store_wait_ms = wait_ms;
+    ten_timing_defaults(&arguments->timing);
     uint64_t answer_ms = ten_max_u64(wait_ms, ANSWER_MIN_MS);
-    if (answer_ms < session->timing.timeout_ms)
-        session->answer_ms = answer_ms;
+    if (answer_ms < arguments->timing.timeout_ms)
+        arguments->answer_ms = answer_ms;
 }
 
-tenure_options ten_session_options(const ten_session *session) {
+tenure_options ten_arguments_options(const ten_arguments *arguments) {
     return (tenure_options){.size = sizeof(tenure_options),
-                            .namespace_name = session->namespace_name,
-                            .instance_name = session->name,
-                            .ttl_ms = session->timing.ttl_ms,
-                            .renew_ms = session->timing.renew_ms,
-                            .margin_ms = session->timing.margin_ms,
-                            .timeout_ms = session->answer_ms,
-                            .address = session->address,
-                            .labels = session->labels.items,
-                            .label_count = session->labels.count};
+                            .namespace_name = arguments->namespace_name,
+                            .instance_name = arguments->name,
+                            .ttl_ms = arguments->timing.ttl_ms,
+                            .renew_ms = arguments->timing.renew_ms,
+                            .margin_ms = arguments->timing.margin_ms,
+                            .timeout_ms = arguments->answer_ms,
+                            .address = arguments->address,
+                            .labels = arguments->labels.items,
+                            .label_count = arguments->labels.count};
 }
 
 /* A command that works on what is there must not answer a mistyped path with an empty store. */
-static int check_store_exists(const ten_session *session, ten_error *error) {
+static int check_store_exists(const ten_arguments *arguments, ten_error *error) {
     ten_url url;
     ten_error unused;
     int r = TENURE_OK;
-    if (!session->needs_store || !session->store || strncmp(session->store, "sqlite:", 7) != 0 ||
-        ten_url_parse(session->store, &url, &unused) < 0)
+    if (!arguments->needs_store || !arguments->store || strncmp(arguments->store, "sqlite:", 7) != 0 ||
+        ten_url_parse(arguments->store, &url, &unused) < 0)
         return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
     if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
@@ -364,48 +364,49 @@ static bool was_interrupted(void *userdata) {
     return received != 0;
 }
 
-static int open_context(ten_session *session, ten_error *error) {
-    tenure_options options = ten_session_options(session);
-    ten_store_wait wait = {.store = session->store, .wait_ms = session->store_wait_ms, .is_stopped = was_interrupted};
+static int open_context(ten_arguments *arguments, ten_error *error) {
+    tenure_options options = ten_arguments_options(arguments);
+    ten_store_wait wait = {
+        .store = arguments->store, .wait_ms = arguments->store_wait_ms, .is_stopped = was_interrupted};
     catch_signals();
-    if (session->store_wait_ms)
-        return ten_store_wait_open(&wait, &options, &session->context, error);
-    int r = tenure_open(session->store, &options, &session->context);
+    if (arguments->store_wait_ms)
+        return ten_store_wait_open(&wait, &options, &arguments->context, error);
+    int r = tenure_open(arguments->store, &options, &arguments->context);
     ten_error room;
-    return r < 0 ? ten_fail(error, r, "%s", explain(session, r, &room)) : TENURE_OK;
+    return r < 0 ? ten_fail(error, r, "%s", explain(arguments, r, &room)) : TENURE_OK;
 }
 
-bool ten_session_try_open(ten_session *session, int *ret_exit) {
-    int r = check_all(session, &session->failure);
+bool ten_arguments_try_open(ten_arguments *arguments, int *ret_exit) {
+    int r = check_all(arguments, &arguments->failure);
     if (r == TENURE_OK)
-        r = check_store_exists(session, &session->failure);
+        r = check_store_exists(arguments, &arguments->failure);
     if (r == TENURE_OK)
-        r = open_context(session, &session->failure);
+        r = open_context(arguments, &arguments->failure);
     if (r < 0) {
         *ret_exit = ten_exit_code(r);
         return false;
     }
-    waiting_context = session->context;
-    name_actor(session->context);
-    ten_session_open_log(session, tenure_instance_id(session->context));
+    waiting_context = arguments->context;
+    name_actor(arguments->context);
+    ten_arguments_open_log(arguments, tenure_instance_id(arguments->context));
     return true;
 }
 
-bool ten_session_open(ten_session *session, int *ret_exit) {
-    bool opened = ten_session_try_open(session, ret_exit);
-    if (!opened && session->failure.code != TENURE_E_CANCELLED)
-        ten_say(session->failure.message);
+bool ten_arguments_open(ten_arguments *arguments, int *ret_exit) {
+    bool opened = ten_arguments_try_open(arguments, ret_exit);
+    if (!opened && arguments->failure.code != TENURE_E_CANCELLED)
+        ten_say(arguments->failure.message);
     return opened;
 }
 
-int ten_session_close(ten_session *session, int exit_code) {
+int ten_arguments_close(ten_arguments *arguments, int exit_code) {
     waiting_context = NULL;
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_code == TEN_EXIT_DONE) {
         if (errno != EPIPE)
             ten_say("cannot write to standard output");
         exit_code = TEN_EXIT_FAILED;
     }
-    (void)tenure_close(session->context);
-    ten_log_close(session->log, LOG_FLUSH_MS);
+    (void)tenure_close(arguments->context);
+    ten_log_close(arguments->log, LOG_FLUSH_MS);
     return exit_code;
 }
