@@ -5,7 +5,7 @@ import re
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-ROWS = 48
+ROWS = 50
 PART = re.compile(r'`(tests/[^`]+)`|"([^"]+)"')
 
 
