@@ -167,7 +167,8 @@ static ten_job **finish_batch(ten_lane *lane, ten_job *first, int error) {
         last = &job->next;
         if (job->work)
             continue;
-        results += job->op_count;
+        if (results) /* none yet, where the first jobs of all are refused */
+            results += job->op_count;
         uint64_t ended_us = ten_boot_us();
         if (ended_us - began_us >= OP_US)
             charge(lane, job, (ended_us - began_us) / OP_US);

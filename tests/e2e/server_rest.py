@@ -443,6 +443,7 @@ def batch_bounds():
                   {"ops": [{"op": "announce", "weight": -1}]}, {"ops": [{"op": "announce", "weight": 1.5}]}):
         refused(ASK("POST", path, {"holder_id": "me", **wrong}), 400, "bad_request")
     refused(ASK("POST", path, {"ops": ops[:1]}), 400, "bad_request")
+    refused(ASK("POST", path), 400, "bad_request", "holder_id")
     # Checkpoints that come back make an answer large: at most about four megabytes.
     for op in ("read_checkpoint", "acquire_checkpoint"):
         some = [{"op": op, "id": "t%d" % i} for i in range(161)]
