@@ -152,7 +152,7 @@ do
     if layout ~= LAYOUT then
         -- Written by another version. FRESH says that nobody uses it: what an earlier one wrote is removed.
         if layout > LAYOUT or FRESH ~= 'fresh' then
-            return redis.error_reply('LAYOUT the layout of its records is ' .. layout .. ', not ' .. LAYOUT)
+            return redis.error_reply('LAYOUT ' .. layout .. ', not ' .. LAYOUT)
         end
         call('DEL', unpack(KEYS, 1, OUR_KEYS))
         record = {}

@@ -6,6 +6,6 @@
 do
     local record = redis.call('HMGET', KEYS[1], 'server', 'layout')
     if record[1] and record[2] ~= '2' then
-        return redis.error_reply('LAYOUT the layout of its records is ' .. (record[2] or 1) .. ', not 2')
+        return redis.error_reply('LAYOUT ' .. (record[2] or 1) .. ', not 2')
     end
 end

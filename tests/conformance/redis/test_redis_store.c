@@ -364,7 +364,7 @@ static int ignore_change(const ten_change *change, void *userdata) {
 
 static void expect_refused(ten_store *store, int r) {
     assert_int_equal(r, TENURE_E_SCHEMA);
-    assert_non_null(strstr(store->error.message, "fresh=1 in the URL"));
+    assert_non_null(strstr(store->error.message, "fresh=1 in the URL removes its records"));
 }
 
 static void records_of_an_earlier_version_are_refused_and_left_as_they_are(void **state) {
