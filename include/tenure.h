@@ -81,9 +81,9 @@ extern "C" {
 #endif
 
 #define TENURE_VERSION_MAJOR 0
-#define TENURE_VERSION_MINOR 2
+#define TENURE_VERSION_MINOR 3
 #define TENURE_VERSION_PATCH 0
-#define TENURE_VERSION       "0.2.0"
+#define TENURE_VERSION       "0.3.0"
 
 #if defined(__GNUC__)
 #define TENURE_API __attribute__((visibility("default")))
@@ -106,7 +106,7 @@ extern "C" {
     X(TENURE_E_UNREACHABLE, -7, true, "the store is out of reach")                                                     \
     X(TENURE_E_STORE, -8, true, "the store failed")                                                                    \
     X(TENURE_E_FULL, -9, true, "the store is full")                                                                    \
-    X(TENURE_E_SCHEMA, -10, false, "the store was written by a newer version")                                         \
+    X(TENURE_E_SCHEMA, -10, false, "the store was written by another version")                                         \
     X(TENURE_E_UNSUPPORTED, -11, false, "not supported")                                                               \
     X(TENURE_E_TTL, -12, false, "this TTL cannot be used")                                                             \
     X(TENURE_E_TOKEN, -13, false, "token out of range")                                                                \
@@ -456,11 +456,12 @@ typedef int (*tenure_instance_fn)(const tenure_instance *instance, void *userdat
 TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata);
 /* The namespaces of the store in which there is a target, a token counter or an instance, in byte order: not only that
  * of the context. `each` is called until it returns non-zero, which is then returned. It may read the whole keyspace
- * of the store (Redis), so call it for people, not in a loop. TENURE_E_UNSUPPORTED: an older Tenure server. */
+ * of the store (Redis), so call it for people, not in a loop. */
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
 TENURE_API int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata);
-/* Asks a live instance to hand over everything that it holds; undrain takes that back. TENURE_E_UNKNOWN_INSTANCE:
- * there is no such instance. */
+/* Asks a live instance to hand over everything that it holds, and to take nothing; undrain takes that back. A candidate
+ * resigns. TENURE_E_UNKNOWN_INSTANCE: there is no such instance. TENURE_E_INVALID: it has a lock of `tenure lock` or waits
+ * for it, and cannot be drained. */
 TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
 TENURE_API int tenure_instance_undrain(tenure_context *context, const char *instance);
 
@@ -506,9 +507,8 @@ typedef struct tenure_pin {
 /*
  * Pins a registered target to an instance: while that instance is alive and not draining, the plan names it, and the
  * holder hands the target over to it as in a rebalance. With `away` the plan names any other instance. In place of a pin
- * that is there. The pin has no effect while the instance is not there, while it drains, if there is no other one
- * (`away`), and while an instance of a version that does not know pins is in the fleet. It ends by itself, and goes
- * when the target is removed. TENURE_E_UNKNOWN_TARGET: not registered.
+ * that is there. The pin has no effect while the instance is not there, while it drains, and if there is no other one
+ * (`away`). It ends by itself, and goes when the target is removed. TENURE_E_UNKNOWN_TARGET: not registered.
  */
 TENURE_API int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pin *pin);
 TENURE_API int tenure_registry_unpin(tenure_context *context, const char *id);

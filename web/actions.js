@@ -52,15 +52,16 @@ export async function drain(namespace, id, instance, others) {
   const undo = instance && instance.draining;
   const yes = await ask(undo ? {
     title: `Let ${shortName(id)} work again?`, button: 'Undo drain',
-    lines: [`${id} takes its share again; the others hand that over to it one by one.`],
+    lines: [instance.role ? `${id} is a candidate for ${instance.role} again.` : `${id} takes its share again; the others hand that over to it one by one.`],
   } : {
     title: `Drain ${shortName(id)}?`, button: 'Drain', danger: true,
-    lines: [`${id} hands over all that it holds (${instance ? instance.held : 0} targets), each when its poll in flight has ended, and takes nothing until the drain is undone.`,
-      others > 0 ? `${others} other ${others === 1 ? 'instance takes' : 'instances take'} over.` : 'No other instance can take over: its targets will be unowned.'],
+    lines: [instance && instance.role ? `${id} ends its work, releases ${instance.role} if it leads it, and is no candidate until the drain is undone.`
+      : `${id} hands over all that it holds (${instance ? instance.held : 0} targets), each when its poll in flight has ended, and takes nothing until the drain is undone.`,
+      others > 0 ? `${others} other ${others === 1 ? 'instance takes' : 'instances take'} over.` : 'No other instance can take over: what it holds will be unowned.'],
   });
   if (!yes) return null;
   const done = await apply(namespace, { op: 'ask', holder_id: id, ask: undo ? 3 : 2 });
-  return done.outcome === 'ok' ? `${shortName(id)} was asked to ${undo ? 'take its share again' : 'hand over its targets'}` : `${shortName(id)} is no longer alive`;
+  return done.outcome === 'ok' ? `${shortName(id)} was asked to ${undo ? 'work again' : 'hand over what it holds'}` : `${shortName(id)} is no longer alive`;
 }
 
 const pinMs = 3600000;

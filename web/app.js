@@ -1,6 +1,6 @@
 // The page: reads a namespace, follows its changes, draws. One model at a time; another namespace is another model, and
 // what still comes for the old one is dropped.
-import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, throttle, toneOf, zoneName } from './dom.js';
+import { find, formatAge, formatDuration, formatNumber, formatTime, make, setText, shortName, throttle, toneOf, visible, zoneName } from './dom.js';
 import { hasToken, nextPage, pathOf, readEvents, request, serverNow, setToken } from './api.js';
 import { Model, states, toChange } from './model.js';
 import { Grid } from './grid.js';
@@ -230,7 +230,7 @@ const stateCell = (cell, row) => {
 const holderCell = (cell, row) => {
   if (cell.firstChild && cell.holder === row.holder) return;
   cell.holder = row.holder;
-  cell.title = row.holder || '';
+  cell.title = visible(row.holder || '');
   cell.replaceChildren(...(row.holder ? [make('span', { class: `tone-dot tone-${toneOf(row.holder)}`, 'aria-hidden': 'true' }), shortName(row.holder)] : ['–']));
 };
 const idCell = (cell, row) => {

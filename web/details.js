@@ -1,7 +1,7 @@
 // What is known of one target or one instance: facts, what an admin may do, who held it when. Called by app.js.
 import { find, formatDuration, formatNumber, formatStamp, make, shortName, throttle } from './dom.js';
 import { pathOf, request, serverNow } from './api.js';
-import { states, toChange } from './model.js';
+import { roleText, states, toChange } from './model.js';
 import { drawTimeline, gapsOf, holdsOf, holdsTable } from './timeline.js';
 
 const ranges = [['latest', 'Latest changes'], ['900000', '15 minutes'], ['3600000', '1 hour'], ['21600000', '6 hours'], ['86400000', '1 day'], ['0', 'All that is kept']];
@@ -163,13 +163,13 @@ export class Details {
     for (const hold of holds) lanes.set(hold.target, [...(lanes.get(hold.target) || []), hold]);
     const held = model.holders ? model.holders.get(what.id) || 0 : 0;
     this.setFacts(!instance ? [['State', held ? 'gone, or never announced; its leases have not expired yet' : 'gone, or never announced'], ['Holds', formatNumber(held)]] : [
-      ['State', instance.role ? (held ? `leads ${instance.role}` : `stands by for ${instance.role}`) : instance.draining ? 'draining: it hands over, and takes nothing' : 'takes its share'],
+      ['State', instance.role ? roleText(instance) : instance.draining ? 'draining: it hands over, and takes nothing' : 'takes its share'],
       ['Holds', instance.role ? formatNumber(held) : `${formatNumber(held)} of ${formatNumber(instance.planned === undefined ? held : instance.planned)} planned`],
       ['Weight', instance.role ? null : String(instance.weight)], ['Since', formatStamp(instance.sinceMs)], ['TTL', formatDuration(instance.ttlMs)], ['Address', instance.address],
       ['Labels', instance.labels && Object.entries(instance.labels).map(([name, value]) => `${name}=${value}`).join(', ')],
       ['Metadata', instance.metadata],
     ]);
-    this.setButtons(model.role === 'admin' && instance ? [[instance.draining ? 'Undo drain' : 'Drain', () => this.on.drain(what.id), instance.draining ? '' : 'danger']] : []);
+    this.setButtons(model.role === 'admin' && instance && !instance.lock ? [[instance.draining ? 'Undo drain' : 'Drain', () => this.on.drain(what.id), instance.draining ? '' : 'danger']] : []);
     const latest = [...lanes].sort((a, b) => lastOf(b[1]) - lastOf(a[1])).slice(0, lanesMax).sort((a, b) => (a[0] < b[0] ? -1 : 1));
     this.drawHolds(latest.map(([name, of]) => ({ name, holds: of })), holds, true);
   }

@@ -1,6 +1,10 @@
 // Elements and texts. Everything that came from elsewhere is set as text, never as markup: nothing here, or in any other
 // script of the page, parses HTML. Used by all of them.
 
+// A name must not read as another one: what changes the direction of a text is shown by its number.
+export const visible = (text) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, (character) => `\\u${character.charCodeAt(0).toString(16)}`);
+const shown = (child) => (typeof child === 'string' ? visible(child) : child);
+
 export const find = (id) => document.getElementById(id);
 
 // make('td', {class: 'number', onclick: f, 'aria-label': '…'}, child or text, …)
@@ -9,22 +13,22 @@ export function make(name, attributes = {}, ...children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value === true ? '' : value);
+    else element.setAttribute(key, value === true ? '' : key === 'title' ? visible(value) : value);
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  element.append(...children.filter((child) => child !== null && child !== undefined).map(shown));
   return element;
 }
 
 export function makeSvg(name, attributes = {}, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
+  element.append(...children.map(shown));
   return element;
 }
 
 // Touches the page only when the text is another: a thousand cells are set each second.
 export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent !== visible(text)) element.textContent = visible(text);
 }
 
 const numbers = new Intl.NumberFormat('en');
@@ -69,7 +73,7 @@ export const formatStamp = (ms) => stamp.format(new Date(ms));
 // An id is name-startNanoseconds-8hex: the middle says little to people.
 export function shortName(instance) {
   const parts = /^(.+)-\d{16,20}-([0-9a-f]{8})$/.exec(instance);
-  return parts ? `${parts[1]} ${parts[2].slice(0, 4)}` : instance;
+  return visible(parts ? `${parts[1]} ${parts[2].slice(0, 4)}` : instance);
 }
 
 // The same instance has the same colour everywhere, and after a reload: what it was is remembered. A host that starts again

@@ -1,6 +1,7 @@
 // The fleet at a glance: counts and instances. Draws what the model knows; called by app.js.
 import { find, formatAge, formatDuration, formatNumber, formatStamp, make, setText, shortName, toneOf } from './dom.js';
 import { serverNow } from './api.js';
+import { roleText } from './model.js';
 
 const cards = [
   ['', 'Targets', 'all', 'all targets'],
@@ -44,8 +45,7 @@ function newRow(instance, on) {
   return row;
 }
 
-// A candidate has no share of a plan: it leads, or stands by.
-const shareOf = (instance, planned) => (instance.role ? `${instance.held ? 'leads' : 'stands by for'} ${instance.role}` : `${formatNumber(instance.held)} / ${formatNumber(planned)}`);
+const shareOf = (instance, planned) => (instance.role ? roleText(instance) : `${formatNumber(instance.held)} / ${formatNumber(planned)}`);
 
 function fillBeat(cell, instance, state) {
   const age = formatAge(instance.beatMs);
@@ -72,7 +72,7 @@ function fillRow(row, instance, most, model) {
   const badge = address.previousSibling;
   badge.hidden = !instance.draining;
   setText(badge, instance.held === 0 ? 'drained' : 'draining');
-  row.drain.hidden = role !== 'admin';
+  row.drain.hidden = role !== 'admin' || Boolean(instance.lock); // a lock is kept until its work is over
   setText(row.drain, instance.draining ? 'Undo drain' : 'Drain');
   row.drain.setAttribute('aria-label', `${instance.draining ? 'Undo the drain of' : 'Drain'} ${instance.id}`);
 }

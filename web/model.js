@@ -16,6 +16,13 @@ const departedMs = 10 * 60 * 1000;
 const plannedEnds = new Set(['drain', 'shutdown', 'resigned', 'done', 'removed']); // what follows is no flapping
 const changesMax = 10000;
 
+// A candidate has no share of a plan: it leads, or stands by.
+export function roleText({ role, lock, held, draining }) {
+  if (draining) return held ? `steps down from ${role}` : `is no candidate for ${role} while it is drained`;
+  if (lock) return `${held ? 'holds' : 'waits for'} ${role}`;
+  return `${held ? 'leads' : 'stands by for'} ${role}`;
+}
+
 export class Model {
   constructor(namespace) {
     this.namespace = namespace;
@@ -169,7 +176,6 @@ export class Model {
         id: item.instance,
         weight: item.weight,
         draining: item.draining,
-        asked: item.ask === 2 && item.weight > 0,
         sinceMs: item.since_ms,
         ttlMs: item.ttl_ms,
         beatMs: Math.max(0, item.ttl_ms - item.remaining_ms), // as of this answer: it may have come again since
@@ -177,6 +183,7 @@ export class Model {
         address: item.address,
         labels: item.labels,
         role: item.role,
+        lock: item.lock,
         planned: withPlan ? item.planned : before.planned,
         movingCount: withPlan ? item.moving_count : before.movingCount || 0,
         held: before.held || 0,
@@ -205,9 +212,18 @@ export class Model {
     if (!holder && row.registered && this.instances.size > 0) return 'its holder is gone or outside of this fleet; free when the lease expires';
     if (holder && holder.draining) return 'its holder is draining';
     if (this.moving.has(row.id)) return 'planned for another: being handed over';
-    if (!holder) return 'by a holder outside of the fleet';
+    if (!holder || holder.role) return this.roleOf(row);
     if (this.isPinned(row)) return row.pin.away ? `kept away from ${shortName(row.pin.instance)}` : 'pinned here';
-    return holder.role ? 'by the leader' : 'as planned';
+    return 'as planned';
+  }
+
+  // What its holder is to it, as far as the candidates that have announced themselves say.
+  roleOf(row) {
+    const candidates = this.candidatesOf(row);
+    const waiting = this.standbysOf(row).length;
+    if (candidates.length === 0) return 'by lock, once, acquire, REST or a library';
+    if (!candidates.some(({ lock }) => lock)) return 'leads';
+    return `holds the lock${waiting ? `; ${waiting} ${waiting === 1 ? 'waits' : 'wait'}` : ''}`;
   }
 
   // Whether its pin says where it is.
@@ -220,9 +236,14 @@ export class Model {
     return times !== undefined && times.length >= flappingTimes && times[0] > serverNow() - flappingMs;
   }
 
-  // Candidates for a role, or for a numbered slot of it, that do not hold it.
+  // Candidates for a role, or for a numbered slot of it.
+  candidatesOf(row) {
+    return [...this.instances.values()].filter(({ role }) => role && (role === row.id || row.id.startsWith(`${role}/`)));
+  }
+
+  // Those of them that hold nothing.
   standbysOf(row) {
-    return [...this.instances.values()].filter(({ id, role }) => role && id !== row.holder && (role === row.id || row.id.startsWith(`${role}/`)));
+    return this.candidatesOf(row).filter(({ held }) => held === 0);
   }
 
   // 'fresh', 'late' or 'overdue': an instance sends a heartbeat each third of its TTL or so.

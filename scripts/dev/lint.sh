@@ -20,7 +20,9 @@ Arguments:
                  layers     includes point down the layers, and no store includes another
                  layout     clang-format
                  names      the header, the lists of exported names and the library agree (builds the library)
-                 prefixes   the prefix of a function shows its layer (builds the program)
+                 needs      each command that a script starts is on a bare Debian 12 or in scripts/needs.txt
+                 prefixes   no type is defined twice, and the prefix of a function shows its layer (builds the program)
+                 requirements  docs/REQUIREMENTS.md names files, functions and tests that exist
                  shell      shellcheck
                  version    the version is the same in the header, the build, the packages and the bindings
                  words      what users read has no phrase of scripts/words.txt; prose in Markdown fits 120 columns

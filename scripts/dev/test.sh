@@ -19,7 +19,7 @@ Options:
   -h, --help   show this text
 
 Arguments:
-  NAME...      suites (unit conformance fuzz elections servers e2e upgrade sim faults model long ...) or tests
+  NAME...      suites (unit conformance fuzz elections servers e2e sim faults model long ...) or tests
 
 Examples:
   ./dev test

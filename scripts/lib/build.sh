@@ -67,22 +67,15 @@ with_tests() {
     if is_there library 'cmocka>=1.1.5' && is_there command patch; then say true; else say false; fi
 }
 
-# previous_program: where the program of the previous version is for the upgrade tests; empty if there can be none. All who
-# build in the main directory give the same options: one that came and went would have it configured anew.
-previous_program() {
-    sh scripts/test/previous.sh where 2>/dev/null
-}
-
 # build_main TARGETS: in the main build directory, with what a plain build needs.
 build_main() {
     require build
-    build_in "$BUILD_ROOT/build" "$1" -Dwerror=true "-Dtests=$(with_tests)" "-Dprevious=$(previous_program)" ||
-        die 'the build failed'
+    build_in "$BUILD_ROOT/build" "$1" -Dwerror=true "-Dtests=$(with_tests)" || die 'the build failed'
 }
 
 # build_with_tests TARGETS: in the main build directory; the caller has required cmocka.
 build_with_tests() {
-    build_in "$BUILD_ROOT/build" "$1" -Dwerror=true -Dtests=true "-Dprevious=$(previous_program)" || die 'the build failed'
+    build_in "$BUILD_ROOT/build" "$1" -Dwerror=true -Dtests=true || die 'the build failed'
 }
 
 # build_program: the program and the shared library alone.

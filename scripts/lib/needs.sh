@@ -44,6 +44,7 @@ install_packages() {
     can_be_root || die "cannot install these packages without root or sudo: $*"
     apt_log=$(mktemp)
     say "installing: $*"
+    apt_started=$(date +%s)
     forbidden=
     if forbid_daemons; then
         forbidden=yes
@@ -58,6 +59,7 @@ install_packages() {
         die "apt-get could not install: $*"
     }
     rm -f "$apt_log"
+    say "installed in $(($(date +%s) - apt_started)) s"
     if [ -n "$forbidden" ]; then
         as_root rm -f "$no_daemons"
         trap - EXIT INT TERM HUP

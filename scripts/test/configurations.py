@@ -25,20 +25,18 @@ class Configuration:
         return f"{root}/build" if self.label == "gcc" else f"{root}/build-{self.label}"
 
 
-def main_build(previous, suites=()):
-    """previous: the path of the previous version's program, which the upgrade tests need; empty if there is none."""
-    return Configuration("gcc", list(suites), ["-Dtests=true", f"-Dprevious={previous}"])
+def main_build(suites=()):
+    return Configuration("gcc", list(suites), ["-Dtests=true"])
 
 
-def all_builds(long, previous):
+def all_builds(long):
     """Those of './dev test', or of './dev test --all' if long."""
     short = "unit conformance" if not long else EVERYTHING
     # The corpora of the fuzz targets are replayed without sanitizers, unless everything is asked for.
     fuzz = "-Dfuzz=replay" if long else "-Dfuzz=none"
     without_stores = ["-Dstores=memory", "-Dmqtt=disabled", "-Dserver=disabled"]
-    upgrade = "upgrade" if previous else ""
     return [
-        main_build(previous, f"{EVERYTHING} {upgrade} sim faults {'faults-long long model-deep' if long else 'model'}".split()),
+        main_build(f"{EVERYTHING} sim faults {'faults-long long model-deep' if long else 'model'}".split()),
         Configuration("asan", f"{short} sim".split(), [*SANITIZED, fuzz, "-Db_sanitize=address,undefined"]),
         # What has no threads is left out: the thread sanitizer would find nothing there.
         Configuration("tsan", short.split(), [*SANITIZED, "-Dfuzz=none", "-Db_sanitize=thread"],

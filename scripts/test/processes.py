@@ -11,6 +11,7 @@ import subprocess
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+COMMAND_SHOWN = 200  # characters of the command line of a process that had to be killed
 PATIENCE_S = 10  # for a command that was asked to stop: meson ends its tests first
 
 
@@ -132,7 +133,7 @@ class Processes:
             command.signal(signal.SIGKILL)
 
     def stop_all(self):
-        """Ends every command, and then kills every descendant that is left. Returns the names of those."""
+        """Ends every command, and then kills every descendant that is left. Returns the command lines of those."""
         self.stop(*self.commands.values())
         killed = []
         deadline = time.monotonic() + PATIENCE_S
@@ -142,7 +143,7 @@ class Processes:
             if not left:
                 break
             for pid, name in left:
-                killed.append(name)
+                killed.append(command_line(pid) or name)
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
@@ -161,6 +162,14 @@ def read_all(descriptor):
         if not piece:
             return data
         data += piece
+
+
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\0").replace("\0", " ")[:COMMAND_SHOWN]
+    except OSError:
+        return ""
 
 
 def descendants(root):

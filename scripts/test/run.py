@@ -45,7 +45,6 @@ class Runner:
         self.ran = False  # whether a build came as far as its tests
         self.report = []  # a line for each configuration, shown at the end
         self.shown = []  # what failed: title and lines
-        self.previous, self.no_previous = find_previous()
 
     # ---- building
 
@@ -75,30 +74,10 @@ class Runner:
         with open(f"{ROOT}/build/ahead.log", "wb") as output:
             self.ahead = self.processes.start(["nice", "-n", "19", "sh", "-c", "; ".join(words)], output)
 
-    def build_previous(self):
-        """The previous version's program, for the upgrade tests; True if it is there."""
-        started = self.clock.seconds()
-        self.clock.say("upgrade: building the previous version's program, unless that was done before")
-        code, lines = self.processes.run(
-            ["sh", f"{SOURCE}/scripts/test/previous.sh", "build"], {**os.environ, "CC": "gcc"},
-            on_idle=lambda: self.clock.say("upgrade: still building"))
-        took = self.clock.seconds() - started
-        if code == 0:
-            self.clock.say(f"upgrade: the previous version's program is there after {took} s")
-            return True
-        self.clock.say(f"upgrade: FAIL: the previous version could not be built, after {took} s")
-        self.note_failure("build of the previous version", "failed", lines)
-        return False
-
     def note_failure(self, what, how, lines):
         self.failed += 1
         self.report.append(f"{what}: {how}")
         self.shown.append((f"{what} {how}", lines))
-
-    def runnable(self, names):
-        """Those of these programs that can run. The upgrade tests need the previous version's program."""
-        others = [name for name in names if not is_upgrade(name)]
-        return names if len(others) == len(names) or self.build_previous() else others
 
     # ---- running
 
@@ -126,11 +105,10 @@ class Runner:
         """One configuration: its suites, or the programs with these names. after: which configurations come later."""
         shutil.rmtree(f"{build.directory(ROOT)}/test-output", ignore_errors=True)
         started = self.clock.seconds()
-        wanted = names or [name for name, suite in tests_of(build) if build.runs(name, suite)]
-        selected = self.runnable(wanted)
+        selected = names or [name for name, suite in tests_of(build) if build.runs(name, suite)]
         if not selected:
             return
-        if names or build.left_out or selected != wanted:
+        if names or build.left_out:
             options = selected
         else:
             options = [word for suite in build.suites for word in ("--suite", suite)]
@@ -154,9 +132,7 @@ class Runner:
                        f"{broken} failed{after}")
 
     def run_all(self, long):
-        if not self.previous:
-            self.clock.say(f"upgrade: left out, because {self.no_previous}")
-        self.run_builds(configurations.all_builds(long, self.previous))
+        self.run_builds(configurations.all_builds(long))
 
     def run_builds(self, builds):
         for number, build in enumerate(builds, 1):
@@ -170,29 +146,17 @@ class Runner:
 
     # ---- some tests, perhaps many times
 
-    def without_upgrade(self, words):
-        """These words without the upgrade tests if there is no previous version: that is a failure if they are asked for."""
-        others = [word for word in words if not is_upgrade(word)]
-        if self.previous or len(others) == len(words):
-            return words
-        self.note_failure("upgrade", "cannot be run", [self.no_previous])
-        return others
-
     def run_named(self, words):
-        words = self.without_upgrade(words)
-        build = configurations.main_build(self.previous)
-        if words and self.build(build):
+        build = configurations.main_build()
+        if self.build(build):
             self.run_suites(build, "", select(build, words))
 
     def run_repeatedly(self, words, times):
         """Counts runs of programs; the output of the first failure of each is kept."""
-        words = self.without_upgrade(words or ["unit", "conformance"])
-        build = configurations.main_build(self.previous)
-        if not words or not self.build(build):
+        build = configurations.main_build()
+        if not self.build(build):
             return
-        names = self.runnable(select(build, words))
-        if not names:
-            return
+        names = select(build, words or ["unit", "conformance"])
         shutil.rmtree(f"{build.directory(ROOT)}/test-output", ignore_errors=True)
         kept = f"{build.directory(ROOT)}/test-output/first-failures"
         runs, failed, first = dict.fromkeys(names, 0), dict.fromkeys(names, 0), {}
@@ -247,24 +211,12 @@ class Runner:
         return 0 if self.passed > 0 and self.failed == 0 else 1
 
 
-def find_previous():
-    """The path of the previous version's program, which may still have to be built, and why there is none."""
-    found = subprocess.run(["sh", f"{SOURCE}/scripts/test/previous.sh", "where"], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True, check=False)
-    return found.stdout.strip(), found.stderr.strip()
-
-
 def builder(build):
     return ["sh", f"{SOURCE}/scripts/test/build.sh", build.directory(ROOT), *build.options]
 
 
 def name_of(test):
     return test["name"].split(" / ")[-1]
-
-
-def is_upgrade(name):
-    """Whether a suite or a test is of those that need the previous version."""
-    return name.split("-")[0] == "upgrade"
 
 
 def tests_of(build):

@@ -9,14 +9,18 @@
 #include "base/encode.h"
 #include "base/utf8.h"
 
-static void add_escaped(ten_buf *buf, unsigned char c) {
+/* Without printf: a text of control characters would cost a hundred times as much as one of letters. */
+static void add_escaped(ten_buf *buf, uint32_t point) {
     static const char from[] = "\"\\\b\f\n\r\t";
     static const char to[] = "\"\\bfnrt";
-    const char *found = c ? strchr(from, c) : NULL;
+    static const char digits[] = "0123456789abcdef";
+    const char *found = point < 0x80 ? memchr(from, (int)point, sizeof from - 1) : NULL;
+    char text[6] = {'\\', 'u'};
     if (found)
-        ten_buf_format(buf, "\\%c", to[found - from]);
-    else
-        ten_buf_format(buf, "\\u%04x", c);
+        text[1] = to[found - from];
+    for (unsigned i = 2; !found && i < sizeof text; i++)
+        text[i] = digits[point >> 4 * (5 - i) & 0xf];
+    ten_buf_add(buf, text, found ? 2 : sizeof text);
 }
 
 /* How many bytes from here on stand for themselves: nearly always all of them. */
@@ -38,20 +42,15 @@ void ten_json_string(ten_buf *buf, const char *text) {
             continue;
         }
         size_t step = ten_utf8_step(text + at, size - at);
-        unsigned char first = (unsigned char)text[at];
-        if (step == 0) {
+        bool quoted = text[at] == '"' || text[at] == '\\';
+        uint32_t hidden = quoted ? (unsigned char)text[at] : ten_utf8_hidden(text + at, step);
+        if (step == 0)
             ten_buf_text(buf, "\xef\xbf\xbd");
-            at++;
-            continue;
-        }
-        unsigned char second = (unsigned char)(step == 2 ? text[at + 1] : 0);
-        if (first < 0x20 || first == 0x7f || first == '"' || first == '\\')
-            add_escaped(buf, first);
-        else if (first == 0xc2 && second < 0xa0) /* C1: terminals take U+009B for the start of an escape sequence */
-            add_escaped(buf, second);
+        else if (hidden)
+            add_escaped(buf, hidden);
         else
             ten_buf_add(buf, text + at, step);
-        at += step;
+        at += step ? step : 1;
     }
     ten_buf_char(buf, '"');
 }

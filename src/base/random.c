@@ -1,5 +1,5 @@
 /*
- * Random numbers from the kernel. Called for instance ids and jitter.
+ * Random numbers from the kernel. Called for instance ids, marks of commands and jitter.
  */
 #include "base/random.h"
 

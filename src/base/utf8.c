@@ -3,8 +3,6 @@
  */
 #include "base/utf8.h"
 
-#include <stdint.h>
-
 size_t ten_utf8_step(const char *text, size_t size) {
     const unsigned char *at = (const unsigned char *)text;
     if (size == 0)
@@ -35,15 +33,34 @@ bool ten_utf8_is_text(const char *text, size_t size) {
     return true;
 }
 
+uint32_t ten_utf8_hidden(const char *text, size_t step) {
+    const unsigned char *at = (const unsigned char *)text;
+    if (step == 1 && (at[0] < 0x20 || at[0] == 0x7f))
+        return at[0];
+    if (step == 2 && at[0] == 0xc2 && at[1] < 0xa0)
+        return at[1];
+    if (step != 3 || at[0] != 0xe2)
+        return 0;
+    uint32_t point = 0x2000u | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
+    return (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ? point : 0;
+}
+
 bool ten_utf8_is_printable(const char *text, size_t size) {
-    for (size_t at = 0; at < size;) {
-        size_t step = ten_utf8_step(text + at, size - at);
-        unsigned char first = (unsigned char)text[at];
-        if (step == 0 || first < 0x20 || first == 0x7f)
+    for (size_t at = 0, step; at < size; at += step) {
+        step = ten_utf8_step(text + at, size - at);
+        if (step == 0 || text[at] == '\0' || ten_utf8_hidden(text + at, step))
             return false;
-        if (step == 2 && first == 0xc2 && (unsigned char)text[at + 1] < 0xa0)
-            return false;
-        at += step;
     }
     return true;
+}
+
+size_t ten_utf8_cut(const char *text, size_t most) {
+    size_t size = 0;
+    for (size_t left = strlen(text), step; left > 0; size += step, left -= step) {
+        step = ten_utf8_step(text + size, left);
+        step = step > 0 ? step : 1;
+        if (size + step > most)
+            break;
+    }
+    return size;
 }

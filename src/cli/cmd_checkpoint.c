@@ -28,12 +28,8 @@ static int print(const ten_session *session, const char *target) {
     size_t size = 0;
     uint64_t token = 0;
     int r = tenure_target_checkpoint(session->context, target, value, &size, &token);
-    if (r < 0) {
-        int exit_code = ten_session_error(session, r);
-        if (r == TENURE_E_UNKNOWN_TARGET)
-            ten_find_elsewhere(session, target);
-        return exit_code;
-    }
+    if (r < 0)
+        return ten_session_error(session, r);
     if (token == 0) {
         fprintf(stderr, "tenure: %s has no checkpoint\n", target);
         return TEN_EXIT_FAILED;
@@ -92,6 +88,8 @@ int ten_cmd_checkpoint(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_targets(&session, 0);
     session.count = given;
     if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    if (!token && !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
         return exit_code;
     const char *target = session.arguments[0];
     exit_code = token ? write_value(&session, target, token, session.arguments[1]) : print(&session, target);

@@ -182,7 +182,7 @@ static int take_newest(const ten_cron_run *run, void *userdata) {
 /* A claim without a result: its runner is at work, or nobody knows what has become of it. */
 static void name_result(const ten_cron_memory *memory, const char *checkpoint, const char *holder, char text[24]) {
     bool runs = memory->open && holder[0] != '\0' && strcmp(holder, memory->holder) == 0;
-    ten_cron_run last = {.end = TEN_CRON_EXITED, .code = (uint64_t)memory->exit_code}; /* of an older version */
+    ten_cron_run last = {.end = TEN_CRON_EXITED, .code = (uint64_t)memory->exit_code}; /* if the log has no room for it */
     (void)ten_cron_log_each(checkpoint, take_newest, &last);
     if (memory->open)
         snprintf(text, 24, "%s", runs ? "running" : "lost");

@@ -222,8 +222,7 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
     bool migrate = false; /* opening does it, where the role may; an administrator says so, to see that it is meant */
     bool end = false;
     const ten_option options[] = {
-        {"migrate", TEN_OPTION_FLAG, &migrate, NULL, "create or update the store's schema, as a role that may", NULL,
-         NULL},
+        {"migrate", TEN_OPTION_FLAG, &migrate, NULL, "create the store's schema, as a role that may", NULL, NULL},
         {"end-recovery", TEN_OPTION_FLAG, &end, NULL,
          "let newcomers in at once after a loss of data; no holder from before may be alive", NULL, NULL},
         {.name = NULL},

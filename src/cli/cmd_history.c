@@ -122,6 +122,9 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
+    if (session.count > 0 &&
+        !ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
+        return exit_code;
     struct listing listing = {.session = &session};
     if (session.count == 0)
         columns -= RUN_COLUMNS;
@@ -133,9 +136,7 @@ int ten_cmd_history(const ten_command *command, int argc, char **argv) {
         r = tenure_target_read(session.context, session.arguments[0], &info); /* is there such a target at all? */
     }
     exit_code = r < 0 ? ten_session_error(&session, r) : TEN_EXIT_DONE;
-    if (r == TENURE_E_UNKNOWN_TARGET)
-        ten_find_elsewhere(&session, session.arguments[0]);
-    else if (r == TENURE_OK && listing.count == 0)
+    if (r == TENURE_OK && listing.count == 0)
         ten_find_nothing(&session, "history");
     if (!ten_table_end(&listing.table))
         exit_code = TEN_EXIT_FAILED;

@@ -7,7 +7,7 @@
 int ten_cmd_lock(const ten_command *command, int argc, char **argv) {
     ten_session session;
     ten_leader_config config = {
-        .once = true, .wait_ms = UINT64_MAX, .not_elected_exit = TEN_EXIT_HELD, .passes_status = true};
+        .once = true, .is_lock = true, .wait_ms = UINT64_MAX, .not_elected_exit = TEN_EXIT_HELD, .passes_status = true};
     ten_role_work work;
     uint32_t count = UINT32_MAX;
     bool no_wait = false;

@@ -26,10 +26,6 @@ static void say_effect(const ten_session *session, const char *target, const ten
     const char *how = pin->away ? "kept away from" : "pinned to";
     if (ten_pinning_read(session, target, pin, &effect) < 0)
         ten_session_note(session, "%s is %s %s for %s", target, how, instance, lasts);
-    else if (effect.older)
-        ten_session_note(session,
-                         "%s is %s %s for %s; this has no effect while an instance of an older version is in the fleet",
-                         target, how, instance, lasts);
     else if (effect.idle)
         ten_session_note(session, "%s is %s %s for %s; this has no effect now, because %s", target, how, instance,
                          lasts, pin->away ? "no other instance takes targets" : "that instance is draining");

@@ -19,9 +19,10 @@ static size_t planned_for(const ten_view *view, const char *id) {
 
 /* A candidate has no weight, because no target is planned for it. */
 static const char *state_of(const ten_view_instance *instance) {
-    if (instance->metadata.role[0])
-        return instance->held ? "leading" : "waiting";
-    return instance->weight == 0 || instance->draining ? "draining" : "live";
+    bool is_candidate = instance->metadata.role[0] != '\0';
+    if (instance->draining || (instance->weight == 0 && !is_candidate))
+        return "draining";
+    return !is_candidate ? "live" : instance->held ? "leading" : "waiting";
 }
 
 static void print_json(const ten_session *session, const ten_view *view, const ten_view_instance *instance) {

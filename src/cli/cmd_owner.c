@@ -58,6 +58,8 @@ int ten_cmd_owner(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
+    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_HELD, session.arguments[0], 0}, &exit_code))
+        return exit_code;
     tenure_info info = {.size = sizeof info};
     int r = tenure_target_read(session.context, session.arguments[0], &info);
     struct search search = {.holder = info.holder};
@@ -71,8 +73,6 @@ int ten_cmd_owner(const ten_command *command, int argc, char **argv) {
         exit_code = TEN_EXIT_DONE;
     } else {
         fprintf(stderr, "tenure: no instance holds %s\n", session.arguments[0]);
-        if (r == TENURE_E_UNKNOWN_TARGET)
-            ten_find_elsewhere(&session, session.arguments[0]);
     }
     ten_metadata_free(&search.found);
     return ten_session_close(&session, exit_code);

@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/id.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/pinning.h"
 #include "cli/visible.h"
@@ -146,6 +147,11 @@ int ten_cmd_release(const ten_command *command, int argc, char **argv) {
         return exit_code;
     exit_code = check_usage(&session, &given);
     if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    /* A pin is of a registered target, whoever holds it. */
+    bool pins = given.to || given.not ;
+    ten_wanted wanted = {pins ? TEN_WANTED_KNOWN : TEN_WANTED_HELD, session.arguments[0], given.token};
+    if (!ten_find_namespace(&session, &wanted, &exit_code))
         return exit_code;
     return ten_session_close(&session, release(&session, &given));
 }

@@ -95,6 +95,8 @@ int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_roles(&session);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
+    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_HELD, session.arguments[0], 0}, &exit_code))
+        return exit_code;
     char found[TENURE_HOLDER_MAX + 1];
     if (!ten_find_instance(&session, &from, found))
         return ten_session_close(&session, TEN_EXIT_USAGE);

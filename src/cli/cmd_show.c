@@ -69,12 +69,12 @@ int ten_cmd_show(const ten_command *command, int argc, char **argv) {
     exit_code = ten_session_check_targets(&session, 0);
     if (exit_code || !ten_session_open(&session, &exit_code))
         return exit_code;
+    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_KNOWN, session.arguments[0], 0}, &exit_code))
+        return exit_code;
     tenure_info info = {.size = sizeof info};
     int r = tenure_target_read(session.context, session.arguments[0], &info);
     if (r < 0)
         exit_code = ten_session_error(&session, r);
-    if (r == TENURE_E_UNKNOWN_TARGET)
-        ten_find_elsewhere(&session, session.arguments[0]);
     tenure_pin pin = {.size = sizeof pin};
     if (r == TENURE_OK && info.registered &&
         tenure_registry_pin_read(session.context, info.target, &pin) == TENURE_OK) {

@@ -14,8 +14,24 @@
 #include "cli/table.h"
 #include "cli/visible.h"
 
+#define WHY_SIZE 64u
+
+/* Of a holder for which no plan is made. */
+static const char *why_role(const ten_view *view, const tenure_info *info, char room[WHY_SIZE]) {
+    ten_view_role_found role;
+    if (!ten_view_role(view, info, &role))
+        return "held by lock, once, acquire, REST or a library";
+    if (!role.is_lock)
+        return "leads";
+    if (role.waiting == 0)
+        return "holds the lock";
+    snprintf(room, WHY_SIZE, "holds the lock; %zu wait%s", role.waiting, role.waiting == 1 ? "s" : "");
+    return room;
+}
+
 /* pin: what its pin says, which is why it is where it is planned. */
-static const char *why(const ten_view *view, const tenure_info *info, const char *planned, const char *pin) {
+static const char *why(const ten_view *view, const tenure_info *info, const char *planned, const char *pin,
+                       char room[WHY_SIZE]) {
     if (info->paused)
         return info->holder[0] ? "paused: being released" : "paused";
     if (info->barred)
@@ -26,10 +42,11 @@ static const char *why(const ten_view *view, const tenure_info *info, const char
                                          : "no instance to plan for";
     if (strcmp(info->holder, planned) == 0)
         return pin;
+    if (!ten_view_is_moving(view, info))
+        return why_role(view, info, room);
     const ten_view_instance *holder = ten_view_instance_find(view, info->holder);
     if (!holder)
-        return planned[0] ? "holder is gone: free when its lease expires"
-                          : "held outside the fleet (elect, acquire or REST)";
+        return "holder is gone: free when its lease expires";
     return holder->weight == 0 ? "draining" : "being handed over";
 }
 
@@ -40,6 +57,7 @@ static void add_row(ten_table *table, const ten_view *view, const tenure_info *i
     char age[TEN_DURATION_SIZE];
     char remaining[TEN_DURATION_SIZE];
     char pin[TEN_PIN_WORDS_SIZE];
+    char room[WHY_SIZE];
     ten_print_pin_words(info, pin);
     snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
     ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
@@ -50,7 +68,7 @@ static void add_row(ten_table *table, const ten_view *view, const tenure_info *i
                                                : planned[0] ? planned
                                                             : "-",
                                                token, held ? age : "-", held ? remaining : "-",
-                                               why(view, info, planned, pin)});
+                                               why(view, info, planned, pin, room)});
 }
 
 static bool print_all(const ten_session *session, const ten_view *view) {

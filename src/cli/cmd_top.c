@@ -51,7 +51,7 @@ static int class_of(const struct top *top, const tenure_info *info) {
         return 0;
     if (info->paused || info->holder[0] == '\0')
         return 3;
-    return strcmp(info->holder, ten_view_planned(&top->view, info->target)) == 0 ? 2 : 1;
+    return ten_view_is_moving(&top->view, info) ? 1 : 2;
 }
 
 static int compare(const void *left, const void *right, void *userdata) {

@@ -10,6 +10,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/table.h"
 
@@ -19,15 +20,6 @@ struct listing {
     ten_table table;
     size_t leaders;
 };
-
-/* The role itself, or one of its slots: ROLE/0, ROLE/1... */
-static bool is_of_role(const char *target, const char *role) {
-    size_t size = strlen(role);
-    if (strncmp(target, role, size) != 0)
-        return false;
-    const char *slot = target + size;
-    return *slot == '\0' || (*slot == '/' && slot[1] != '\0' && strspn(slot + 1, "0123456789") == strlen(slot + 1));
-}
 
 static void print_json(const struct listing *listing, const char *target, const char *state, const char *instance,
                        const char *address, uint64_t since_ms, uint64_t token) {
@@ -67,7 +59,7 @@ static void add(struct listing *listing, const char *target, const char *state, 
 
 static bool leads(const ten_view *view, const char *role, const char *instance) {
     for (size_t i = 0; i < view->target_count; i++)
-        if (is_of_role(view->targets[i].target, role) && strcmp(view->targets[i].holder, instance) == 0)
+        if (ten_view_is_of_role(view->targets[i].target, role) && strcmp(view->targets[i].holder, instance) == 0)
             return true;
     return false;
 }
@@ -77,7 +69,7 @@ static void list(struct listing *listing) {
     const char *role = listing->session->arguments[0];
     for (size_t i = 0; i < view->target_count; i++) {
         const tenure_info *info = &view->targets[i];
-        if (!is_of_role(info->target, role) || info->holder[0] == '\0')
+        if (!ten_view_is_of_role(info->target, role) || info->holder[0] == '\0')
             continue;
         listing->leaders++;
         add(listing, info->target, "leading", info->holder, info->acquired_at_ms, info->token);
@@ -85,7 +77,7 @@ static void list(struct listing *listing) {
     for (size_t i = 0; i < view->instance_count; i++) {
         const ten_view_instance *instance = &view->instances[i];
         if (strcmp(instance->metadata.role, role) == 0 && !leads(view, role, instance->id))
-            add(listing, role, "waiting", instance->id, instance->since_ms, 0);
+            add(listing, role, instance->draining ? "drained" : "waiting", instance->id, instance->since_ms, 0);
     }
 }
 
@@ -99,6 +91,8 @@ int ten_cmd_who(const ten_command *command, int argc, char **argv) {
         return ten_session_usage(&session, "who takes one role");
     exit_code = ten_session_check_roles(&session);
     if (exit_code || !ten_session_open(&session, &exit_code))
+        return exit_code;
+    if (!ten_find_namespace(&session, &(ten_wanted){TEN_WANTED_ROLE, session.arguments[0], 0}, &exit_code))
         return exit_code;
     ten_view view;
     int r = ten_view_read(&session, &view);

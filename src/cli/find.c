@@ -9,6 +9,8 @@
 
 #include "base/buf.h"
 #include "base/id.h"
+#include "cli/visible.h"
+#include "runtime/metadata.h"
 
 /* ---- instances */
 
@@ -54,40 +56,121 @@ bool ten_find_instance(const ten_session *session, const char **text, char id[TE
 
 /* ---- namespaces */
 
+struct candidacy {
+    const char *role;
+    bool found;
+};
+
+static int look_for_candidate(const tenure_instance *instance, void *userdata) {
+    struct candidacy *candidacy = userdata;
+    ten_metadata_shown shown;
+    ten_metadata_read(instance->metadata, &shown);
+    candidacy->found = strcmp(shown.role, candidacy->role) == 0;
+    ten_metadata_free(&shown);
+    return candidacy->found ? 1 : 0;
+}
+
+/* 1: yes; 0: no; or an error. */
+static int is_held(tenure_context *context, const char *target, uint64_t token) {
+    tenure_info info = {.size = sizeof info};
+    int r = tenure_target_read(context, target, &info);
+    if (r < 0)
+        return r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
+    return info.holder[0] != '\0' && (token == 0 || info.token == token);
+}
+
+static int is_known(tenure_context *context, const char *target) {
+    tenure_info info = {.size = sizeof info};
+    int r = tenure_target_read(context, target, &info);
+    return r == TENURE_OK ? 1 : r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
+}
+
+/* A role that somebody leads or waits for. Of one with slots, the first of them stands for all. */
+static int has_role(tenure_context *context, const char *role) {
+    char slot[TENURE_TARGET_MAX + 1];
+    struct candidacy candidacy = {.role = role};
+    int r = is_held(context, role, 0);
+    if (r == 0)
+        r = tenure_instance_list(context, look_for_candidate, &candidacy);
+    if (r == 0 && snprintf(slot, sizeof slot, "%s/0", role) < (int)sizeof slot)
+        r = is_held(context, slot, 0);
+    return r;
+}
+
+static int has_instance(tenure_context *context, const char *text) {
+    struct match match = {.text = text};
+    int r = tenure_instance_list(context, look_at, &match);
+    ten_buf_free(&match.names);
+    return r < 0 ? r : match.exact || match.count > 0;
+}
+
+static int has(tenure_context *context, const ten_wanted *wanted) {
+    switch (wanted->kind) {
+    case TEN_WANTED_KNOWN:
+        return is_known(context, wanted->name);
+    case TEN_WANTED_HELD:
+        return is_held(context, wanted->name, wanted->token);
+    case TEN_WANTED_ROLE:
+        return has_role(context, wanted->name);
+    case TEN_WANTED_INSTANCE:
+        return has_instance(context, wanted->name);
+    }
+    return 0;
+}
+
 struct search {
     const ten_session *session;
-    const char *target; /* NULL: every namespace counts */
+    const ten_wanted *wanted; /* NULL: every namespace counts */
     size_t count;
+    char last[TENURE_NAMESPACE_MAX + 1];
     ten_buf names;
 };
 
-static bool has_target(const ten_session *session, const char *namespace_name, const char *target) {
+static bool is_there(const struct search *search, const char *namespace_name) {
+    const ten_session *session = search->session;
     tenure_context *context = NULL;
     tenure_options options = ten_session_options(session);
-    tenure_info info = {.size = sizeof info};
     options.namespace_name = namespace_name;
-    int r = tenure_open(session->store, &options, &context);
-    if (r == TENURE_OK)
-        r = tenure_target_read(context, target, &info);
+    if (!search->wanted)
+        return true;
+    bool there = tenure_open(session->store, &options, &context) == TENURE_OK && has(context, search->wanted) > 0;
     (void)tenure_close(context);
-    return r == TENURE_OK;
+    return there;
 }
 
 static int look_in(const char *name, void *userdata) {
     struct search *search = userdata;
-    bool here = strcmp(name, search->session->namespace_name) == 0;
-    if (!here && (!search->target || has_target(search->session, name, search->target)))
-        ten_buf_format(&search->names, "%s%s", search->count++ ? ", " : "", name);
+    if (strcmp(name, search->session->namespace_name) == 0 || !is_there(search, name))
+        return 0;
+    ten_buf_format(&search->names, "%s%s", search->count++ ? ", " : "", name);
+    snprintf(search->last, sizeof search->last, "%s", name);
     return 0;
 }
 
-void ten_find_elsewhere(const ten_session *session, const char *target) {
-    struct search search = {.session = session, .target = target};
+bool ten_find_namespace(ten_session *session, const ten_wanted *wanted, int *ret_exit) {
+    struct search search = {.session = session, .wanted = wanted};
+    if (!session->namespace_is_default || has(session->context, wanted) != 0)
+        return true; /* an error is told by what the command does next */
+    /* A store that does not list its namespaces has only the one. */
     (void)tenure_namespace_list(session->context, look_in, &search);
-    if (search.count > 0)
-        ten_session_note(session, "%s exists in the namespace%s %.500s; use --namespace", target,
-                         search.count > 1 ? "s" : "", ten_buf_string(&search.names));
+    bool clear = search.count <= 1;
+    if (search.count == 1 && !wanted->token) {
+        (void)ten_session_close(session, TEN_EXIT_DONE);
+        snprintf(session->found_namespace, sizeof session->found_namespace, "%s", search.last);
+        session->namespace_name = session->found_namespace;
+        clear = ten_session_open(session, ret_exit);
+        if (clear)
+            ten_session_note(session, "%s is in the namespace %s", wanted->name, session->namespace_name);
+    } else if (search.count > 0) {
+        char said[800];
+        snprintf(said, sizeof said, "%.255s is in the namespace%s %.400s; use --namespace", wanted->name,
+                 search.count > 1 ? "s" : "", ten_buf_string(&search.names));
+        ten_say(said);
+        *ret_exit = ten_session_close(session, TEN_EXIT_FAILED);
+        clear = false;
+    }
     ten_buf_free(&search.names);
+    return clear;
 }
 
 void ten_find_nothing(const ten_session *session, const char *what) {

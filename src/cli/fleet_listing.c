@@ -37,7 +37,6 @@ static int take_instance(const tenure_instance *instance, void *userdata) {
                                  .since_ms = instance->since_ms};
     snprintf(taken->id, sizeof taken->id, "%s", instance->instance);
     ten_metadata_read(instance->metadata, &taken->metadata);
-    view->older |= ten_plan_is_older(instance->metadata);
     return 0;
 }
 
@@ -52,6 +51,11 @@ static ten_view_instance *find(const ten_view *view, const char *id) {
     return NULL;
 }
 
+/* It has no weight, and no share of a plan: it leads a role, or waits for it. */
+static bool is_candidate(const ten_view_instance *instance) {
+    return instance->metadata.role[0] != '\0';
+}
+
 static bool add_to_plan(ten_plan *plan, const tenure_info *info) {
     uint32_t number = ten_plan_add_target(plan, info->target);
     return number != TEN_PLAN_NONE &&
@@ -62,18 +66,17 @@ static bool make_plan(ten_view *view) {
     view->plan = ten_plan_new(NULL, NULL);
     bool made = view->plan != NULL;
     for (size_t i = 0; made && i < view->instance_count; i++)
-        made = ten_plan_set_instance(view->plan, view->instances[i].id, view->instances[i].weight) != TEN_PLAN_NONE;
+        if (!is_candidate(&view->instances[i]))
+            made = ten_plan_set_instance(view->plan, view->instances[i].id, view->instances[i].weight) != TEN_PLAN_NONE;
     for (size_t i = 0; made && i < view->target_count; i++) {
         const tenure_info *info = &view->targets[i];
         ten_view_instance *holder = info->holder[0] ? find(view, info->holder) : NULL;
         if (holder)
             holder->held++;
         /* Targets of a file are nowhere registered: that an instance holds them is how they show. */
-        if ((info->registered && !info->paused) || (!info->registered && holder))
+        if ((info->registered && !info->paused) || (!info->registered && holder && !is_candidate(holder)))
             made = add_to_plan(view->plan, info);
     }
-    if (made)
-        ten_plan_use_pins(view->plan, !view->older);
     return made && ten_plan_settle(view->plan);
 }
 
@@ -108,4 +111,37 @@ const char *ten_view_planned(const ten_view *view, const char *target) {
 
 const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id) {
     return find(view, id);
+}
+
+bool ten_view_is_moving(const ten_view *view, const tenure_info *info) {
+    const ten_view_instance *holder = info->holder[0] ? find(view, info->holder) : NULL;
+    const char *planned = ten_view_planned(view, info->target);
+    if (info->holder[0] == '\0' || strcmp(planned, info->holder) == 0)
+        return false;
+    if (holder && is_candidate(holder))
+        return holder->draining;
+    return holder || planned[0];
+}
+
+/* The role itself, or one of its slots: ROLE/0, ROLE/1... */
+bool ten_view_is_of_role(const char *target, const char *role) {
+    size_t size = strlen(role);
+    if (size == 0 || strncmp(target, role, size) != 0)
+        return false;
+    const char *slot = target + size;
+    return *slot == '\0' || (*slot == '/' && slot[1] != '\0' && strspn(slot + 1, "0123456789") == strlen(slot + 1));
+}
+
+bool ten_view_role(const ten_view *view, const tenure_info *info, ten_view_role_found *ret_found) {
+    bool found = false;
+    *ret_found = (ten_view_role_found){0};
+    for (size_t i = 0; i < view->instance_count; i++) {
+        const ten_view_instance *instance = &view->instances[i];
+        if (!ten_view_is_of_role(info->target, instance->metadata.role))
+            continue;
+        found = true;
+        ret_found->is_lock |= instance->metadata.is_lock;
+        ret_found->waiting += instance->held == 0;
+    }
+    return found;
 }

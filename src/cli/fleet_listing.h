@@ -24,8 +24,7 @@ typedef struct ten_view {
     size_t target_count;
     ten_view_instance *instances; /* in order */
     size_t instance_count;
-    bool older;     /* one of them does not know pins: they have no effect */
-    ten_plan *plan; /* of the targets that are registered, or held by an instance of the list, and not paused */
+    ten_plan *plan; /* of the targets that are registered and not paused, or held by a fleet member */
 } ten_view;
 
 /* TENURE_OK, or an error that ten_session_error() can tell. */
@@ -35,5 +34,20 @@ void ten_view_free(ten_view *view);
 /* Whom the plan names for a target; "" for nobody. */
 const char *ten_view_planned(const ten_view *view, const char *target);
 const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id);
+
+/* Whether its holder hands it over, or is gone while the plan names another. */
+bool ten_view_is_moving(const ten_view *view, const tenure_info *info);
+
+/* Whether the target is the role, or a slot of it. */
+bool ten_view_is_of_role(const char *target, const char *role);
+
+/* What its announced candidates say of a target. */
+typedef struct ten_view_role_found {
+    bool is_lock;
+    size_t waiting;
+} ten_view_role_found;
+
+/* False: it has none, so it is not known to be a role. */
+bool ten_view_role(const ten_view *view, const tenure_info *info, ten_view_role_found *ret_found);
 
 #endif

@@ -9,8 +9,10 @@
 
 #include "base/hash.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/secrets.h"
+#include "cli/visible.h"
 
 #define POLL   "poll"
 #define LEADER "leader"
@@ -140,9 +142,11 @@ static const ten_command commands[] = {
      "A dry run: nothing is changed. --add N shows what N more instances would take, --remove where the targets of\n"
      "an instance would go.",
      ten_cmd_plan, POLL, .needs_store = true},
-    {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all of its targets, as before a deploy",
-     "It keeps running with a weight of 0. --undo lets it take its share again.", ten_cmd_drain, POLL,
-     .needs_store = true},
+    {"drain", "INSTANCE [--undo]", "Ask an instance to hand over all that it holds, as before a deploy",
+     "It keeps running, and takes nothing until --undo. A leader ends its work and releases the role. Whoever has a\n"
+     "lock, or waits for it, cannot be drained.\n\n"
+     "Exit codes: 0 asked; 1 no such instance, or it cannot be drained.",
+     ten_cmd_drain, POLL, .needs_store = true},
     {"move", "TARGET INSTANCE [--for D] [--reason R] | TARGET --not INSTANCE | TARGET --undo",
      "Pin a registered target to an instance, or keep it away from one",
      "The plan names that instance, and whoever holds the target finishes its work and hands it over, as in a\n"
@@ -270,10 +274,13 @@ static const char *other_word(const char *name) {
 }
 
 int ten_command_unknown(const char *name) {
+    char said[200];
+    int length = (int)ten_utf8_cut(name, 60);
     if (name[0] == '-') {
-        fprintf(stderr,
-                "tenure: the command comes first: write the option '%.60s' after it, as in 'tenure ls --store URL'\n",
-                name);
+        snprintf(said, sizeof said,
+                 "the command comes first: write the option '%.*s' after it, as in 'tenure ls --store URL'", length,
+                 name);
+        ten_say(said);
         return TEN_EXIT_USAGE;
     }
     const char *names[TEN_COUNT(commands)];
@@ -283,9 +290,10 @@ int ten_command_unknown(const char *name) {
     if (!meant)
         meant = ten_suggest(name, names, TEN_COUNT(commands));
     if (meant)
-        fprintf(stderr, "tenure: there is no command '%.60s'; did you mean '%s'?\n", name, meant);
+        snprintf(said, sizeof said, "there is no command '%.*s'; did you mean '%s'?", length, name, meant);
     else
-        fprintf(stderr, "tenure: there is no command '%.60s'; 'tenure help' lists them\n", name);
+        snprintf(said, sizeof said, "there is no command '%.*s'; 'tenure help' lists them", length, name);
+    ten_say(said);
     return TEN_EXIT_USAGE;
 }
 

@@ -51,7 +51,6 @@ int ten_pinning_read(const ten_session *session, const char *target, const tenur
     if (r < 0)
         return r;
     const char *planned = ten_view_planned(&view, target);
-    effect->older = view.older;
     effect->idle = (strcmp(planned, pin->instance) == 0) == pin->away;
     ten_id_shorten(planned, effect->planned);
     for (size_t i = 0; i < view.target_count; i++)

@@ -14,7 +14,6 @@ bool ten_pinning_set_reason(const ten_session *session, const char *reason, tenu
 
 /* What the fleet makes of a target that has just been pinned. */
 typedef struct ten_pinning_effect {
-    bool older;                          /* an instance does not know pins: it has no effect */
     bool idle;                           /* it has no effect because of the instance that it names */
     char planned[TENURE_HOLDER_MAX + 1]; /* as it is shown; "": nobody */
     char holder[TENURE_HOLDER_MAX + 1];  /* the same; "": it is free */

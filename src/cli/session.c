@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/common/server_kind.h"
+#include "agent/common/server_probe.h"
 #include "agent/common/store_wait.h"
 #include "base/id.h"
 #include "base/url.h"
@@ -141,7 +141,7 @@ int ten_exit_code(int error) {
 
 /* What the failed call said; in its place, if another kind of server answers at the store's address, which one. */
 static const char *explain(const ten_session *session, int error, ten_error *room) {
-    if (ten_store_wait_helps(session->store, error) && ten_server_kind_is_wrong(session->store, error, room))
+    if (ten_store_wait_helps(session->store, error) && ten_server_probe(session->store, error, room))
         return room->message;
     const char *message = tenure_message(session->context);
     return message[0] ? message : tenure_strerror(error);
@@ -222,7 +222,8 @@ bool ten_session_parse(ten_session *session, const ten_command *command, const t
     }
     session->arguments = argv;
     session->needs_store = command->needs_store;
-    if (!session->namespace_name)
+    session->namespace_is_default = !session->namespace_name;
+    if (session->namespace_is_default)
         session->namespace_name = command->default_namespace;
     return true;
 }

@@ -33,6 +33,8 @@ typedef struct ten_session {
     const ten_command *command;
     const char *store;
     const char *namespace_name;
+    bool namespace_is_default;                      /* nobody named one */
+    char found_namespace[TENURE_NAMESPACE_MAX + 1]; /* see ten_find_namespace() */
     const char *name;
     ten_timing timing;      /* 0: not given */
     uint64_t answer_ms;     /* how long the store may take for an answer; 0: the default */

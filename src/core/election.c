@@ -85,21 +85,21 @@ uint64_t ten_election_deadline_ms(const ten_election *election) {
     if (!ten_election_leads(election))
         return 0;
     TEN_ELECTION_EACH(election, slot)
-    deadline_ms = ten_min_u64(deadline_ms, slot->holding.deadline_ms);
+        deadline_ms = ten_min_u64(deadline_ms, slot->holding.deadline_ms);
     return deadline_ms;
 }
 
 bool ten_election_is_leader(const ten_election *election, uint64_t now_ms) {
     bool may_work = !election->unkept && ten_election_leads(election);
     TEN_ELECTION_EACH(election, slot)
-    may_work = may_work && ten_holding_may_work(&slot->holding, now_ms);
+        may_work = may_work && ten_holding_may_work(&slot->holding, now_ms);
     return may_work;
 }
 
 bool ten_election_is_gone(const ten_election *election) {
     bool released = election->state == TEN_ELECTION_IDLE && !election->announced && election->op_count == 0;
     TEN_ELECTION_EACH(election, slot)
-    released = released && slot->holding.state == TEN_HOLDING_NONE;
+        released = released && slot->holding.state == TEN_HOLDING_NONE;
     return released;
 }
 
@@ -181,7 +181,7 @@ void ten_election_step_down(ten_election *election, enum ten_reason reason, uint
     election->leave_reason = reason;
     election->leave_pause_ms = pause_ms;
     TEN_ELECTION_EACH(election, slot)
-    ten_holding_close(&slot->holding);
+        ten_holding_close(&slot->holding);
     ten_election_move(election, TEN_ELECTION_STEPPING_DOWN);
     if (election->working)
         ten_election_tell_term(election, TENURE_EVENT_STOP, reason);
@@ -238,15 +238,15 @@ static void go_on(ten_election *election, uint64_t try_ms) {
         other->try_ms = ten_max_u64(other->try_ms, try_ms);
     }
     TEN_ELECTION_EACH(election, slot)
-    slot->try_ms = try_ms;
+        slot->try_ms = try_ms;
 }
 
 void ten_election_demote(ten_election *election, uint64_t now_ms, enum ten_reason reason) {
     election->unkept = false;
     ten_election_tell_term(election, TENURE_EVENT_LOST, reason);
     TEN_ELECTION_EACH(election, slot)
-    if (slot->holding.state == TEN_HOLDING_HELD)
-        ten_holding_close(&slot->holding);
+        if (slot->holding.state == TEN_HOLDING_HELD)
+            ten_holding_close(&slot->holding);
     if (election->state == TEN_ELECTION_LEADING)
         ten_election_move(election, TEN_ELECTION_FOLLOWING);
     go_on(election, now_ms);
@@ -276,7 +276,7 @@ static bool ends(const ten_election_slot *slot) {
 static bool wants_release(const ten_election *election) {
     bool any = false;
     TEN_ELECTION_EACH(election, slot)
-    any |= ends(slot);
+        any |= ends(slot);
     return any && !election->working;
 }
 
@@ -298,8 +298,8 @@ static uint64_t lease_due_ms(const ten_election *election) {
         return 0;
     if (ten_election_leads(election))
         return election->renew_ms;
-    bool may_campaign =
-        election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working && !election->unfit;
+    bool may_campaign = election->state == TEN_ELECTION_FOLLOWING && !election->refused && !election->working &&
+                        !election->unfit && !election->drained;
     /* While the role is kept, this instance is its holder in the store: a campaign would only shorten that. */
     return may_campaign ? ten_max_u64(ten_max_u64(try_ms(election), election->pause_until_ms), election->keep_until_ms)
                         : UINT64_MAX;
@@ -378,7 +378,7 @@ static void add_renewals(ten_election *election, uint64_t now_ms) {
     uint64_t first_ms = election->config.at_least_ms + timing->ttl_ms;
     uint64_t keep_ms = election->unkept ? first_ms : keep_left_ms(election, now_ms);
     TEN_ELECTION_EACH(election, slot)
-    add_op(election, ten_holding_renew(&slot->holding, timing, keep_ms), slot);
+        add_op(election, ten_holding_renew(&slot->holding, timing, keep_ms), slot);
 }
 
 /* Any of the slots that may be free. Not always the first: candidates that come together would all want that. */
@@ -461,8 +461,8 @@ static void notice_deadline(void *self, uint64_t now_ms) {
 static uint64_t deadline_ms(const void *self) {
     uint64_t found_ms = UINT64_MAX;
     TEN_ELECTION_EACH((const ten_election *)self, slot)
-    if (ten_holding_is_held(&slot->holding))
-        found_ms = ten_min_u64(found_ms, slot->holding.deadline_ms);
+        if (ten_holding_is_held(&slot->holding))
+            found_ms = ten_min_u64(found_ms, slot->holding.deadline_ms);
     return found_ms;
 }
 

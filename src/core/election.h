@@ -3,7 +3,7 @@
  * the time, the store's answers and what happened; it returns the next request and reports events. A role is a target,
  * usually in the namespace `leader`; the leader is its holder. A lock is the same thing in the namespace `lock`.
  *
- *             campaign               granted             resign, asked to resign, withdraw
+ *             campaign               granted             resign, asked to resign or to drain, withdraw
  *      idle -------------> following ---------> leading -----------------------------------> stepping down
  *      ^  ^                  |  ^  ^               |                                               |
  *      |  +---- withdraw ----+  |  +-- lost, ------+                                               |
@@ -14,6 +14,9 @@
  * reports a release; candidates take turns then (core/turns.h). If the answer to a campaign was lost, the next campaign
  * gets the same lease, because instance ids are never reused; but a token whose deadline has passed is never believed
  * again.
+ *
+ * Drain. An instance that is asked to drain stays announced, but steps down and does not campaign until that is undone. It
+ * learns of both from the answers to its heartbeats.
  *
  * Slots. A role can have several numbered slots, each a target of its own: the candidate wants any one of them (a
  * semaphore), or all of them together. It looks at all of them first. With `any` it then tries one that is free. It
@@ -74,6 +77,7 @@ typedef struct ten_election_config {
     const char *metadata; /* announced: see core/turns.h. It must outlive the election */
     bool has_turns;       /* candidates take turns, by what they announce */
     int64_t priority;     /* as announced: the highest leads when the role becomes free */
+    bool is_lock;         /* kept until the work is over: a drain does not concern it */
     /* For how long a candidate with a higher priority must have been there before this leader steps down for it, but at
      * least a TTL from the beginning of the term: if the better one does not take the role, nobody ping-pongs.
      * UINT64_MAX: it does not. */
@@ -105,6 +109,7 @@ typedef struct ten_election {
     ten_turns turns;       /* of the candidates */
     uint64_t beat_ms;      /* when to announce it */
     bool unfit;            /* it is not able to do the work */
+    bool drained;          /* an operator wants it to release the role, and not to campaign */
     bool waits;            /* it was refused once */
     bool announced;        /* or may be */
     bool announce_refused; /* the namespace has another TTL: nobody gets to know of this candidate */

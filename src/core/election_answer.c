@@ -31,7 +31,7 @@ static void plan_renewal(ten_election *election) {
 static uint64_t granted_ttl_ms(const ten_election *election) {
     uint64_t ttl_ms = UINT64_MAX;
     TEN_ELECTION_EACH(election, slot)
-    ttl_ms = ten_min_u64(ttl_ms, slot->holding.ttl_ms);
+        ttl_ms = ten_min_u64(ttl_ms, slot->holding.ttl_ms);
     return ttl_ms;
 }
 
@@ -43,8 +43,8 @@ static void note_granted(ten_election *election, uint64_t now_ms) {
     election->unkept = election->config.at_least_ms > covered_ms;
     if (election->unkept)
         election->renew_ms = now_ms;
-    if (!election->campaigns) /* withdrawn before the answer arrived */
-        ten_election_step_down(election, TEN_REASON_SHUTDOWN, 0);
+    if (!election->campaigns || election->drained) /* since before the answer arrived */
+        ten_election_step_down(election, election->campaigns ? TEN_REASON_DRAIN : TEN_REASON_SHUTDOWN, 0);
     else if (!election->unkept)
         begin_term(election, now_ms);
 }
@@ -52,8 +52,8 @@ static void note_granted(ten_election *election, uint64_t now_ms) {
 /* Some of the slots were granted, but not all: nothing is held while it waits for the rest. */
 static void undo_granted(ten_election *election) {
     TEN_ELECTION_EACH(election, slot)
-    if (slot->holding.state == TEN_HOLDING_HELD)
-        ten_holding_close(&slot->holding);
+        if (slot->holding.state == TEN_HOLDING_HELD)
+            ten_holding_close(&slot->holding);
 }
 
 static void note_renewed(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
@@ -144,7 +144,7 @@ static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_
     } else if (election->state == TEN_ELECTION_LEADING) {
         ten_election_demote(election, now_ms, TEN_REASON_FORCED);
         TEN_ELECTION_EACH(election, slot)
-        slot->try_ms = now_ms + pause_ms;
+            slot->try_ms = now_ms + pause_ms;
     }
     election->renew_ms = UINT64_MAX;
 }
@@ -183,6 +183,8 @@ static void note_released(ten_election *election, const ten_election_slot *slot,
 /* ---- this candidate among the others */
 
 static void note_announced(ten_election *election, uint64_t now_ms, const ten_result *result) {
+    if (result->outcome == TEN_OK)
+        election->drained = result->ask == TEN_ASK_DRAIN && !election->config.is_lock;
     if (result->outcome == TEN_OK && !election->turns.listed)
         election->turns.list_ms = ten_min_u64(election->turns.list_ms, now_ms);
     if (result->outcome != TEN_ERROR)
@@ -296,6 +298,8 @@ static void take_answer(ten_election *election, uint64_t now_ms, const ten_resul
         undo_granted(election);
     if (outcomes.renewed == wanted && ten_election_leads(election))
         note_renewed(election, now_ms, outcomes.ask);
+    if (election->drained && election->state == TEN_ELECTION_LEADING)
+        ten_election_step_down(election, TEN_REASON_DRAIN, 0);
     if (outcomes.read) {
         election->looked = true;
         if (outcomes.read->holder)
@@ -386,8 +390,11 @@ static void note_own(ten_election *election, ten_election_slot *slot, uint64_t n
 }
 
 static void note_instance(ten_election *election, uint64_t now_ms, const ten_change *change) {
+    bool own = strcmp(change->instance, election->config.instance) == 0;
     if (change->kind == TENURE_EVENT_LEFT)
         ten_turns_left(&election->turns, change->instance);
+    else if (own && change->kind == TENURE_EVENT_INSTANCE_CHANGED)
+        election->beat_ms = now_ms; /* the answer says what is asked */
     /* Whoever comes to wait for a lock stands behind. A candidate can have a higher priority. */
     else if (election->config.announces == TEN_ELECTION_ALWAYS)
         election->turns.list_ms =

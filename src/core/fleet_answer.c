@@ -103,16 +103,13 @@ static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *resu
     target->holder = holder_number(fleet, result->holder);
     target->when_ms = fleet->now_ms + (result->holder ? ten_max_u64(result->remaining_ms, 1) : 0);
     target->heard = true;
-    if (result->barred && strcmp(result->holder, fleet->instance) == 0)
-        ten_fleet_keep_for_release(ten_fleet_held(fleet, number));
     ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
 }
 
-static void note_released(ten_fleet *fleet, uint32_t number, const ten_result *result) {
+static void note_released(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_target *target = &fleet->targets[number];
     enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
-    if (reason != TEN_REASON_FORCED || result->outcome == TEN_OK) /* else it had ended */
-        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
+    ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN;
     target->holder = TEN_NOBODY;
@@ -164,7 +161,7 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
         note_taken(fleet, number, result);
         break;
     case TEN_HOLDING_RELEASED:
-        note_released(fleet, number, result);
+        note_released(fleet, number);
         break;
     case TEN_HOLDING_HANDED:
         note_handed(fleet, number, result);

@@ -109,10 +109,3 @@ bool ten_fleet_reread(void *self, uint64_t now_ms, char target[TENURE_TARGET_MAX
     }
     return false;
 }
-
-void ten_fleet_choose_pin_use(ten_fleet *fleet) {
-    bool used = true;
-    for (uint32_t i = 0; fleet->pin_count > 0 && i < fleet->instance_room; i++)
-        used &= !fleet->instances[i].known || !fleet->instances[i].older;
-    ten_plan_use_pins(fleet->plan, used);
-}

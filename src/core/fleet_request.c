@@ -219,11 +219,10 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
     /* Its session may live on in the store, with this lease, which would never end; but not while the store was away. */
-    bool forced = fleet->targets[number].end_reason != TEN_REASON_EXPIRED;
     bool expired = held && held->on_session && held->holding.expired && !busy && !(now && was_away(fleet));
-    uint64_t ends_ms = fleet->targets[number].when_ms; /* a forced one is kept until its end */
+    uint64_t ends_ms = fleet->targets[number].when_ms; /* as far as it is known */
     if (expired && ends_ms <= fleet->now_ms) {
-        disown(fleet, held, number, held->holding.token, forced ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
+        disown(fleet, held, number, held->holding.token, TEN_REASON_EXPIRED);
         return;
     }
     if (expired)

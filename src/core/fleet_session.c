@@ -10,8 +10,9 @@
  *    believed from the sending of the heartbeat, because it was read after that. The others are renewed one by one,
  *    which says whether they are lost, and puts back what a store has lost.
  *  - Some are read with each heartbeat in any case: a store that lost leases without noticing raises no version.
- *  - Sessions are used if all instances know them. An older one judges a lease by its own end alone. When the first of
- *    those comes, all leases get ends of their own again; when the last has gone, they are put back on the session.
+ *  - Sessions are used if all instances have one. Clients of the REST API and programs that follow the key layout by hand
+ *    have none, and may judge a lease by its own end alone. When the first of those comes, all leases get ends of their
+ *    own again; when the last has gone, they are put back on the session.
  */
 #include <string.h>
 
@@ -31,14 +32,6 @@ void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     if (held && held->in_order && held->on_session && held->check == TEN_FLEET_SURE)
         ten_fleet_set_check(fleet, held, TEN_FLEET_READ);
-}
-
-/* The lease was forced. It ends when the session would have ended at that moment, unless an older program forced it: that
- * leaves the lease on the session, where nobody could take it for as long as this instance lives. So this instance
- * releases it at its end (look_at_free()). */
-void ten_fleet_keep_for_release(struct ten_fleet_held *held) {
-    if (held->on_session)
-        ten_holding_keep_for_release(&held->holding);
 }
 
 /* ---- when sessions are used */

@@ -64,7 +64,7 @@ struct ten_fleet_session {
     uint64_t version;
     uint64_t ttl_ms;
     uint64_t sent_ms; /* when that heartbeat was sent */
-    bool used;        /* leases are put on it: all instances know sessions */
+    bool used;        /* leases are put on it: all instances have one */
 };
 
 /* What is known about one instance; its number is the plan's. */
@@ -75,7 +75,6 @@ struct ten_fleet_instance {
     bool known;
     bool listed; /* in the list that is being read */
     bool has_session;
-    bool older;   /* of a version that does not know pins, and plans without them */
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
 };
 
@@ -229,8 +228,6 @@ void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 /* fleet_session.c */
 /* `check` of what is in the list of held targets. */
 void ten_fleet_set_check(ten_fleet *fleet, struct ten_fleet_held *held, enum ten_fleet_check check);
-/* The lease was forced. If it was on the session, this instance releases it at its end. */
-void ten_fleet_keep_for_release(struct ten_fleet_held *held);
 /* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is read. */
 void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t target);
 /* The instances have been listed: whether leases are put on the session from now on. */
@@ -273,8 +270,6 @@ void ten_fleet_forget_pin(ten_fleet *fleet, uint32_t target);
 /* Which registrations to read again, to see whether their pins have ended. */
 uint64_t ten_fleet_reread_ms(const void *fleet);
 bool ten_fleet_reread(void *fleet, uint64_t now_ms, char target[TENURE_TARGET_MAX + 1]);
-/* Pins count if all instances know them: before the plan is settled. */
-void ten_fleet_choose_pin_use(ten_fleet *fleet);
 
 /* fleet_unowned.c */
 void ten_fleet_look_for_unowned(ten_fleet *fleet);

@@ -35,7 +35,6 @@ void ten_fleet_settle(ten_fleet *fleet) {
     if (ten_fleet_is_gathering(fleet))
         return;
     fleet->moved_count = 0;
-    ten_fleet_choose_pin_use(fleet);
     /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
     if (fleet->moved_count > 0)
@@ -120,7 +119,6 @@ void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instanc
     fleet->instances[number].listed = true;
     fleet->instances[number].foreign = instance->ttl_ms == 0;
     fleet->instances[number].has_session = instance->has_session;
-    fleet->instances[number].older = ten_plan_is_older(instance->metadata);
     fleet->instances[number].ends_ms = now_ms + instance->remaining_ms;
 }
 
@@ -160,10 +158,7 @@ void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
 /* ---- who holds what */
 
 static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    ten_holding_lose(&held->holding);
-    if (reason == TEN_REASON_FORCED)
-        ten_fleet_keep_for_release(held);
+    ten_holding_lose(&ten_fleet_held(fleet, number)->holding);
     ten_fleet_lost(fleet, number, reason);
 }
 

@@ -242,12 +242,6 @@ void ten_holding_lose(ten_holding *holding) {
     move(holding, TEN_HOLDING_NONE);
 }
 
-void ten_holding_keep_for_release(ten_holding *holding) {
-    TEN_INVARIANT(holding->state == TEN_HOLDING_NONE);
-    spend(holding, holding->token);
-    holding->expired = true;
-}
-
 void ten_holding_close(ten_holding *holding) {
     TEN_INVARIANT(ten_holding_is_held(holding));
     move(holding, TEN_HOLDING_CLOSING);

@@ -57,10 +57,9 @@ typedef struct ten_holding {
     uint8_t flight;       /* enum ten_flight: the request that has not been answered */
     uint8_t reason;       /* enum ten_reason, while releasing */
     bool uncertain : 1;
-    bool
-        expired : 1; /* its deadline has passed, or it was forced, and it was not released since: the store may have it */
-    bool stray : 1; /* the store says that this instance holds it, under known_token, but it has no such grant */
-    bool spent : 1; /* known_token is spent. Lower ones are never believed again in any case */
+    bool expired : 1; /* its deadline has passed, and it was not released since: the store may still have it */
+    bool stray : 1;   /* the store says that this instance holds it, under known_token, but it has no such grant */
+    bool spent : 1;   /* known_token is spent. Lower ones are never believed again in any case */
 } ten_holding;
 
 /* ---- reading */
@@ -119,8 +118,6 @@ bool ten_holding_unanswered(ten_holding *holding);
 
 /* The store has granted this token to somebody. */
 void ten_holding_know(ten_holding *holding, uint64_t token);
-/* After ten_holding_lose(): the store still names this instance as the holder, so the lease has to be released. */
-void ten_holding_keep_for_release(ten_holding *holding);
 /* Gives up a lease whose deadline has passed. True: it has just expired. */
 bool ten_holding_expire(ten_holding *holding, uint64_t now_ms);
 /* The lease has ended: another instance took it, or it was forced. */

@@ -177,14 +177,14 @@ typedef struct ten_pin {
     bool away;            /* any but that instance */
     uint64_t left_ms;     /* until it ends. In an edit: from now on */
     uint64_t until_ms;    /* Unix time by the store's clock; not in an edit */
-    const char *actor;    /* who pinned it; NULL: not known */
+    const char *actor;    /* who pinned it, or makes another edit; NULL: not known */
     const char *reason;   /* NULL: none was given */
 } ten_pin;
 
 typedef struct ten_target_edit {
     enum ten_target_action action;
     tenure_target target; /* PUT: all of it; else the id */
-    ten_pin pin;          /* PIN: all of it; UNPIN: the actor */
+    ten_pin pin;          /* PIN: all of it; else the actor */
     bool found;           /* result: it was registered before */
 } ten_target_edit;
 
@@ -208,9 +208,7 @@ typedef struct ten_query {
     enum tenure_filter filter;
     const char *after; /* NULL: from the start. In byte order of ids */
     size_t limit;      /* at most; not 0 */
-    /* Leaves out what is free and not registered: ids that were leased once, which may be very many. An older server
-     * lists them nevertheless. */
-    bool current;
+    bool current; /* leaves out what is free and not registered: ids that were leased once, which may be very many */
 } ten_query;
 
 /* One row of a listing: the registry's entry and the lease's state together. */

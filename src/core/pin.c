@@ -57,8 +57,6 @@ void ten_pin_tell(const ten_target_edit *edit, ten_change *change) {
         change->instance = edit->pin.instance;
     } else if (edit->action == TEN_TARGET_UNPIN) {
         change->reason = TEN_REASON_UNPINNED;
-    } else {
-        return;
     }
     change->actor = edit->pin.actor ? edit->pin.actor : "";
 }

@@ -22,8 +22,8 @@
 
 /* No target or no instance. Functions that add something return it only when out of memory. */
 #define TEN_PLAN_NONE UINT32_MAX
-/* What an instance announces as "plan": the rules by which it plans. 2: pins count. */
-#define TEN_PLAN_VERSION 2
+/* What an instance announces as "plan": the rules by which it plans. A fleet of mixed versions uses the lowest. */
+#define TEN_PLAN_VERSION 1
 
 typedef struct ten_plan ten_plan;
 
@@ -47,13 +47,8 @@ void ten_plan_set_aside(ten_plan *plan, uint32_t target, bool aside);
  * it ranks first among the others. A pin to what is not there or has no weight has no effect, nor has one away from the
  * only instance, or from one that is not there. NULL: it is not pinned. False: out of memory; nothing has changed. */
 bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool away);
-/* Whether pins have an effect at all; they do unless told otherwise. */
-void ten_plan_use_pins(ten_plan *plan, bool used);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
-
-/* Whether an instance with this metadata, which may be NULL, is of a version that plans without pins. */
-bool ten_plan_is_older(const char *metadata);
 
 /* Brings the matching up to date and reports the moves. False: out of memory; nothing has moved, try again. */
 bool ten_plan_settle(ten_plan *plan);

@@ -47,7 +47,7 @@ static uint32_t best_other(const ten_plan *plan, uint32_t target, uint32_t left_
 
 static uint32_t resolve(const ten_plan *plan, const struct ten_plan_pin *pin) {
     uint32_t named = ten_plan_find_instance(plan, pin->instance);
-    if (plan->pins_unused || (plan->targets.aside[pin->target] & TEN_PLAN_ASIDE) || !is_usable(plan, named))
+    if ((plan->targets.aside[pin->target] & TEN_PLAN_ASIDE) || !is_usable(plan, named))
         return TEN_PLAN_NONE;
     return pin->away ? best_other(plan, pin->target, named) : named;
 }
@@ -123,19 +123,8 @@ bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool aw
     return true;
 }
 
-void ten_plan_use_pins(ten_plan *plan, bool used) {
-    plan->dirty |= plan->pins_unused == used && plan->pin_count > 0;
-    plan->pins_unused = !used;
-}
-
 void ten_plan_free_pins(ten_plan *plan) {
     for (uint32_t i = 0; i < plan->pin_count; i++)
         ten_free(plan->pins[i].instance);
     ten_free(plan->pins);
-}
-
-/* The metadata is JSON of this library's making, and core reads no JSON. In a text it would be \"plan\", and the value of a
- * label is a text. What announces no version is no instance of this library, and makes no plan like ours. */
-bool ten_plan_is_older(const char *metadata) {
-    return metadata && strstr(metadata, "\"version\":") && !strstr(metadata, "\"plan\":2");
 }

@@ -56,7 +56,6 @@ struct ten_plan {
     struct ten_plan_pin *pins; /* by the numbers of their targets */
     uint32_t pin_count;
     uint32_t pin_room;
-    bool pins_unused;
     ten_plan_moved_fn moved;
     void *userdata;
     bool dirty;

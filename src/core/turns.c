@@ -49,6 +49,10 @@ bool ten_turns_read_metadata(const char *metadata, const char *role, int64_t *re
     return true;
 }
 
+bool ten_turns_is_lock(const char *metadata) {
+    return metadata && member_of(metadata, "\"role\":\"") && member_of(metadata, "\"kind\":\"" TEN_TURNS_LOCK "\"");
+}
+
 /* ---- the line */
 
 static ten_turns_place *find(ten_turns_place *places, uint32_t count, uint64_t instance) {
@@ -69,10 +73,12 @@ void ten_turns_list_begin(ten_turns *turns) {
 
 void ten_turns_list(ten_turns *turns, const ten_instance *instance, uint64_t now_ms) {
     int64_t priority;
+    uint64_t hash = ten_hash_text(instance->instance);
+    if (instance->ask == TEN_ASK_DRAIN && hash != turns->self)
+        return; /* it does not campaign */
     if (!ten_turns_read_metadata(instance->metadata, turns->role, &priority) || turns->count >= TEN_TURNS_MAX ||
         !TEN_GROW(turns->places, turns->room, turns->count + 1))
         return; /* this candidate may then try too early, which costs a request */
-    uint64_t hash = ten_hash_text(instance->instance);
     const ten_turns_place *old = find(turns->old, turns->old_count, hash);
     turns->places[turns->count++] = (ten_turns_place){.instance = hash,
                                                       .priority = priority,

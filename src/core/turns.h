@@ -70,5 +70,8 @@ uint64_t ten_turns_delay_ms(const ten_turns *turns, size_t rank);
 
 /* What the metadata of an instance says: whether it is a candidate for the role, and its priority. */
 bool ten_turns_read_metadata(const char *metadata, const char *role, int64_t *ret_priority);
+/* Whether its role is a lock: kept until its work is over, which no drain ends. */
+#define TEN_TURNS_LOCK "lock" /* the member "kind" of such a one */
+bool ten_turns_is_lock(const char *metadata);
 
 #endif

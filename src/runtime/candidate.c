@@ -40,6 +40,7 @@ struct tenure_election {
     enum ten_election_announces announces;
     ten_buf metadata;
     int64_t priority;
+    bool is_lock;
     uint64_t failback_ms;
 
     /* Under the carrier's lock. */
@@ -191,6 +192,7 @@ static void make_core(tenure_election *election) {
                                   .wants = election->wants,
                                   .announces = election->announces,
                                   .priority = election->priority,
+                                  .is_lock = election->is_lock,
                                   .failback_ms = election->failback_ms,
                                   .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
                                   .metadata = ten_buf_string(&election->metadata)};
@@ -228,6 +230,7 @@ static bool make_slots(const tenure_context *context, tenure_election *election,
     uint32_t count = all ? extras->all_count : election->options.count;
     election->wants = all ? TEN_ELECTION_ALL : TEN_ELECTION_ANY;
     ten_metadata_write(&(ten_metadata){.role = election->role,
+                                       .is_lock = extras && extras->is_lock,
                                        .priority = extras ? extras->priority : 0,
                                        .identity = ten_buf_string(&context->identity)},
                        &election->metadata);
@@ -235,6 +238,7 @@ static bool make_slots(const tenure_context *context, tenure_election *election,
         return false;
     election->announces = extras ? extras->announces : TEN_ELECTION_SILENT;
     election->priority = extras ? extras->priority : 0;
+    election->is_lock = extras && extras->is_lock;
     election->failback_ms = extras && extras->failback_ms ? extras->failback_ms - 1 : UINT64_MAX;
     if (count == 0)
         return true;

@@ -24,6 +24,7 @@ typedef struct ten_election_extras {
      * because there is one heartbeat for all of them. */
     enum ten_election_announces announces;
     int64_t priority;     /* announced, too */
+    bool is_lock;         /* the same: the role is a lock, which its holder keeps until its work is over */
     uint64_t failback_ms; /* one more than in core/election.h; 0: never */
 } ten_election_extras;
 

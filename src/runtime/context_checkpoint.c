@@ -51,11 +51,6 @@ static int apply(tenure_context *context, const void *handle, const ten_op *op, 
             snprintf(buffer, TENURE_CHECKPOINT_MAX + 1, "%s", result->checkpoint ? result->checkpoint : "");
         r = ten_context_leave(context, r);
     }
-    if (r == TENURE_E_UNSUPPORTED)
-        return ten_last_error_say(
-            handle, r,
-            "the store keeps no checkpoints: the server is an older version, or its schema was not "
-            "updated (tenure doctor --migrate)");
     return r < 0 && handle != context ? ten_last_error_say(handle, r, "%s", tenure_message(context)) : r;
 }
 

@@ -29,7 +29,7 @@ static int read_feed(ten_history *history, ten_store *store, const char *namespa
     return r == TENURE_E_RESYNC ? TENURE_OK : r;
 }
 
-/* A job of `tenure cron` keeps its runs there. A store that keeps no checkpoints has no jobs. */
+/* A job of `tenure cron` keeps its runs there. */
 static int read_runs(ten_history *history, ten_store *store, const char *namespace_name, const char *target,
                      uint64_t timeout_ms) {
     ten_op op = {
@@ -39,7 +39,7 @@ static int read_runs(ten_history *history, ten_store *store, const char *namespa
     if (r == TENURE_OK && result.outcome == TEN_ERROR)
         r = result.error;
     if (r < 0)
-        return r == TENURE_E_UNSUPPORTED ? TENURE_OK : r;
+        return r;
     return result.outcome == TEN_OK ? ten_history_add_runs(history, namespace_name, result.checkpoint, result.holder)
                                     : TENURE_OK;
 }

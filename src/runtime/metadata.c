@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "core/plan.h"
+#include "core/turns.h"
 
 /* ---- checks */
 
@@ -87,6 +88,8 @@ void ten_metadata_write(const ten_metadata *metadata, ten_buf *text) {
     ten_json_number(text, "plan", TEN_PLAN_VERSION);
     if (metadata->role)
         ten_json_text(text, "role", metadata->role);
+    if (metadata->is_lock)
+        ten_json_text(text, "kind", TEN_TURNS_LOCK);
     if (metadata->priority)
         ten_buf_format(text, ",\"priority\":%lld", (long long)metadata->priority);
     if (metadata->isolation)
@@ -131,6 +134,7 @@ void ten_metadata_read(const char *text, ten_metadata_shown *shown) {
         snprintf(shown->address, sizeof shown->address, "%s", address);
     if (isolation[strspn(isolation, "abcdefghijklmnopqrstuvwxyz-")] == '\0')
         snprintf(shown->isolation, sizeof shown->isolation, "%.20s", isolation);
+    shown->is_lock = shown->role[0] && strcmp(text_of(metadata, "kind"), TEN_TURNS_LOCK) == 0;
     shown->priority = json_integer_value(json_object_get(metadata, "priority"));
     read_labels(json_object_get(metadata, "labels"), &shown->labels);
     json_decref(metadata);

@@ -24,6 +24,7 @@ int ten_metadata_identity(const tenure_options *options, ten_buf *members, ten_e
 
 typedef struct ten_metadata {
     const char *role; /* of a candidate; NULL: it is none */
+    bool is_lock;     /* that role is a lock */
     int64_t priority;
     const char *isolation; /* of its commands; NULL: it has none */
     const char *identity;  /* of ten_metadata_identity() */
@@ -38,6 +39,7 @@ void ten_metadata_write(const ten_metadata *metadata, ten_buf *text);
  */
 typedef struct ten_metadata_shown {
     char role[TENURE_TARGET_MAX + 1]; /* "": none, as with the others */
+    bool is_lock;                     /* its role is a lock, or a slot of a semaphore */
     char address[TEN_ADDRESS_MAX + 1];
     char isolation[24];
     int64_t priority;

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/utf8.h"
 
 #define FILE_MAX ((size_t)1024 * 1024)
 
@@ -55,6 +56,8 @@ static int parse_line(char *line, size_t number, ten_principal *principal, ten_e
     if (strlen(words[0]) >= sizeof principal->name || strlen(words[2]) >= sizeof principal->namespaces ||
         strlen(words[3]) >= sizeof principal->holders)
         return ten_fail(error, TENURE_E_INVALID, "line %zu: a word is too long", number);
+    if (!ten_utf8_is_printable(words[0], strlen(words[0])))
+        return ten_fail(error, TENURE_E_INVALID, "line %zu: a name must be UTF-8 without control characters", number);
     principal->role = parse_role(words[1]);
     if (principal->role == TEN_ROLE_NONE)
         return ten_fail(error, TENURE_E_INVALID, "line %zu: a role is read, hold or admin, not '%.40s'", number,
@@ -95,6 +98,10 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
             r = parse_line(line, number, &parsed.principals[parsed.count++], error);
         line = end;
     }
+    /* Nobody could do anything. It is what a reader finds while another program writes the file anew. */
+    if (r == TENURE_OK && parsed.count == 0)
+        r = ten_fail(error, TENURE_E_INVALID,
+                     "it names no principal; add a line NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX");
     if (r < 0) {
         ten_auth_free(&parsed);
         return r;

@@ -79,7 +79,7 @@ struct json_t *ten_body_parse(ten_request *request) {
     if (body && json_is_object(body))
         return body;
     if (body)
-        ten_reply_error(request, 400, "bad_request", "the body is to be a JSON object");
+        ten_reply_error(request, 400, "bad_request", "request body must be a JSON object");
     else
         ten_reply_error(request, 400, "bad_request", "the body is not JSON: %s", problem.text);
     json_decref(body);

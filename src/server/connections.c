@@ -19,7 +19,7 @@
 #define LOOK_MS       1000u
 #define STRANGER_MS   10000u /* for which a client without a token may keep a connection that does nothing */
 
-static ten_connection *connection_of(struct MHD_Connection *connection) {
+ten_connection *ten_connection_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
@@ -30,14 +30,14 @@ static gnutls_session_t session_of(struct MHD_Connection *connection) {
 }
 
 ten_account *ten_connection_account(struct MHD_Connection *connection) {
-    const ten_connection *ours = connection_of(connection);
+    const ten_connection *ours = ten_connection_of(connection);
     if (!ours)
         return NULL;
     return ours->place.account ? ours->place.account : ours->address;
 }
 
 int ten_connection_fd(const ten_request *request) {
-    const ten_connection *ours = connection_of(request->connection);
+    const ten_connection *ours = ten_connection_of(request->connection);
     return ours ? ours->fd : -1;
 }
 
@@ -129,7 +129,7 @@ static void greet(struct ten_server *server, ten_connection *ours) {
 }
 
 void ten_connection_greeted(struct ten_server *server, struct MHD_Connection *connection) {
-    ten_connection *ours = connection_of(connection);
+    ten_connection *ours = ten_connection_of(connection);
     if (ours)
         stop_greeting(server, ours);
 }
@@ -140,7 +140,7 @@ static uint64_t patience_ms(const struct ten_server *server, const ten_connectio
 }
 
 bool ten_connection_charge(const ten_request *request) {
-    ten_connection *ours = connection_of(request->connection);
+    ten_connection *ours = ten_connection_of(request->connection);
     ten_budget *budget = &request->server->accounts.budget;
     ten_account *account = request->account;
     if (!ours || ours->place.account == account)
@@ -201,7 +201,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
 }
 
 void ten_connection_expect(const ten_request *request, bool bounded) {
-    ten_connection *ours = connection_of(request->connection);
+    ten_connection *ours = ten_connection_of(request->connection);
     if (!ours)
         return;
     ours->deadline_ms = bounded ? ten_now_ms() + patience_ms(request->server, ours) : 0;
@@ -210,7 +210,7 @@ void ten_connection_expect(const ten_request *request, bool bounded) {
 }
 
 void ten_connection_streams(const ten_request *request) {
-    ten_connection *ours = connection_of(request->connection);
+    ten_connection *ours = ten_connection_of(request->connection);
     if (!ours)
         return;
     ours->deadline_ms = 0;
@@ -225,13 +225,13 @@ static bool has_hung_up(const ten_connection *ours) {
 }
 
 void ten_connection_end(const ten_request *request) {
-    ten_connection *ours = connection_of(request->connection);
+    ten_connection *ours = ten_connection_of(request->connection);
     if (ours)
         ours->deadline_ms = 1; /* long past */
 }
 
 bool ten_connection_pause(const ten_request *request, uint64_t pause_ms) {
-    ten_connection *ours = connection_of(request->connection);
+    ten_connection *ours = ten_connection_of(request->connection);
     if (!ours)
         return false;
     ours->paused = request;
@@ -300,7 +300,7 @@ static bool is_certified(struct MHD_Connection *connection) {
 }
 
 bool ten_connection_is_certified(const ten_request *request) {
-    ten_connection *ours = connection_of(request->connection);
+    ten_connection *ours = ten_connection_of(request->connection);
     if (!request->server->config->client_ca || (ours && ours->certified))
         return true;
     bool certified = is_certified(request->connection);

@@ -38,11 +38,46 @@ static bool is_foreign(const char *origin, const char *host) {
     return !at || !host || strcasecmp(at + 3, host) != 0;
 }
 
+/* libmicrohttpd has a bounded room for each connection, and closes one without an answer if the parts of a query do not fit
+ * into it. So the query is cut before: in libmicrohttpd's own copy, which nobody else reads. */
+void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection *connection) {
+    ten_connection *ours = ten_connection_of(connection);
+    union {
+        const char *given;
+        char *ours;
+    } text = {uri};
+    (void)server;
+    if (!ours || !uri)
+        return NULL;
+    ours->uri_end = uri + strlen(uri);
+    char *at = strchr(text.ours, '?');
+    for (size_t count = 0; at && count < TEN_ARGUMENTS_MAX; count++)
+        at = strchr(at + 1, '&');
+    ours->many_arguments = at != NULL;
+    if (at)
+        *at = '\0';
+    return NULL;
+}
+
+/* Whether there are only line ends and blanks between two parts of the head. libmicrohttpd ends a text at a NUL that the
+ * client has sent, and passes over what follows. Parts that are not in one buffer are not compared. */
+static bool adjoins(const char *end, const char *next, size_t most) {
+    uintptr_t distance = (uintptr_t)next - (uintptr_t)end;
+    size_t ends = 0;
+    for (size_t i = 0; distance <= TEN_HEADER_MAX && i < distance; i++) {
+        if (end[i] != '\0' && !strchr(" \t\r\n", end[i]))
+            return false;
+        ends += end[i] != ' ' && end[i] != '\t';
+    }
+    return ends <= most;
+}
+
 /* Several of one of these, or two that say how long the body is, or one that is not written as RFC 9112 has it: whoever
  * stands between the client and this server may have understood something else. */
 struct framing {
     unsigned hosts, lengths, encodings, authorizations, types;
     const char *encoding;
+    const char *end; /* of what was looked at */
     bool malformed;
 };
 
@@ -83,8 +118,10 @@ static bool is_continued(const char *name, const char *framing_name) {
 static enum MHD_Result note_header(void *userdata, enum MHD_ValueKind kind, const char *name, const char *value) {
     struct framing *framing = userdata;
     (void)kind;
-    framing->malformed |= !is_well_formed(name, value) || is_continued(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) ||
+    framing->malformed |= !is_well_formed(name, value) || !adjoins(framing->end, name, 2) ||
+                          is_continued(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) ||
                           is_continued(name, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    framing->end = value ? value + strlen(value) : name + strlen(name);
     framing->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
     framing->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
     framing->authorizations += strcasecmp(name, MHD_HTTP_HEADER_AUTHORIZATION) == 0;
@@ -96,24 +133,31 @@ static enum MHD_Result note_header(void *userdata, enum MHD_ValueKind kind, cons
     return MHD_YES;
 }
 
-bool ten_headers_check_framing(ten_request *request, const char *version) {
-    struct framing framing = {0};
+bool ten_headers_check_framing(ten_request *request, const char *method, const char *version) {
+    struct framing framing = {.end = version + strlen(version)};
+    const ten_connection *ours = ten_connection_of(request->connection);
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     (void)MHD_get_connection_values(request->connection, MHD_HEADER_KIND, note_header, &framing);
     if (size && size->header_size > TEN_HEADER_MAX) {
         ten_reply_error(request, 431, "too_large", "the request line and the headers are over %u bytes",
                         TEN_HEADER_MAX);
+    } else if (ours && ours->many_arguments) {
+        ten_reply_error(request, 414, "too_large", "the query has more than %u parameters", TEN_ARGUMENTS_MAX);
+    } else if ((ours && !adjoins(ours->uri_end, version, 1)) ||
+               (size && !adjoins(framing.end, method + size->header_size, 4))) {
+        ten_reply_error(request, 400, "bad_request", "the request line or a header contains a NUL");
     } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
-        ten_reply_error(request, 400, "bad_request", "a request has a Host header");
+        ten_reply_error(request, 400, "bad_request", "missing Host header");
     } else if (framing.malformed) {
-        ten_reply_error(request, 400, "bad_request",
-                        "a header is malformed: blanks before its colon, a folded line, or a control character");
+        ten_reply_error(
+            request, 400, "bad_request",
+            "malformed header: it has blanks before its colon, a folded line, a control character or a NUL");
     } else if (framing.hosts > 1 || framing.lengths > 1 || framing.authorizations > 1 || framing.types > 1 ||
                framing.lengths + framing.encodings > 1) {
-        ten_reply_error(request, 400, "bad_request", "a header is there twice, or contradicts another");
+        ten_reply_error(request, 400, "bad_request", "duplicate or conflicting header");
     } else if (framing.encodings && (!framing.encoding || strcasecmp(framing.encoding, "chunked") != 0)) {
-        ten_reply_error(request, 400, "bad_request", "a body may be chunked, and in no other way encoded");
+        ten_reply_error(request, 400, "bad_request", "unsupported Transfer-Encoding: only chunked is accepted");
     } else {
         return true;
     }
@@ -141,7 +185,7 @@ bool ten_headers_check_type(ten_request *request) {
     if (request->method == TEN_GET || length == 0 || is_host(type, length, "application/json") ||
         is_host(type, length, "application/x-www-form-urlencoded"))
         return true;
-    ten_reply_error(request, 415, "unsupported_type", "the body is to be JSON: Content-Type: application/json");
+    ten_reply_error(request, 415, "unsupported_type", "the request body must be JSON (Content-Type: application/json)");
     return false;
 }
 

@@ -106,7 +106,7 @@ static bool parse_wanted(ten_request *request) {
     if (r == TENURE_OK && since)
         r = ten_duration_parse(since, &list->for_ms, &error);
     if (r == TENURE_OK && !list->recent && (target || since))
-        r = ten_fail(&error, TENURE_E_INVALID, "target and since are of the history, which has no after");
+        r = ten_fail(&error, TENURE_E_INVALID, "'target' and 'since' cannot be combined with 'after'");
     if (r < 0)
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
     else

@@ -13,8 +13,7 @@
 #include "server/server_state.h"
 #include "server/shares.h"
 
-#define NOT_READY_EVERY_MS 10000u
-#define MOVING_MAX         100u /* that are named, of each instance; the rest is counted */
+#define MOVING_MAX 100u /* that are named, of each instance; the rest is counted */
 
 /* One instance as it is answered. */
 struct node {
@@ -72,6 +71,8 @@ static int keep_text(struct nodes *nodes, const char *id) {
 static void write_identity(ten_buf *reply, const ten_metadata_shown *shown) {
     if (shown->role[0])
         ten_json_text(reply, "role", shown->role);
+    if (shown->is_lock)
+        ten_json_bool(reply, "lock", true);
     if (shown->address[0])
         ten_json_text(reply, "address", shown->address);
     if (shown->labels.size)
@@ -258,15 +259,20 @@ void ten_server_instance_put(ten_request *request) {
                         "ttl_ms: must be at most %llu on this server (tenure serve --max-ttl)",
                         (unsigned long long)request->server->config->ttl_max_ms);
     else if (!valid)
-        ten_reply_error(request, 400, "bad_request", "weight is a number from 0 on, ttl_ms a lease's time in ms");
+        ten_reply_error(request, 400, "bad_request",
+                        "weight must be an integer between 0 and %u, and ttl_ms one between %llu and %llu",
+                        TEN_WEIGHT_MAX, (unsigned long long)TENURE_TTL_MIN_MS, (unsigned long long)TENURE_TTL_MAX_MS);
     else if (ten_request_owns(request, request->route.id))
         go_with_heartbeat(request, &op);
 }
 
 void ten_server_instance_delete(ten_request *request) {
     ten_op op = {.kind = TEN_OP_LEAVE, .namespace_name = request->route.namespace_name, .holder = request->route.id};
-    if (ten_request_owns(request, request->route.id))
-        go_with_heartbeat(request, &op);
+    if (!ten_request_owns(request, request->route.id))
+        return;
+    if (!request->server->has_auth || request->principal.role == TEN_ROLE_ADMIN)
+        ten_request_log_admin(request, ten_request_sender(request), "leave", request->route.id, 1);
+    go_with_heartbeat(request, &op);
 }
 
 /* ---- who holds a target, and where it is */
@@ -343,16 +349,8 @@ static int ping(ten_job *job, ten_store *store) {
 
 static void finish_ready(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
-    struct ten_server *server = request->server;
-    uint64_t missed;
+    const struct ten_server *server = request->server;
     (void)results;
-    /* Where the store is, and what is wrong with it, is nothing for everybody. */
-    if (error < 0 && server->has_auth) {
-        ten_reply_error(request, 503, "unavailable", "the store does not answer; the server's log says why");
-        if (ten_line_gate_pass(&server->ready_gate, NOT_READY_EVERY_MS, ten_now_ms(), &missed))
-            TEN_LOG(server->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", message), TEN_NUMBER("more", missed));
-        return;
-    }
     if (error < 0) {
         ten_reply_store_error(request, error, message);
         return;
@@ -362,10 +360,6 @@ static void finish_ready(ten_job *job, int error, const char *message, const ten
     ten_json_text(&request->reply, "status", "ready");
     ten_json_text(&request->reply, "store", ten_lane_store_name(server->listing));
     ten_json_number(&request->reply, "ttl_min_ms", ten_lane_capabilities(server->listing)->ttl_min_ms);
-    ten_json_bool(&request->reply, "hands", ten_lane_capabilities(server->listing)->hands);
-    ten_json_bool(&request->reply, "checkpoints", true);
-    ten_json_bool(&request->reply, "sessions", ten_lane_capabilities(server->listing)->sessions);
-    ten_json_bool(&request->reply, "groups", true);
     ten_json_text(&request->reply, "version", tenure_version());
     ten_json_number(&request->reply, "at_ms", ten_wall_ms(&ten_system_clock));
     ten_json_close(&request->reply);

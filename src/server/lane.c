@@ -14,10 +14,11 @@
 #define URGENT_OPS_MAX  3000u /* of one call */
 #define USUAL_OPS_MAX   1000u
 #define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
+#define OP_US           10u /* an operation, in time */
 #define UNTOLD_MAX      64u /* jobs that wait for the loop to tell of them */
 #define GONE_AFTER_MS   500u
 
-/* Jobs with operations in the order of their turns, others in the order in which they came. */
+/* Jobs that go together in the order of their turns, others in the order in which they came. */
 struct queue {
     ten_job *first;
     uint64_t now; /* the turn of the last one that went, or the place of its account */
@@ -87,7 +88,7 @@ uint64_t ten_job_weight(const ten_job *job) {
  * Returns where the next one goes. */
 static ten_job **take_some(struct queue *queue, size_t most, ten_job **end, size_t *count) {
     size_t taken = 0;
-    while (queue->first && queue->first->op_count > 0 && (taken == 0 || taken + queue->first->op_count <= most)) {
+    while (queue->first && !queue->first->work && (taken == 0 || taken + queue->first->op_count <= most)) {
         ten_job *job = queue->first;
         queue->first = job->next;
         queue->now = job->turn;
@@ -100,7 +101,7 @@ static ten_job **take_some(struct queue *queue, size_t most, ten_job **end, size
     return end;
 }
 
-/* Takes the oldest job of the account that has had the least; none of them has operations. */
+/* Takes the oldest job of the account that has had the least; each of them is work on the store alone. */
 static ten_job *take_plain(struct queue *queue) {
     ten_job **best = &queue->first;
     for (ten_job **at = best; *at; at = &(*at)->next)
@@ -115,7 +116,7 @@ static ten_job *take_plain(struct queue *queue) {
     return job;
 }
 
-/* The jobs of the next call: those with operations that come first, up to a bound, or one without. */
+/* The jobs of the next call: those that go together and come first, up to a bound, or one that goes alone. */
 static ten_job *take_batch(ten_lane *lane, size_t *ret_count) {
     ten_job *first = NULL;
     ten_job **end = take_some(&lane->queues[TEN_URGENT], URGENT_OPS_MAX, &first, ret_count);
@@ -150,13 +151,27 @@ static void note_state(ten_lane *lane, int error) {
     pthread_mutex_unlock(&lane->lock);
 }
 
-static ten_job **finish_batch(const ten_lane *lane, ten_job *first, int error) {
+static void charge(ten_lane *lane, const ten_job *job, uint64_t weight) {
+    pthread_mutex_lock(&lane->lock);
+    ten_account_charge(job->account, job->queue, weight);
+    pthread_mutex_unlock(&lane->lock);
+}
+
+/* Its account has paid for the operations when it got its turn; an answer that takes long to write is paid for here. */
+static ten_job **finish_batch(ten_lane *lane, ten_job *first, int error) {
     const ten_result *results = lane->results;
     ten_job **last = &first->next;
+    uint64_t began_us = ten_boot_us();
     for (ten_job *job = first; job; job = job->next) {
         job->finish(job, error, lane->store->error.message, results);
-        results += job->op_count;
         last = &job->next;
+        if (job->work)
+            continue;
+        results += job->op_count;
+        uint64_t ended_us = ten_boot_us();
+        if (ended_us - began_us >= OP_US)
+            charge(lane, job, (ended_us - began_us) / OP_US);
+        began_us = ended_us;
     }
     return last;
 }
@@ -203,9 +218,7 @@ static void run_apart(ten_lane *lane, ten_job *first) {
 static int run_plain(ten_lane *lane, ten_job *job) {
     uint64_t began_us = ten_boot_us();
     int error = job->work(job, lane->store);
-    pthread_mutex_lock(&lane->lock);
-    ten_account_charge(job->account, job->queue, ten_boot_us() - began_us);
-    pthread_mutex_unlock(&lane->lock);
+    charge(lane, job, ten_boot_us() - began_us);
     return error;
 }
 
@@ -221,7 +234,7 @@ static void add_ops(ten_lane *lane, const ten_job *job, size_t at) {
 
 static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     int error;
-    if (first->op_count == 0) {
+    if (first->work) {
         error = run_plain(lane, first);
     } else if (!make_room(lane, count)) {
         error = ten_fail_memory(&lane->store->error, "a batch");
@@ -273,9 +286,9 @@ static void *run(void *arg) {
         if (!first)
             return NULL;
         if (closing)
-            refuse_batch(lane, first, TENURE_E_UNREACHABLE, "the server is stopping");
+            refuse_batch(lane, first, TENURE_E_CANCELLED, "the server is stopping");
         else if (is_abandoned(first))
-            refuse_batch(lane, first, TENURE_E_TIMEOUT, "the client has hung up");
+            refuse_batch(lane, first, TENURE_E_CANCELLED, "the client has hung up");
         else if (is_late(lane, first))
             refuse_batch(lane, first, TENURE_E_TIMEOUT, "the store did not answer in time");
         else
@@ -291,12 +304,12 @@ void ten_lane_put(ten_lane *lane, ten_job *job, enum ten_urgency urgency, ten_ac
     struct queue *into = &lane->queues[urgency];
     job->account = account;
     job->queue = queue + (unsigned)urgency;
-    if (job->op_count > 0)
-        job->turn = ten_account_turn(account, job->queue, into->now, ten_job_weight(job));
-    else
+    if (job->work)
         ten_account_join(account, job->queue, into->now);
+    else
+        job->turn = ten_account_turn(account, job->queue, into->now, ten_job_weight(job));
     ten_job **at = &into->first;
-    while (*at && (job->op_count == 0 || (*at)->turn <= job->turn))
+    while (*at && (job->work || (*at)->turn <= job->turn))
         at = &(*at)->next;
     job->next = *at;
     *at = job;

@@ -3,7 +3,7 @@
  * the store as one batch, so that a hundred renewals cost about what one does. There is one lane for leases, one for what
  * fleets read all the time, and one for everything that may take long, so that a long listing delays no renewal and keeps
  * nobody from following the feed. Accounts take turns: however much one of them sends, the job of another waits for no more
- * than one turn of each. Work on the store alone is charged with the time that it takes.
+ * than one turn of each. Work on the store alone is charged with the time that it takes, and so is the writing of answers.
  */
 #ifndef TEN_SERVER_LANE_H
 #define TEN_SERVER_LANE_H
@@ -17,13 +17,13 @@ typedef struct ten_job ten_job;
 struct ten_job {
     ten_job *next;
     uint64_t put_ms; /* when it came into its lane */
-    uint64_t turn;   /* its place there, if it has operations */
+    uint64_t turn;   /* its place there, if it goes together with others */
     ten_account *account;
     unsigned queue; /* of the account */
     int client_fd;  /* of a job that only reads: whose client has gone is not carried out. -1: none */
-    /* Operations, which are sent together with those of other jobs; or, without any, work on the store alone. */
     const ten_op *ops;
     size_t op_count;
+    /* Work on the store alone; NULL: its operations are sent together with those of other jobs. */
     int (*work)(ten_job *job, ten_store *store);
     /* Called in the lane's thread with the results, which are valid during the call, or with an error and its message.
      */

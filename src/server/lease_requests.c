@@ -20,6 +20,12 @@ static bool wrong(ten_request *request, const char *name, const char *rule) {
     return false;
 }
 
+static bool out_of_bounds(ten_request *request, const char *name, uint64_t least, uint64_t most) {
+    ten_reply_error(request, 400, "bad_request", "%s: must be an integer between %llu and %llu", name,
+                    (unsigned long long)least, (unsigned long long)most);
+    return false;
+}
+
 /* A whole number that is at least `least`, or 0 when it is not given. False: it has been answered. */
 static bool get_number(ten_request *request, const json_t *object, const char *name, uint64_t least, uint64_t most,
                        uint64_t *ret_number) {
@@ -29,7 +35,7 @@ static bool get_number(ten_request *request, const json_t *object, const char *n
         return true;
     if (!json_is_integer(value) || json_integer_value(value) < (json_int_t)least ||
         (uint64_t)json_integer_value(value) > most)
-        return wrong(request, name, "must be a whole number within its bounds");
+        return out_of_bounds(request, name, least, most);
     *ret_number = (uint64_t)json_integer_value(value);
     return true;
 }
@@ -60,7 +66,7 @@ static bool get_version_anywhere(ten_request *request, const json_t *object, uin
         return get_version(request, object, ret_version);
     unsigned long long number = strtoull(text, NULL, 10);
     if (strspn(text, "0123456789") != strlen(text) || number == 0 || number > TENURE_TOKEN_MAX)
-        return wrong(request, "version", "must be a whole number within its bounds");
+        return out_of_bounds(request, "version", 1, TENURE_TOKEN_MAX);
     *ret_version = number;
     return true;
 }
@@ -394,6 +400,15 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
     ten_json_close(reply);
 }
 
+static void write_outcomes(ten_request *request, const ten_result *results) {
+    ten_buf_char(&request->reply, '[');
+    for (size_t i = 0; i < request->job.op_count; i++) {
+        ten_buf_text(&request->reply, i ? ",\n" : "");
+        write_outcome(&request->reply, &request->ops[i], &results[i]);
+    }
+    ten_buf_text(&request->reply, "]\n");
+}
+
 static void finish_batch(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
     if (error < 0) {
@@ -401,12 +416,20 @@ static void finish_batch(ten_job *job, int error, const char *message, const ten
         return;
     }
     ten_reply_status(request, 200);
-    ten_buf_char(&request->reply, '[');
-    for (size_t i = 0; i < job->op_count; i++) {
-        ten_buf_text(&request->reply, i ? ",\n" : "");
-        write_outcome(&request->reply, &request->ops[i], &results[i]);
-    }
-    ten_buf_text(&request->reply, "]\n");
+    if (!job->work)
+        write_outcomes(request, results);
+}
+
+/* A batch that only reads, which needs no place among the renewals. */
+static int read_batch(ten_job *job, ten_store *store) {
+    ten_request *request = (ten_request *)job;
+    ten_result *results = ten_calloc(job->op_count, sizeof *results);
+    int r = results ? ten_store_apply(store, job->ops, results, job->op_count, request->server->config->timeout_ms)
+                    : ten_fail_memory(&store->error, "the answer");
+    if (r == TENURE_OK)
+        write_outcomes(request, results);
+    ten_free(results);
+    return r;
 }
 
 static bool is_forced(const ten_op *op) {
@@ -539,20 +562,16 @@ static bool get_ops(ten_request *request, const json_t *body) {
         ten_reply_error(request, 503, "unavailable", "out of memory");
         return false;
     }
-    for (size_t i = 0; i < count; i++)
+    size_t checkpoints = 0;
+    for (size_t i = 0; i < count; i++) {
         if (!get_op(request, json_array_get(items, i), require_target, &request->ops[i]))
             return false;
+        checkpoints += (request->ops[i].flags & TEN_OP_WITH_CHECKPOINT) != 0;
+    }
+    if (checkpoints > TEN_BATCH_CHECKPOINTS_MAX)
+        return wrong(request, "ops", "at most 160 operations of a batch may return a checkpoint");
     request->job.op_count = count;
     return true;
-}
-
-void ten_request_name_actor(ten_request *request) {
-    const char *principal = request->principal.name;
-    if (!request->server->has_auth || strcmp(principal, request->holder) == 0)
-        snprintf(request->actor, sizeof request->actor, "%s", request->holder);
-    else
-        snprintf(request->actor, sizeof request->actor, "%s (as %.*s)", principal,
-                 (int)(sizeof request->actor - strlen(principal) - 8), request->holder);
 }
 
 /* Forced releases, handoffs that are asked for, drains: a line for each batch. */
@@ -566,10 +585,15 @@ static void log_forced(const ten_request *request) {
         count++;
     }
     if (first)
-        TEN_LOG(request->server->log, TEN_LOG_INFO, "admin_request", TEN_TEXT("actor", request->actor),
-                TEN_TEXT("namespace", request->route.namespace_name),
-                TEN_TEXT("op", first->kind == TEN_OP_ASK ? "ask" : "force"),
-                TEN_TEXT("target", first->target ? first->target : ""), TEN_NUMBER("count", count));
+        ten_request_log_admin(request, request->actor, first->kind == TEN_OP_ASK ? "ask" : "force", first->target,
+                              count);
+}
+
+static bool only_reads(const ten_request *request) {
+    for (size_t i = 0; i < request->job.op_count; i++)
+        if (request->ops[i].kind != TEN_OP_READ)
+            return false;
+    return true;
 }
 
 /* A batch that keeps or frees a lease, or is a heartbeat. Its other operations go with it: accounts have equal turns, so
@@ -622,6 +646,8 @@ static bool may_hold(const ten_request *request, const char *holder) {
 /* How many operations there are at most: each is an object, and so is the whole. */
 static size_t count_objects(const ten_buf *body) {
     size_t count = 0;
+    if (body->size == 0)
+        return 0;
     const char *end = body->data + body->size;
     for (const char *at = body->data; at < end && (at = memchr(at, '{', (size_t)(end - at))); at++)
         count++;
@@ -667,10 +693,16 @@ void ten_server_lease_batch(ten_request *request) {
     request->storage = body; /* the operations point into it */
     if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body))
         return;
-    ten_request_name_actor(request);
+    ten_request_name_actor(request, request->holder, request->actor);
     if (!get_ops(request, body))
         return;
-    log_forced(request);
     request->job.finish = finish_batch;
+    if (only_reads(request)) {
+        request->job.ops = request->ops;
+        request->job.work = read_batch;
+        ten_request_wait_for_reading(request);
+        return;
+    }
+    log_forced(request);
     go(request, request->job.op_count, urgency_of(request));
 }

@@ -40,7 +40,7 @@ static bool is_known(const ten_request *request, const char *etag) {
 void ten_page_get(ten_request *request) {
     const ten_page_file *file = find_file(request->route.id);
     if (!file) {
-        ten_reply_error(request, 404, "not_found", "the page has no such file");
+        ten_reply_error(request, 404, "not_found", "not found");
         return;
     }
     snprintf(request->header[0], sizeof request->header[0], "ETag");

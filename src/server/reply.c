@@ -9,7 +9,8 @@
 #include "base/json.h"
 #include "server/server_state.h"
 
-#define SMALL_REPLY ((size_t)4 * 1024)
+#define SMALL_REPLY      ((size_t)4 * 1024)
+#define TROUBLE_EVERY_MS 10000u
 
 void ten_reply_status(ten_request *request, unsigned status) {
     request->state = TEN_REQUEST_ANSWERED;
@@ -43,10 +44,15 @@ void ten_reply_error(ten_request *request, unsigned status, const char *code, co
 }
 
 void ten_reply_store_error(ten_request *request, int error, const char *message) {
-    if (error == TENURE_E_INVALID || error == TENURE_E_TTL)
+    if (error == TENURE_E_INVALID || error == TENURE_E_TTL) {
         ten_reply_error(request, 400, "bad_request", "%s", message);
-    else
-        ten_reply_error(request, 503, "unavailable", "%s", message[0] ? message : tenure_strerror(error));
+    } else if (error == TENURE_E_UNSUPPORTED || error == TENURE_E_CANCELLED) {
+        ten_reply_error(request, 503, "unavailable", "%s", message);
+    } else {
+        ten_reply_error(request, 503, "unavailable", "%s; the server's log says more", tenure_strerror(error));
+        ten_free(request->trouble);
+        request->trouble = ten_strdup(message);
+    }
 }
 
 void ten_reply_held(ten_request *request, const ten_result *result) {
@@ -150,6 +156,15 @@ static void log_denial(const ten_request *request) {
     ten_accounts_log_denied(&server->accounts, request->account, request->status, what, server->log);
 }
 
+/* Where the store is, and what is wrong with it, is for the log and not for clients. */
+static void log_trouble(const ten_request *request) {
+    struct ten_server *server = request->server;
+    uint64_t missed;
+    if (ten_line_gate_pass(&server->trouble_gate, TROUBLE_EVERY_MS, ten_now_ms(), &missed))
+        TEN_LOG(server->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", request->trouble),
+                TEN_NUMBER("more", missed));
+}
+
 enum MHD_Result ten_reply_send(ten_request *request) {
     if (request->reply.failed)
         ten_reply_error(request, 503, "unavailable", "out of memory");
@@ -166,6 +181,8 @@ enum MHD_Result ten_reply_send(ten_request *request) {
     ten_metrics_count(&request->server->metrics, request->route.kind, request->status,
                       ten_boot_us() - request->began_us);
     note_namespace(request);
+    if (request->trouble)
+        log_trouble(request);
     if (request->status == 401 || request->status == 403)
         log_denial(request);
     return queued;

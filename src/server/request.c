@@ -65,7 +65,7 @@ static enum ten_urgency urgency_of(const ten_request *request) {
 
 /* Where a namespace becomes known to the store. */
 static bool begins_namespace(const ten_request *request) {
-    if (request->job.op_count == 0)
+    if (!request->ops)
         return request->method != TEN_GET && request->route.namespace_name[0] != '\0';
     for (size_t i = 0; i < request->job.op_count; i++)
         if (request->ops[i].kind == TEN_OP_ACQUIRE || request->ops[i].kind == TEN_OP_ANNOUNCE)
@@ -111,8 +111,7 @@ bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urg
 }
 
 static bool wait_for_work(ten_request *request, ten_lane *lane) {
-    request->job.op_count = 0;
-    if (request->method == TEN_GET)
+    if (request->method == TEN_GET || lane == request->server->reading)
         request->job.client_fd = ten_connection_fd(request);
     return ten_request_wait(request, lane, TEN_USUAL);
 }
@@ -398,8 +397,8 @@ static void refuse_method(ten_request *request) {
 }
 
 /* Everything that can be known before the body has come. */
-static void look_at_headers(ten_request *request, const char *path, const char *version) {
-    if (!ten_headers_check_framing(request, version) || !ten_headers_check_host(request))
+static void look_at_headers(ten_request *request, const char *path, const char *method, const char *version) {
+    if (!ten_headers_check_framing(request, method, version) || !ten_headers_check_host(request))
         return;
     if (!ten_connection_is_certified(request)) {
         ten_reply_error(request, 403, "forbidden", "a client certificate is required");
@@ -436,7 +435,7 @@ static ten_request *new_request(struct ten_server *server, struct MHD_Connection
     request->method = ten_method_parse(method);
     ten_route_parse(path, &request->route);
     request->urgency = urgency_of(request);
-    look_at_headers(request, path, version);
+    look_at_headers(request, path, method, version);
     return request;
 }
 
@@ -559,6 +558,7 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **ta
     }
     ten_request_free_input(request);
     ten_buf_free(&request->reply);
+    ten_free(request->trouble);
     ten_budget_return(&accounts->budget, &request->memory, TEN_RESOURCE_MEMORY);
     ten_budget_return(&accounts->budget, &request->waiting, TEN_RESOURCE_WAITING);
     ten_budget_return(&accounts->budget, &request->stream, TEN_RESOURCE_STREAMS);

@@ -194,8 +194,8 @@ static int start_daemon(struct loop *loop, ten_error *error) {
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (config->tls_cert ? MHD_USE_TLS : 0), 0, NULL, NULL,
         ten_request_take, &loop->server, MHD_OPTION_LISTEN_SOCKET, loop->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
         ten_request_done, &loop->server, MHD_OPTION_NOTIFY_CONNECTION, ten_connection_notice, &loop->server,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)loop->connections + CLOSING_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_alone, NULL, MHD_OPTION_URI_LOG_CALLBACK, ten_headers_note_uri, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)loop->connections + CLOSING_MAX, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_PER_ONE, MHD_OPTION_ARRAY, tls,
         config->tls_cert ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, ten_tls_retrieve, MHD_OPTION_END);
     if (!loop->server.daemon)

@@ -19,12 +19,15 @@
 #define TEN_BODY_MAX       ((size_t)64 * 1024)
 #define TEN_BATCH_BODY_MAX ((size_t)1024 * 1024)
 #define TEN_BATCH_OPS_MAX  1000u
-#define TEN_PAGE_MAX       10000u
-#define TEN_PAGE_SIZE      ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
-#define TEN_WEIGHT_MAX     1000000u
-#define TEN_HEADER_MAX     8192u
-#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
-#define TEN_SWEEP_MS       250u
+/* Of them, that bring a checkpoint along: with it an answer is at most about as large as a page. */
+#define TEN_BATCH_CHECKPOINTS_MAX 160u
+#define TEN_PAGE_MAX              10000u
+#define TEN_PAGE_SIZE             ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
+#define TEN_WEIGHT_MAX            1000000u
+#define TEN_HEADER_MAX            8192u
+#define TEN_ARGUMENTS_MAX         100u
+#define TEN_DISCARD_MAX           ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
+#define TEN_SWEEP_MS              250u
 
 /* A connection of ours, beside libmicrohttpd's. */
 typedef struct ten_connection {
@@ -36,6 +39,8 @@ typedef struct ten_connection {
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
     uint64_t since_ms;        /* when it came */
+    const char *uri_end;      /* of the request that arrives; NULL: none has come */
+    bool many_arguments;      /* more than it may have: the others are not there */
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
@@ -66,8 +71,8 @@ struct ten_server {
     ten_connection *first_guest;
     size_t greeting; /* connections whose handshake is still to come, or under way */
     uint64_t swept_ms;
-    size_t requests;          /* under way */
-    ten_line_gate ready_gate; /* of the lane of the listings */
+    size_t requests; /* under way */
+    ten_line_gate trouble_gate;
     ten_accounts accounts;
 };
 
@@ -104,7 +109,7 @@ typedef struct ten_request {
     ten_op *ops;   /* those, or of a batch its own */
     void *storage; /* the parsed body, which the operations point into */
     char holder[TENURE_HOLDER_MAX + 1];
-    char actor[TENURE_HOLDER_MAX + 1]; /* who forces, asks or pins */
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks */
     struct ten_list_request {
         enum tenure_filter filter;
         bool current; /* without what is free and not registered */
@@ -124,6 +129,7 @@ typedef struct ten_request {
     unsigned status;
     const char *type;
     ten_buf reply;
+    char *trouble;            /* with the store, for the log; NULL: none */
     char header[2][2400];     /* a name and a value, or ""; a path, or an id with every byte encoded */
     ten_event_reader *reader; /* of an event stream */
 } ten_request;
@@ -151,15 +157,27 @@ bool ten_request_owns(ten_request *request, const char *holder);
 /* A principal sees the namespaces that it may read. */
 bool ten_request_may_read(const ten_request *request, const char *namespace_name);
 
+/* actor.c */
+/* The principal; without auth, "http". */
+const char *ten_request_sender(const ten_request *request);
+/* For the history: the principal, beside what the client calls itself; without auth only that. */
+void ten_request_name_actor(const ten_request *request, const char *called, char actor[TENURE_HOLDER_MAX + 1]);
+/* A line for a request that only an admin may send: what it does, to how many targets, and the first of them (NULL: none). */
+void ten_request_log_admin(const ten_request *request, const char *actor, const char *op, const char *target,
+                           size_t count);
+
 /* headers.c: false, and it has been answered */
-bool ten_headers_check_framing(ten_request *request, const char *version);
+bool ten_headers_check_framing(ten_request *request, const char *method, const char *version);
 bool ten_headers_check_host(ten_request *request);
 bool ten_headers_check_type(ten_request *request);
 bool ten_headers_check_length(ten_request *request);
+/* Called by libmicrohttpd before it splits the query. */
+void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection *connection);
 /* NULL: not there. */
 const char *ten_request_header(const ten_request *request, const char *name);
 
 /* connections.c */
+ten_connection *ten_connection_of(struct MHD_Connection *connection);
 void ten_connection_notice(void *server, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode what);
 /* From now on the request has so long to arrive, or the answer to be taken; or as long as it wants. */
@@ -189,7 +207,7 @@ bool ten_connection_is_certified(const ten_request *request);
 /* It is answered with this status, and with what the reply holds, or will. */
 void ten_reply_status(ten_request *request, unsigned status);
 void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);
-/* The store's error, or a request that it found wrong. */
+/* The store's error, or a request that it found wrong. The message is the client's only if it is about the request. */
 void ten_reply_store_error(ten_request *request, int error, const char *message);
 void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
@@ -213,9 +231,6 @@ void ten_server_owner_get(ten_request *request);
 void ten_server_lease_hand(ten_request *request);
 void ten_server_lease_release(ten_request *request);
 void ten_server_lease_batch(ten_request *request);
-/* request->actor, for the history: the principal, beside what the client calls itself (request->holder); without auth only
- * that. */
-void ten_request_name_actor(ten_request *request);
 void ten_server_targets_get(ten_request *request);
 void ten_server_target_put(ten_request *request);
 void ten_server_target_delete(ten_request *request);

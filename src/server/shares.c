@@ -7,13 +7,18 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/metadata.h"
 
 #define PAGE_ROWS 10000u
 
 static int add_instance(const ten_instance *instance, void *userdata) {
     const ten_shares *shares = userdata;
-    if (ten_plan_is_older(instance->metadata))
-        ten_plan_use_pins(shares->plan, false);
+    ten_metadata_shown shown;
+    ten_metadata_read(instance->metadata, &shown);
+    bool is_candidate = shown.role[0] != '\0'; /* it has no share, and what it leads is not planned */
+    ten_metadata_free(&shown);
+    if (is_candidate)
+        return 0;
     return ten_plan_set_instance(shares->plan, instance->instance, instance->weight) == TEN_PLAN_NONE ? TENURE_E_NOMEM
                                                                                                       : 0;
 }

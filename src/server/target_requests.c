@@ -6,11 +6,11 @@
 
 #include "agent/sources/target_file.h"
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/utf8.h"
 #include "server/server_state.h"
 #include "store/common/json_value.h"
@@ -21,6 +21,7 @@ struct edits {
     ten_target_edit *edits;
     ten_target_line **lines; /* what the edits point into */
     json_t *body;            /* what their pins point into */
+    ten_arena actors;        /* the same */
 };
 
 void ten_server_target_edits_free(void *storage) {
@@ -31,6 +32,7 @@ void ten_server_target_edits_free(void *storage) {
         if (edits->lines[i])
             ten_target_file_line_free(edits->lines[i]);
     json_decref(edits->body);
+    ten_arena_free(&edits->actors);
     ten_free(edits->lines);
     ten_free(edits->edits);
     ten_free(edits);
@@ -292,6 +294,19 @@ static int edit_targets(ten_job *job, ten_store *store) {
                                     request->server->config->timeout_ms);
 }
 
+/* In the name of the principal; pins have an actor already. */
+static void go(ten_request *request) {
+    struct edits *edits = request->storage;
+    const ten_target_edit *first = &edits->edits[0];
+    for (size_t i = 0; request->server->has_auth && i < edits->count; i++)
+        if (!edits->edits[i].pin.actor)
+            edits->edits[i].pin.actor = request->principal.name;
+    request->job.work = edit_targets;
+    ten_request_log_admin(request, first->pin.actor ? first->pin.actor : ten_request_sender(request),
+                          ten_op_action_name(first->action), first->target.id, edits->count);
+    ten_request_wait_for_listing(request);
+}
+
 /* A line of a target file as an object. */
 static bool read_target(ten_request *request, const json_t *object, struct edits *edits, size_t at) {
     ten_error error = {0};
@@ -330,24 +345,22 @@ void ten_server_target_put(ten_request *request) {
     json_t *body = ten_body_parse(request);
     struct edits *edits = body ? new_edits(request, 1) : NULL;
     const char *id = json_string_value(json_object_get(body, "id"));
-    request->job.work = edit_targets;
     request->job.finish = finish_edit;
     if (edits && id && strcmp(id, request->route.id) != 0)
         ten_reply_error(request, 400, "bad_request", "the id in the body is another than the one in the path");
     else if (edits && json_object_set_new(body, "id", json_string(request->route.id)) == 0 &&
              read_target(request, body, edits, 0))
-        ten_request_wait_for_listing(request);
+        go(request);
     json_decref(body);
 }
 
 void ten_server_target_delete(ten_request *request) {
     struct edits *edits = new_edits(request, 1);
-    request->job.work = edit_targets;
     request->job.finish = finish_edit;
     if (!edits)
         return;
     edits->edits[0] = (ten_target_edit){.action = TEN_TARGET_REMOVE, .target = {.id = request->route.id}};
-    ten_request_wait_for_listing(request);
+    go(request);
 }
 
 /* ---- pinning */
@@ -358,15 +371,19 @@ static bool wrong_pin(ten_request *request, const char *why) {
 }
 
 /* `actor`: what the client calls whoever asked for it. The principal, if there is one, is named in any case. */
-static bool get_pin_actor(ten_request *request, const json_t *object) {
+static bool get_pin_actor(ten_request *request, const json_t *object, ten_pin *pin) {
+    struct edits *edits = request->storage;
     const json_t *value = json_object_get(object, "actor");
-    const char *actor = value ? json_string_value(value) : request->server->has_auth ? request->principal.name : "http";
+    const char *called = value ? json_string_value(value) : ten_request_sender(request);
+    char actor[TENURE_HOLDER_MAX + 1];
     ten_error error;
-    if (!actor || ten_id_check_holder(actor, &error) < 0)
+    if (!called || ten_id_check_holder(called, &error) < 0)
         return wrong_pin(request, "actor must be a name such as user@host");
-    snprintf(request->holder, sizeof request->holder, "%s", actor);
-    ten_request_name_actor(request);
-    return true;
+    ten_request_name_actor(request, called, actor);
+    pin->actor = ten_arena_text(&edits->actors, actor);
+    if (!pin->actor)
+        ten_reply_error(request, 503, "unavailable", "out of memory");
+    return pin->actor != NULL;
 }
 
 static bool get_pin(ten_request *request, const json_t *object, ten_target_edit *edit) {
@@ -375,13 +392,12 @@ static bool get_pin(ten_request *request, const json_t *object, ten_target_edit 
     const json_t *for_ms = json_object_get(object, "for_ms");
     const json_t *away = json_object_get(object, "away");
     ten_error error;
-    if (!ten_body_knows(request, object, members) || !get_pin_actor(request, object))
-        return false;
     edit->pin = (ten_pin){.instance = json_string_value(json_object_get(object, "instance")),
                           .away = json_is_true(away),
                           .left_ms = for_ms ? (uint64_t)json_integer_value(for_ms) : TENURE_PIN_DEFAULT_MS,
-                          .actor = request->actor,
                           .reason = json_string_value(reason)};
+    if (!ten_body_knows(request, object, members) || !get_pin_actor(request, object, &edit->pin))
+        return false;
     if (edit->action == TEN_TARGET_UNPIN)
         return true;
     if (!edit->pin.instance)
@@ -401,7 +417,6 @@ static bool get_pin(ten_request *request, const json_t *object, ten_target_edit 
 static void edit_pin(ten_request *request, enum ten_target_action action) {
     json_t *body = ten_body_parse(request);
     struct edits *edits = body ? new_edits(request, 1) : NULL;
-    request->job.work = edit_targets;
     request->job.finish = finish_edit;
     if (!edits) {
         json_decref(body);
@@ -409,12 +424,8 @@ static void edit_pin(ten_request *request, enum ten_target_action action) {
     }
     edits->body = body;
     edits->edits[0] = (ten_target_edit){.action = action, .target = {.id = request->route.id}};
-    if (!get_pin(request, body, &edits->edits[0]))
-        return;
-    TEN_LOG(request->server->log, TEN_LOG_INFO, "admin_request", TEN_TEXT("actor", request->actor),
-            TEN_TEXT("namespace", request->route.namespace_name), TEN_TEXT("op", ten_op_action_name(action)),
-            TEN_TEXT("target", request->route.id), TEN_NUMBER("count", 1));
-    ten_request_wait_for_listing(request);
+    if (get_pin(request, body, &edits->edits[0]))
+        go(request);
 }
 
 void ten_server_pin_put(ten_request *request) {
@@ -474,10 +485,9 @@ void ten_server_targets_edit(ten_request *request) {
     bool good = edits != NULL;
     for (size_t i = 0; good && i < count; i++)
         good = read_edit(request, json_array_get(items, i), edits, i);
-    request->job.work = edit_targets;
     request->job.finish = finish_edits;
     if (good)
-        ten_request_wait_for_listing(request);
+        go(request);
     json_decref(body);
 }
 
@@ -569,7 +579,11 @@ void ten_server_targets_forget(ten_request *request) {
     request->job.work = all ? forget_unregistered : forget_named;
     if (all)
         snprintf(request->list.after, sizeof request->list.after, "%s", after ? after : "");
-    if (body && (all || take_named(request, json_object_get(body, "ids"))))
+    if (body && (all || take_named(request, json_object_get(body, "ids")))) {
+        const struct edits *named = request->storage;
+        ten_request_log_admin(request, ten_request_sender(request), all ? "forget_unregistered" : "forget",
+                              all ? NULL : named->edits[0].target.id, all ? 0 : named->count);
         ten_request_wait_for_listing(request);
+    }
     json_decref(body);
 }

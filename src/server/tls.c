@@ -81,7 +81,7 @@ static int parse(struct identity *identity, const gnutls_datum_t *cert, const gn
     unsigned count = CHAIN_MAX;
     int r = gnutls_pcert_list_import_x509_raw(identity->certs, &count, cert, GNUTLS_X509_FMT_PEM, 0);
     if (r < 0)
-        return ten_fail(error, TENURE_E_INVALID, "%s is no certificate chain in PEM: %s", cert_path,
+        return ten_fail(error, TENURE_E_INVALID, "%s is not a PEM certificate chain: %s", cert_path,
                         gnutls_strerror(r));
     identity->count = count;
     r = gnutls_privkey_init(&identity->key);

@@ -12,7 +12,9 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/encode.h"
+#include "base/utf8.h"
 #include "core/instance_row.h"
+#include "core/turns.h"
 #include "store/backends.h"
 
 #define OPEN_TIMEOUT_MS 5000u
@@ -155,6 +157,11 @@ static int check_op(ten_store *store, const ten_op *op) {
                         "an operation has no namespace, target or holder, or one that is too long");
     if (op->kind == TEN_OP_HAND && !store->capabilities.hands)
         return ten_fail(&store->error, TENURE_E_UNSUPPORTED, "this store cannot hand a lease over");
+    if (op->actor && (strlen(op->actor) > TENURE_HOLDER_MAX || !ten_utf8_is_text(op->actor, strlen(op->actor))))
+        return ten_fail(&store->error, TENURE_E_INVALID, "the actor of an operation must be UTF-8 of at most %u bytes",
+                        TENURE_HOLDER_MAX);
+    if (op->kind == TEN_OP_HAND && op->token == 0)
+        return ten_fail(&store->error, TENURE_E_INVALID, "a lease is handed over under its token, which is missing");
     if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
         return ten_fail(&store->error, TENURE_E_INVALID, "the metadata of an instance is over %u bytes",
                         TEN_METADATA_MAX);
@@ -207,10 +214,45 @@ static bool is_possible(const ten_op *op, const ten_result *result) {
     return result->token >= 1 && result->token <= TENURE_TOKEN_MAX;
 }
 
+/* ---- drains */
+
+struct asked {
+    const char *instance;
+    bool is_lock;
+};
+
+static int look_at_asked(const ten_instance *instance, void *userdata) {
+    struct asked *asked = userdata;
+    if (strcmp(instance->instance, asked->instance) != 0)
+        return 0;
+    asked->is_lock = ten_turns_is_lock(instance->metadata);
+    return 1;
+}
+
+/* Whoever has a lock, or waits for it, would never do what a drain asks: nobody is told that it was asked. */
+static int check_drains(ten_store *store, const ten_op *ops, size_t count, uint64_t timeout_ms) {
+    for (size_t i = 0; i < count; i++) {
+        struct asked asked = {.instance = ops[i].holder};
+        if (ops[i].kind != TEN_OP_ASK || ops[i].ask != TEN_ASK_DRAIN || ops[i].target)
+            continue;
+        int r = store->ops->list_instances(store, ops[i].namespace_name, look_at_asked, &asked, timeout_ms);
+        if (r < 0)
+            return r;
+        if (asked.is_lock)
+            return ten_fail(&store->error, TENURE_E_INVALID,
+                            "%s cannot be drained: it has a lock or waits for it, until its command ends. Stop that "
+                            "command, or take the lock away with 'tenure release NAME --force'",
+                            asked.instance);
+    }
+    return TENURE_OK;
+}
+
 int ten_store_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     for (size_t i = 0; i < count; i++)
         results[i] = (ten_result){0};
     int r = ten_store_check_ops(store, ops, count);
+    if (r == TENURE_OK)
+        r = check_drains(store, ops, count, timeout_ms);
     if (r == TENURE_OK && count > 0)
         r = store->ops->apply(store, ops, results, count, timeout_ms);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)

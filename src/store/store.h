@@ -24,8 +24,7 @@
  *
  * Groups. Acquires that follow each other in a batch with the same `group` are one step: if one of them is refused, none
  * of them gives a target a new holder. They have namespace, holder, TTL and flags in common, and no target twice; at most
- * TEN_GROUP_MAX of them. What the holder has already is TEN_OK in any case: the caller learns of it and can release it. A
- * Tenure server that does not know groups yet carries them out one by one, so a caller undoes what it has got.
+ * TEN_GROUP_MAX of them. What the holder has already is TEN_OK in any case: the caller learns of it and can release it.
  *
  * Sessions. The heartbeat of an instance (TEN_OP_ANNOUNCE) with TEN_OP_SESSION begins a session, or goes on with it. An
  * acquire or a renewal by its holder with TEN_OP_SESSION hangs the lease on that session: it is held as long as the session

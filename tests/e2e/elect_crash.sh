@@ -61,6 +61,10 @@ detached() {
     POLL_OPTIONS='detach stubborn'
     "$@"
 }
+forged() {
+    POLL_OPTIONS='detach forge stubborn'
+    "$@"
+}
 # The command itself is what the kernel ends with the worker, and that with the warden.
 warden_alone() {
     NAMESPACE=off
@@ -175,6 +179,7 @@ if has_namespaces; then
 fi
 also 'the same without a PID namespace: nothing that was double-forked and detached outlives its term' \
     on_store_of_roles detached shared_in_turn worker command shell worker
+also 'nor does what has chosen a mark of its own' on_store_of_roles forged shared_in_turn command shell
 also 'the death of the warden ends its worker and the command, also without a PID namespace' \
     on_store_of_roles warden_alone
 also 'where PID namespaces are not permitted, kills of the worker and of the command hand over as well' \
@@ -182,6 +187,7 @@ also 'where PID namespaces are not permitted, kills of the worker and of the com
 also 'a worker stopped for longer than the TTL: its command is ended by the deadline; woken, it campaigns again' \
     on_store_of_roles worker_stopped wake 'stubborn detach'
 also 'the same without a PID namespace' on_store_of_roles stopped_shared wake 'stubborn detach'
+also 'the same for what has chosen a mark of its own' on_store_of_roles stopped_shared wake 'stubborn detach forge'
 also 'a worker that stays stopped is killed, and another takes its place' on_store_of_roles worker_stopped sleep ''
 also 'a command that exits with 0 when the warden ends it was ended because of the lease' on_store_of_roles polite
 also 'once whose worker stays stopped is 5' on_store_of_roles stays_stopped

@@ -144,11 +144,12 @@ set_uid_left() {
     never_two 2
 }
 
-# hide_others: as with ProtectProc=invisible, /proc shows nobody the processes of other users.
+# hide_others: as with ProtectProc=invisible, /proc shows nobody the processes of other users. In a changed root, / is not
+# a mount point: then unshare cannot make it private. /proc is one, and is enough.
 hide_others() {
     # shellcheck disable=SC2016 # for the shell inside
-    printf '#!/bin/sh\nexec unshare --mount --propagation private sh -c %s sh "$@"\n' \
-        "'mount -t proc -o hidepid=2 proc /proc && exec $UNDER \"\$@\"'" >"$CASE/hidden"
+    printf '#!/bin/sh\nexec unshare --mount --propagation unchanged sh -c %s sh "$@"\n' \
+        "'mount --make-private /proc && mount -t proc -o hidepid=2 proc /proc && exec $UNDER \"\$@\"'" >"$CASE/hidden"
     chmod 755 "$CASE/hidden"
     UNDER=$CASE/hidden
     # shellcheck disable=SC2016

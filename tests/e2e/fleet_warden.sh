@@ -67,7 +67,7 @@ worker_killed_detached() {
 
 # A poll whose command is over, but not what it started: it goes before the next poll of that target begins.
 leftovers_of_a_poll() {
-    POLL_OPTIONS=detach
+    POLL_OPTIONS=$1
     targets 2
     agent a
     until_true 10 all_polled
@@ -244,7 +244,8 @@ stopped_with_nothing() {
 if has_namespaces; then
     it 'fault 1: the targets of a killed worker are taken over in a fraction of the TTL, and a new worker joins' on_store worker_killed
     it 'fault 1: no descendant of a killed worker survives, not even a double fork with setsid' on_store worker_killed_detached
-    it 'what a poll leaves running is ended before the next poll of its target' on_store leftovers_of_a_poll
+    it 'what a poll leaves running is ended before the next poll of its target' \
+        on_store leftovers_of_a_poll detach
     it 'the death of the warden ends the worker and its pollers, also the detached' on_store warden_killed detach
     it 'fault 3: the pollers of a stopped worker are ended by the deadline and its targets polled elsewhere' \
         on_store worker_stopped 'stubborn detach' wake
@@ -258,12 +259,16 @@ it 'fault 1, no namespaces: the targets of a killed worker are taken over in a f
 it 'fault 1, no namespaces: no descendant of a killed worker survives, not even a double fork with setsid' \
     on_store without_namespaces worker_killed_detached
 it 'no namespaces: what a poll leaves running is ended before the next poll of its target' \
-    on_store without_namespaces leftovers_of_a_poll
+    on_store without_namespaces leftovers_of_a_poll detach
+it 'no namespaces: so is what has chosen a mark of its own' \
+    on_store without_namespaces leftovers_of_a_poll 'detach forge'
 it 'no namespaces: the death of the warden ends the worker and its pollers' on_store without_namespaces warden_killed ''
 it 'fault 3, no namespaces: the pollers of a stopped worker are ended by the deadline' \
     on_store without_namespaces worker_stopped '' wake
 it 'fault 3, no namespaces: pollers that ignore SIGTERM, and their detached grandchildren, are ended by the deadline, too' \
     on_store without_namespaces worker_stopped 'stubborn detach' wake
+it 'fault 3, no namespaces: so are those that have chosen a mark of their own' \
+    on_store without_namespaces worker_stopped 'stubborn detach forge' wake
 it 'fault 3: a worker that stays stopped is killed and another takes its place' on_store worker_stopped '' sleep
 it 'a stopped worker that holds nothing does not keep the agent from ending' on_store stopped_with_nothing
 it 'a worker that crashes again and again is restarted with growing pauses' on_store crash_loop

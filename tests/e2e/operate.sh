@@ -128,14 +128,15 @@ role_metrics() {
     background lead "$TENURE" elect cleanup --ttl 1500ms --metrics 127.0.0.1:0 -- sleep 60
     lead=$PID
     address=$(served lead)
-    leads() { scraped "$address" && [ "$(sample 'tenure_leader_status{namespace="leader",role="cleanup"}')" = 1 ]; }
+    leads() { scraped "$address" && [ "$(sample 'tenure_leader_status{namespace="leader",role="cleanup",kind="elect"}')" = 1 ]; }
     until_true 10 leads
     # By IPv6, where the machine has it.
     here='[::1]'
     if ! grep -qs '^0\{31\}1 ' /proc/net/if_inet6; then here=127.0.0.1; fi
     background follow "$TENURE" elect cleanup --ttl 1500ms --metrics "$here:0" -- sleep 60
     scraped "$(served follow)"
-    same follower "$(sample 'tenure_leader_status{namespace="leader",role="cleanup"}')" 0
+    same follower "$(sample 'tenure_leader_status{namespace="leader",role="cleanup",kind="elect"}')" 0
+    same slots "$(sample 'tenure_leader_slots{namespace="leader",role="cleanup"}')" 1
     same never "$(sample 'tenure_leader_last_renewal_timestamp_seconds{namespace="leader",role="cleanup"}')" 0.000
     scraped "$address"
     at=$(sample 'tenure_leader_last_renewal_timestamp_seconds{namespace="leader",role="cleanup"}')
@@ -195,6 +196,21 @@ serve_metrics() {
     same takeovers "$(sample 'tenure_takeovers_total{namespace="poll",reason="forced"}')" 1
     unowned=$(sample 'tenure_targets_unowned_seconds_max{namespace="poll"}')
     between 'longest unowned' "${unowned%.*}" 5 60
+}
+
+# A lock that waits, and a role of which several lead: what the alerts tell them by.
+kinds_of_roles() {
+    background lock "$TENURE" lock deploy -- sleep 60
+    until_true 30 "$TENURE" owner deploy --namespace lock
+    background waits "$TENURE" lock deploy --metrics 127.0.0.1:0 -v -- true
+    scraped "$(served waits)"
+    same 'who waits for a lock' "$(sample 'tenure_leader_status{namespace="lock",role="deploy",kind="lock"}')" 0
+    background pool "$TENURE" elect pool --count 2 --metrics 127.0.0.1:0 -- sleep 60
+    scraped "$(served pool)"
+    same 'slots' "$(sample 'tenure_leader_slots{namespace="leader",role="pool"}')" 2
+    background once "$TENURE" once nightly --metrics 127.0.0.1:0 -v -- sleep 60
+    scraped "$(served once)"
+    sample 'tenure_leader_status{namespace="leader",role="nightly",kind="once"}'
 }
 
 # ---- rules and dashboard
@@ -289,6 +305,7 @@ it 'a spec in the store that is not JSON is shown as a string' broken_spec
 it 'history over REST is that of one target or of all, and the feed from its oldest entry on' history_over_rest
 it "an agent's metrics are Prometheus', on this host alone unless told otherwise" agent_metrics
 it "a candidate's metrics tell who leads, and how it came to that" role_metrics
+it 'metrics tell a lock from a role, and how many may lead' kinds_of_roles
 it "a guard's metrics count what it passed and refused" guard_metrics
 it 'metrics at a place that is none are refused with the reason' bad_addresses
 it "a server's metrics are Prometheus', too" serve_metrics

@@ -37,12 +37,150 @@ namespaces() {
     exits 0 "$TENURE" namespaces
     out_is "leader	1	1	0
 poll	1	1	0"
-    exits 1 "$TENURE" show job
-    err_has 'job exists in the namespace leader'
-    for reader in history owner checkpoint; do
-        exits 1 "$TENURE" $reader job
-        err_has 'job exists in the namespace leader'
+    for reader in show history owner; do
+        exits 0 "$TENURE" $reader job
+        err_has 'job is in the namespace leader'
     done
+    exits 1 "$TENURE" checkpoint job
+    err_has 'job is in the namespace leader' 'job has no checkpoint'
+    exits 1 "$TENURE" show job --namespace poll
+    exits 1 env TENURE_NAMESPACE=poll "$TENURE" show job
+}
+
+# A lock is in the namespace `lock`, whatever namespace a verb would look into.
+held_elsewhere() {
+    background build-7 "$TENURE" lock deploy --name build-7 --ttl 3s --log-level warn -- sleep 1000
+    until_true 30 held_in lock deploy
+    exits 0 "$TENURE" who deploy
+    out_has leading build-7-
+    err_has 'deploy is in the namespace lock'
+    exits 0 "$TENURE" target add deploy # known, but not held
+    exits 0 "$TENURE" owner deploy
+    out_has build-7-
+    exits 0 "$TENURE" release deploy --force
+    err_has 'deploy is in the namespace lock' 'build-7 ' 'can no longer renew its lease'
+    exits 0 "$TENURE" release deploy --force --namespace none # as it was told
+    until_true 30 free_in lock deploy
+    exits 0 "$TENURE" release deploy --force
+    err_has 'deploy is not held; nothing to release'
+}
+held_in() { "$TENURE" owner "$2" --namespace "$1" --quiet >/dev/null 2>&1; }
+free_in() { ! held_in "$@"; }
+
+# Whose lease it is, a token does not say: those of two namespaces can be equal.
+held_in_several() {
+    exits 0 "$TENURE" acquire x --namespace one
+    token=$OUT
+    exits 1 "$TENURE" release x --token "$token"
+    err_has 'x is in the namespace one; use --namespace'
+    exits 0 "$TENURE" release x --token "$((token + 1))"
+    exits 0 "$TENURE" acquire x --namespace two
+    for verb in 'release x --force' 'who x' 'show x' 'owner x' 'history x' 'resign x --from host'; do
+        # shellcheck disable=SC2086
+        exits 1 "$TENURE" $verb
+        err_has 'x is in the namespaces one, two; use --namespace'
+    done
+    held_in one x || fail 'it was released'
+    exits 0 "$TENURE" release x --force --namespace one
+    exits 0 "$TENURE" release x --token "$token" --namespace one
+    exits 0 "$TENURE" release x --force
+    err_has 'x is in the namespace two'
+}
+
+instance_elsewhere() {
+    member host-a
+    background host-b "$TENURE" agent --namespace scenes --name host-b --ttl 3s --targets store --poll exec:true --log-level warn
+    until_true 30 sh -c "'$TENURE' nodes --namespace scenes --quiet | grep -q host-b"
+    exits 0 "$TENURE" drain host-b
+    err_has 'host-b is in the namespace scenes' 'was asked to hand over'
+    exits 0 "$TENURE" drain host-b --undo
+    exits 1 "$TENURE" drain host-c
+    err_has 'no live instance host-c'
+}
+
+# ---- roles and locks are no targets of a plan
+
+why_of() { "$TENURE" status --namespace "$1" | awk -F '\t' -v target="$2" '$1 == target { print $7 }'; }
+why_is() { [ "$(why_of "$1" "$2")" = "$3" ]; }
+
+healthy() {
+    candidate host-a
+    until_true 30 who_says leading host-a
+    candidate host-b
+    until_true 30 who_says waiting host-b
+    same 'why' "$(why_of leader web)" leads
+    background first "$TENURE" lock deploy --name first --log-level warn -- sleep 1000
+    first=$PID
+    until_true 30 held_in lock deploy
+    same 'why' "$(why_of lock deploy)" 'held by lock, once, acquire, REST or a library'
+    background second "$TENURE" lock deploy --name second --log-level warn -- sleep 1000
+    until_true 30 why_is lock deploy 'holds the lock; 1 waits'
+    background third "$TENURE" lock deploy --name third --log-level warn -- sleep 1000
+    until_true 30 why_is lock deploy 'holds the lock; 2 wait'
+    # Who has waited is announced, and holds it next.
+    kill "$first"
+    until_true 30 why_is lock deploy 'holds the lock; 1 waits'
+    # Members of a fleet in the same namespace do not plan for it.
+    background member "$TENURE" agent --namespace leader --targets store --poll exec:true --log-level warn
+    exits 0 "$TENURE" target add job --namespace leader
+    until_true 30 held_in leader job
+    same 'why' "$(why_of leader web)" leads
+    same 'why' "$(why_of leader job)" ''
+}
+
+# The page and `top` ask the same: what moves, and who drains.
+healthy_over_rest() {
+    background serve "$TENURE" serve --listen 127.0.0.1:0
+    until_true 30 test -s "$CASE/serve.out"
+    address=http://$(cat "$CASE/serve.out")
+    candidate host-a
+    until_true 30 who_says leading host-a
+    background member "$TENURE" agent --namespace leader --targets store --poll exec:true --log-level warn
+    until_true 30 sh -c "'$TENURE' nodes --namespace leader | grep -q live"
+    curl -s "$address/api/v1/leader/nodes?plan=true" >"$CASE/nodes"
+    if grep -q '"draining":true\|"moving_count":[1-9]' "$CASE/nodes"; then fail "$(cat "$CASE/nodes")"; fi
+}
+
+# ---- drains
+
+nodes_say() { "$TENURE" nodes --namespace leader | grep "^$2-" | cut -f2 | grep -qx "$1"; }
+
+drained_leader() {
+    candidate host-a
+    until_true 30 who_says leading host-a
+    candidate host-b
+    other=$PID
+    until_true 30 who_says waiting host-b
+    exits 0 "$TENURE" drain host-a
+    err_has 'was asked to hand over what it holds'
+    until_true 30 who_says leading host-b
+    until_true 30 who_says drained host-a
+    until_true 30 nodes_say draining host-a
+    exits 0 "$TENURE" history web
+    out_has drain
+    # Nor when it is the only one.
+    kill "$other"
+    until_true 30 free_in leader web
+    sleep 2
+    exits 1 "$TENURE" owner web --namespace leader
+    exits 0 "$TENURE" drain host-a --undo
+    until_true 30 who_says leading host-a
+}
+
+drained_lock() {
+    background first "$TENURE" lock deploy --name first --log-level warn -- sleep 1000
+    until_true 30 held_in lock deploy
+    background second "$TENURE" lock deploy --name second --log-level warn -- sleep 1000
+    until_true 30 why_is lock deploy 'holds the lock; 1 waits'
+    exits 1 "$TENURE" drain second
+    err_has 'second-' 'cannot be drained' "'tenure release NAME --force'"
+    background serve "$TENURE" serve --listen 127.0.0.1:0
+    until_true 30 test -s "$CASE/serve.out"
+    address=http://$(cat "$CASE/serve.out")
+    second=$("$TENURE" nodes --namespace lock | sed -n 's/^\(second-[^	]*\).*/\1/p')
+    same 'the answer' "$(curl -s -o "$CASE/answer" -w '%{http_code}' "$address/api/v1/lock/leases" -H 'Content-Type: application/json' \
+        -d "{\"holder_id\":\"x\",\"ops\":[{\"op\":\"ask\",\"holder_id\":\"$second\",\"ask\":2}]}")" 400
+    grep -q 'cannot be drained' "$CASE/answer" || fail "$(cat "$CASE/answer")"
 }
 
 forced() {
@@ -187,7 +325,14 @@ nothing_there() {
 
 it 'who shows the leader and the standbys, and an instance may be named by a part of its id' who_leads
 it 'a part of an id that names several instances is refused, and the short form of the page is understood' ambiguous
-it 'the namespaces are listed, and show and history say where an id is' namespaces
+it 'the namespaces are listed, and what has a name is found in the one that has it' namespaces
+it 'what is held in another namespace is found, and never said to be free' held_elsewhere
+it 'a name that several namespaces have is not guessed' held_in_several
+it 'an instance of another namespace is found' instance_elsewhere
+it 'a leader leads and a lock is held, and neither drains nor moves' healthy
+it 'nor do they over REST' healthy_over_rest
+it 'a leader that is drained steps down, and does not lead before that is undone' drained_leader
+it 'who has a lock or waits for it cannot be drained' drained_lock
 it 'a forced release says what will happen, and the history names the person' forced
 it 'pausing and removing targets answer' pause_answers
 it 'the words of other tools lead to ours, and a mistyped path makes no store' mistakes

@@ -126,6 +126,12 @@ control_in_table() {
     same 'number of columns' "$(printf '%s\n' "$OUT" | awk -F '\t' '{ print NF }')" 5
     out_has 'one\x0ab\x09two\x1b[31m'
     out_has 'http://h/ä'
+    # U+202E turns what follows around: a name would read as another one.
+    exits 0 "$TENURE" target add a --exec "$(printf 'a-\342\200\256nimda')"
+    exits 0 "$TENURE" target ls
+    out_has 'a-\xe2\x80\xaenimda'
+    exits 0 "$TENURE" target ls --json
+    out_has 'a-\u202enimda'
 }
 
 terminal_table() {

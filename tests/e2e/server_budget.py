@@ -349,14 +349,64 @@ def actors():
         assert batch("chief-token", "boss-of-ops", op="force_now", id="t")[2][0]["outcome"] == "ok"
         last = server.ask("GET", "/api/v1/a/history", None, bearer("admin"))[2][-1]
         assert (last["reason"], last["actor"]) == ("forced", "chief (as boss-of-ops)"), last
-        line = logged(server, "admin_request")[0]
+        until(30, "it is logged", lambda: len(logged(server, "admin_request")) >= 2)
+        line = logged(server, "admin_request")[1]
         assert line["actor"] == "chief (as boss-of-ops)" and line["target"] == "t" and line["op"] == "force", line
+        # Whatever only an admin may do is in the log, and with its name in the history where there is a change.
+        path = "/api/v1/a/"
+        for method, where, body in [
+                ("PUT", "p1", {}), ("PUT", "p1", {"exec": "true"}), ("PUT", "p2", {}),
+                ("PUT", "p1/pin", {"instance": "a-1", "actor": "ann"}), ("DELETE", "p1/pin", None), ("DELETE", "p1", None)]:
+            assert server.ask(method, path + where, body, bearer("chief-token"))[0] in (200, 201, 204), where
+        edits = [{"action": "put", "target": {"id": "p1"}}, {"action": "pause", "target": {"id": "p2"}},
+                 {"action": "pin", "target": {"id": "p1"}, "pin": {"instance": "a-1", "actor": "alice"}},
+                 {"action": "pin", "target": {"id": "p2"}, "pin": {"instance": "a-1", "actor": "mallory"}},
+                 {"action": "remove", "target": {"id": "p1"}}]
+        assert server.ask("POST", "/api/v1/a", {"edits": edits}, bearer("chief-token"))[0] == 200
+        assert server.ask("POST", path + "forget", {"ids": ["p1"]}, bearer("chief-token"))[0] == 200
+        assert server.ask("POST", path + "forget", {"unregistered": True}, bearer("chief-token"))[0] == 200
+        assert batch("chief-token", "chief-1", op="ask", id="t", ask=1)[0] == 200
+        assert server.ask("DELETE", path + "nodes/chief-1", None, bearer("chief-token"))[0] == 204
+        found = [(entry["target"], entry["event"].split("_")[1], entry["actor"])
+                 for entry in server.ask("GET", path + "history", None, bearer("admin"))[2] if entry["target"] in ("p1", "p2")]
+        assert found == [("p1", "added", "chief"), ("p1", "changed", "chief"), ("p2", "added", "chief"),
+                         ("p1", "changed", "chief (as ann)"), ("p1", "changed", "chief"), ("p1", "removed", "chief"),
+                         ("p1", "added", "chief"), ("p2", "changed", "chief"), ("p1", "changed", "chief (as alice)"),
+                         ("p2", "changed", "chief (as mallory)"), ("p1", "removed", "chief")], found
+        wanted = [("put", "t", 1), ("force", "t", 1), ("put", "p1", 1), ("put", "p1", 1), ("put", "p2", 1), ("pin", "p1", 1),
+                  ("unpin", "p1", 1), ("remove", "p1", 1), ("put", "p1", 5), ("forget", "p1", 1),
+                  ("forget_unregistered", "", 0), ("ask", "t", 1), ("leave", "chief-1", 1)]
+        until(30, "all are logged", lambda: len(logged(server, "admin_request")) >= len(wanted))
+        lines = [(line["op"], line["target"], line["count"]) for line in logged(server, "admin_request")]
+        assert lines == wanted, lines
+        assert {line["actor"].split(" ")[0] for line in logged(server, "admin_request")} == {"boss", "chief"}
     with Server("--auth-file", auth_file(["oops admin * * " + digest("")]), wait=False) as server:
         assert server.process.wait(60) != 0 and "empty token" in server.said(), server.said()
     group = auth_file()
     os.chmod(group, 0o660)
     with Server("--auth-file", group, wait=False) as server:
         assert server.process.wait(60) != 0 and "g-w" in server.said(), server.said()
+
+
+@case("a name that is too long for the history is cut between two characters")
+def long_actors():
+    lines = LINES + ["chief admin a* chief-* " + digest("chief-token")]
+    with Server("--auth-file", auth_file(lines)) as server:
+        for pad in range(3):
+            target = "p%d" % pad
+            actor = "chief-" + "x" * pad + "\u20ac" * 82
+            assert server.ask("PUT", "/api/v1/a/" + target, {}, bearer("chief-token"))[0] == 201
+            assert server.ask("POST", "/api/v1/a/%s/lease" % target, {"holder_id": "a-1"}, bearer("holder"))[0] == 201
+            pin = {"instance": "a-1", "actor": actor}
+            assert server.ask("PUT", "/api/v1/a/%s/pin" % target, pin, bearer("chief-token"))[0] == 204
+            body = {"holder_id": actor, "ops": [{"op": "force_now", "id": target}]}
+            answer = server.ask("POST", "/api/v1/a/leases", body, bearer("chief-token"))
+            assert answer[0] == 200 and answer[2][0]["outcome"] == "ok", answer
+            last = server.ask("GET", "/api/v1/a/history", None, bearer("admin"))[2][-1]["actor"]
+            assert last.startswith("chief (as %s\u20ac" % actor[:6 + pad]) and last.endswith("\u20ac)"), last
+            assert 250 <= len(last.encode()) <= 255, last
+            pinned = server.ask("GET", "/api/v1/a?id=" + target, None, bearer("admin"))[2][0]["pin"]["actor"]
+            assert pinned == last, pinned
 
 
 @case("a renewal under a token that was never granted keeps nobody out of other namespaces")

@@ -200,6 +200,18 @@ def headers():
         assert server.ask("GET", "/healthz")[0] == 200
 
 
+@case("a query has up to 100 parameters, and more are refused with an answer")
+def arguments():
+    with Server() as server:
+        assert server.ask("GET", "/api/v1/n?" + "&".join("id=a%d" % i for i in range(100)))[0] == 200
+        for path in ("/api/v1/n?" + "&".join("id=a%d" % i for i in range(101)), "/api/v1/n?" + "&".join(["id=a"] * 900),
+                     "/scenes/x?" + "&".join(["b=c"] * 400), "/healthz?" + "&" * 7000):
+            refused(server.ask("GET", path), 414, "too_large", "100 parameters")
+        with server.connect() as link:  # and the connection goes on
+            for _ in range(3):
+                link.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b" 200 " in link.recv(65536)
+
 @case("headers that a proxy may understand in another way are refused, and what follows them is not answered")
 def framing():
     with Server() as server:
@@ -216,9 +228,19 @@ def framing():
                       b"X: y\rTransfer-Encoding: chunked\r\n" + length, b"X: y\r\n Transfer-Encoding: chunked\r\n" + length,
                       b"Content-Length:\r\n %d\r\n" % len(body), b"Content: %d\r\n -Length\r\n" % len(body),
                       b"Content: %d\r\n\t-Length\r\n" % len(body), length + b"X: \x01\r\n", length + b"(X): y\r\n",
-                      b"Transfer-Encoding: chunked\r\n" + length, length + length):
+                      b"Transfer-Encoding: chunked\r\n" + length, length + length, length + b"X: y\0z\r\n",
+                      b"X: y\0z\r\n" + length, b"X: y\0\r\n" + length, b"X: y\0 Z: \r\nX: y\r\n" + length):
             answer = server.raw(start + lines + b"\r\n" + body + hidden)
             assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1, (lines, answer)
+        for path in (b"/api/v1/f\0/x", b"/api/v1/f\0", b"/api/v1/f?a=b\0", b"/api/v1/f\0?a=b", b"/api/v1/f\0HTTP/1.1 x"):
+            answer = server.raw(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 400") and b"NUL" in answer, (path, answer)
+        for path in (b"/api/v1/f", b"/api/v1/f?limit=5&after=x", b"/api/v1/f?"):
+            for end in (b"", b"Connection: close \t \r\n", b"A:\r\nB: \r\n"):
+                link = server.connect()
+                link.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + end + b"\r\n")
+                assert link.recv(65536).startswith(b"HTTP/1.1 200"), (path, end)
+                link.close()
 
 
 @case("keep-alive: many requests on one connection, and pipelined ones in their order")
@@ -394,6 +416,41 @@ def hung_store():
         held.close()
         until(10, "it works again", lambda: server.ask("POST", RENEW, OWNER)[0] in (200, 404))
         until(10, "it is ready again", lambda: server.ask("GET", "/readyz")[0] == 200)
+
+
+@case("a batch that only reads does not wait behind the renewals")
+def read_batches():
+    reads = {"holder_id": "reader", "ops": [{"op": "read", "id": "t"}, {"op": "read_checkpoint", "id": "t"}]}
+    with Server("--ttl", "60s") as server:
+        prepare(server)
+        assert server.ask("POST", "/api/v1/n/leases", reads)[0] == 200
+        held = sqlite3.connect(server.store[len("sqlite:"):], isolation_level=None, timeout=30)
+        held.execute("BEGIN IMMEDIATE")  # nobody can write, everybody can read
+        thread, renewed = in_thread(lambda: server.ask("POST", RENEW, OWNER, timeout=120))
+        time.sleep(0.5)  # so that its lane has it
+        answer = server.ask("POST", "/api/v1/n/leases", reads)
+        assert not renewed, "the renewal did not wait: this shows nothing"
+        held.close()
+        thread.join(120)
+        assert answer[0] == 200 and [found["holder_id"] for found in answer[2]] == ["a", "a"], answer
+        # It begins no namespace, and what it asks for is answered as before.
+        answer = server.ask("POST", "/api/v1/invented/leases", reads)
+        assert answer[0] == 200 and [found["outcome"] for found in answer[2]] == ["ok", "ok"], answer
+        assert server.ask("GET", "/api/v1")[2] == ["n"]
+
+
+@case("what is wrong with the store is for the log, and not for clients")
+def hidden_trouble():
+    with Server("--ttl", "2s", "--renew", "500ms") as server:
+        prepare(server)
+        held = lock(server)
+        for method, path, body in [("POST", RENEW, OWNER), ("PUT", "/api/v1/n/x", {}), ("GET", "/readyz", None)]:
+            answer = server.ask(method, path, body, timeout=120)
+            if answer[0] != 200:
+                refused(answer, 503, "unavailable", "log")
+                assert server.directory not in json.dumps(answer[2]), answer
+        held.close()
+        until(30, "it is logged", lambda: "store_down" in server.said() and server.directory in server.said())
 
 
 @case("at SIGTERM an answer under way arrives, streams end, idle connections are not waited for")
@@ -783,6 +840,11 @@ def reread():
         server.process.send_signal(signal.SIGHUP)
         until(5, "it says so", lambda: "auth_file_refused" in server.said())
         assert "line 1" in server.said() and (status("old"), status("new")) == (200, 401)
+        with open(path, "w", encoding="utf-8"):
+            pass  # as another program leaves it for a moment
+        server.process.send_signal(signal.SIGHUP)
+        until(30, "it says so", lambda: "names no principal" in server.said())
+        assert (status("old"), status("new")) == (200, 401)
         with open(path, "w", encoding="utf-8") as file:
             file.write("a admin * * %s\n" % digest("new"))
         server.process.send_signal(signal.SIGHUP)
@@ -795,7 +857,8 @@ def reread():
     for text in ("a nonsense * * " + digest("x"), "a read * *", "a read * * 12"):
         with Server("--auth-file", auth_file("", text), wait=False) as server:
             assert server.process.wait(60) != 0 and "line 2" in server.said(), server.said()
-    os.chmod(auth_file(""), 0o666)
+    with Server("--auth-file", auth_file("", "# nobody"), wait=False) as server:
+        assert server.process.wait(60) != 0 and "names no principal" in server.said(), server.said()
     open_to_all = auth_file("a read * * " + digest("x"))
     os.chmod(open_to_all, 0o666)
     with Server("--auth-file", open_to_all, wait=False) as server:

@@ -144,7 +144,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     return EAI_AGAIN;
 }
 END
-    cc -shared -fPIC -o "$CASE/hang.so" "$CASE/hang.c"
+    gcc -shared -fPIC -o "$CASE/hang.so" "$CASE/hang.c"
     begin=$(boot_ms)
     run env LD_PRELOAD="$CASE/hang.so" ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" \
         "$TENURE" show job --store 'http://manager.example:7480?timeout=700ms'

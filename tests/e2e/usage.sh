@@ -75,6 +75,8 @@ unknown_command() {
     refuses "no command 'acqire'|did you mean 'acquire'?" acqire job-1
     refuses "no command 'frobnicate'|'tenure help' lists them" frobnicate
     refuses "no command 'shwo'|did you mean 'show'?" help shwo
+    refuses "no command '\\x1b[31mX'|'tenure help' lists them" "$(printf '\033[31mX')"
+    refuses "the option '-\\x1b[31mX' after it" "-$(printf '\033[31mX')"
 }
 
 unknown_option() {

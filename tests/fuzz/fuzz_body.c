@@ -75,7 +75,7 @@ bool ten_request_wait_for_listing(ten_request *request) {
 }
 
 bool ten_request_wait_for_reading(ten_request *request) {
-    return ten_request_wait_for_listing(request);
+    return ten_request_wait(request, NULL, TEN_USUAL);
 }
 
 const char *ten_request_argument(ten_request *request, const char *name) {

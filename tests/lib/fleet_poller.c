@@ -5,10 +5,10 @@
  *     BOOTTIME_US POLL EVENT TARGET TOKEN INSTANCE
  * EVENT is start, beat or end. Beats come all the time while it runs: a poller that is killed writes no end, and its
  * last beat says until when it was certainly there. POLL is the process id of the command and the time of its start.
- *     fleet_poller LOG poll MS [detach] [stubborn] [root] [thread] [beat MS] [print TEXT]
- *         runs for MS; detach: a grandchild in a session of its own goes on for ever, as part of the same poll;
- *         stubborn: SIGTERM is ignored; root: it becomes root first, as a set-uid program may; thread: its first thread
- *         ends at once, and another goes on; beat: how often it beats
+ *     fleet_poller LOG poll MS [detach] [forge] [stubborn] [root] [thread] [beat MS] [print TEXT]
+ *         runs for MS; detach: a grandchild in a session of its own goes on for ever, as part of the same poll; forge:
+ *         with a mark of its own choice; stubborn: SIGTERM is ignored; root: it becomes root first, as a set-uid program
+ *         may; thread: its first thread ends at once, and another goes on; beat: how often it beats
  *     fleet_poller LOG mark NAME     writes a line of the test itself
  *     fleet_poller now               prints CLOCK_BOOTTIME in ms
  */
@@ -59,11 +59,20 @@ static void beat_until(uint64_t end_us) {
     }
 }
 
-static void detach(void) {
+/* In the memory that /proc shows. */
+static void forge_mark(void) {
+    char *mark = getenv("TENURE_POLL");
+    if (mark)
+        memset(mark, '4', strlen(mark));
+}
+
+static void detach(bool forged) {
     if (fork() != 0)
         return;
     if (fork() != 0)
         _exit(0);
+    if (forged)
+        forge_mark();
     setsid();
     close(STDOUT_FILENO);
     beat_until(UINT64_MAX);
@@ -95,11 +104,14 @@ static int run_poll(int argc, char **argv) {
     uint64_t start_us = now_us();
     const char *text = NULL;
     bool detached = false;
+    bool forged = false;
     bool in_thread = false;
     uint64_t end_us = start_us + strtoull(argv[3], NULL, 10) * 1000;
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "detach") == 0)
             detached = true;
+        else if (strcmp(argv[i], "forge") == 0)
+            forged = true;
         else if (strcmp(argv[i], "stubborn") == 0)
             signal(SIGTERM, SIG_IGN);
         else if (strcmp(argv[i], "root") == 0)
@@ -116,7 +128,7 @@ static int run_poll(int argc, char **argv) {
     snprintf(poll_name, sizeof poll_name, "%d.%" PRIu64, (int)getpid(), start_us);
     stamp("start");
     if (detached)
-        detach();
+        detach(forged);
     if (in_thread)
         leave_to_a_thread(end_us);
     beat_until(end_us);

@@ -56,13 +56,14 @@ it() {
     cd / && rm -rf "$CASE"
 }
 
-# What a case that failed has left behind: processes whose command line names the directory of the case.
+# What a case that failed has left behind: processes whose command line or environment (HOME) names the directory of the
+# case.
 tap_end_rest() {
-    for tap_process in $(grep -alF "$CASE/" /proc/[0-9]*/cmdline 2>/dev/null); do
-        tap_process=${tap_process#/proc/}
-        tap_process=${tap_process%/cmdline}
+    for tap_file in $(grep -alF "$CASE/" /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null); do
+        tap_process=${tap_file#/proc/}
+        tap_process=${tap_process%/*}
         # Not the one that looks; and the file is read again, because an id may be another's by now.
-        if [ "$tap_process" -ne "$$" ] && grep -aqF "$CASE/" "/proc/$tap_process/cmdline" 2>/dev/null; then
+        if [ "$tap_process" -ne "$$" ] && grep -aqF "$CASE/" "$tap_file" 2>/dev/null; then
             kill -KILL "$tap_process" 2>/dev/null
         fi
     done

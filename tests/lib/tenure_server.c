@@ -36,7 +36,7 @@ static void run_server(const struct tenure_server *server, int out_fd, pid_t par
     int log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     dup2(out_fd, STDOUT_FILENO);
     dup2(log_fd, STDERR_FILENO);
-    (void)setenv("TENURE_MAX_TTL", "31622400s", 1); /* the bound of all other stores; an older server ignores it */
+    (void)setenv("TENURE_MAX_TTL", "31622400s", 1); /* the bound of all other stores */
     if (program)
         execl(program, program, "serve", "--store", store, "--listen", listen, "--log-level", "warn", (char *)NULL);
     dprintf(STDERR_FILENO, "cannot run '%s': %s\n", program ? program : "$TENURE", strerror(errno));

@@ -31,7 +31,6 @@
     X(PIN_UNCOUNTED, "pinned targets do not count for the quota of their instance")                                    \
     X(PIN_STAYS, "a pin never ends")                                                                                   \
     X(PIN_NOT_TAKEN_BACK, "a pin that was taken back goes on")                                                         \
-    X(PIN_DESPITE_OLDER, "pins count while an instance that does not know them is in the fleet")                       \
     X(NO_STAGGER, "fallbacks do not wait for their rank")                                                              \
     X(NO_FALLBACK, "only the planned instance ever acquires")                                                          \
     X(NO_RETRY_AT_END, "a refused acquire is never tried again")                                                       \
@@ -53,6 +52,7 @@
     X(NOT_KEPT, "a role is not kept for its least time when its process dies")                                         \
     X(RELEASE_KEPT, "a role is released before its least time is over")                                                \
     X(CAMPAIGN_WHILE_WORKING, "a new term begins while the work of the old one still runs")                            \
+    X(CAMPAIGN_WHILE_DRAINED, "a drained candidate campaigns")                                                         \
     X(NO_TURNS, "candidates do not take turns: a release makes all of them try")                                       \
     X(LONG_TURNS, "a candidate that does not take its turn is waited for for long")                                    \
     X(NO_ROTATION, "whoever has led stands first in the line again")                                                   \

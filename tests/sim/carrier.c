@@ -75,10 +75,9 @@ uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_pro
 
 /* ---- answers */
 
-/* One that does not know pins does not see them. */
-static ten_row row_of(const struct sim_world *world, const struct sim_process *process, const struct sim_row *row) {
+static ten_row row_of(const struct sim_world *world, const struct sim_row *row) {
     return (ten_row){.target = {.id = world->targets[row->target].id, .paused = row->paused},
-                     .pin = process->older ? (ten_pin){0} : row->pin,
+                     .pin = row->pin,
                      .registered = row->registered,
                      .barred = row->barred,
                      .holder = row->holder,
@@ -99,7 +98,7 @@ static void take_items(struct sim_world *world, struct sim_process *process, con
             break;
         case TEN_CALL_LIST:
         case TEN_CALL_READ:
-            row = row_of(world, process, &answer->rows[i]);
+            row = row_of(world, &answer->rows[i]);
             ten_driver_row(&process->driver, now, &row);
             break;
         default:

@@ -286,8 +286,6 @@ bool sim_is_pinned(const struct sim_world *world, uint32_t number) {
         return false;
     uint32_t count = 0;
     for (uint32_t i = 0; i < world->live_count; i++) {
-        if (world->processes[world->live[i]]->older)
-            return false;
         count += takes_part(world->processes[world->live[i]]);
     }
     return count > 1 || !target->pinned_away;

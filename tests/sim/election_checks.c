@@ -145,7 +145,7 @@ static bool anybody_could(const struct sim_world *world, uint32_t role) {
         const struct sim_process *process = world->processes[world->live[i]];
         const struct sim_candidate *candidate = process->candidate;
         if (sim_is_candidate(world, process, role) && !process->stopping && !candidate->running &&
-            candidate->rests_until_us < world->now_us && !sim_is_paused(world, process))
+            !candidate->election.drained && candidate->rests_until_us < world->now_us && !sim_is_paused(world, process))
             return true;
     }
     return false;

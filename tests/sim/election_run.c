@@ -53,8 +53,10 @@ static void inject(struct sim_world *world, enum sim_fault kind) {
     world->stats.faults++;
     if (kind == SIM_FAULT_JOIN || !process)
         start(world, any_role(world));
-    else if (kind == SIM_FAULT_OPERATOR)
+    else if (kind == SIM_FAULT_OPERATOR && sim_chance(world, 0.5))
         sim_ask_leader(world, any_role(world));
+    else if (kind == SIM_FAULT_OPERATOR)
+        (void)sim_ask_instance(world, process, sim_chance(world, 0.5) ? TEN_ASK_DRAIN : TEN_ASK_UNDO);
     else if (kind != SIM_FAULT_PROGRAM)
         sim_inject(world, process, kind);
     else if (!sim_is_paused(world, process) && !process->stopping) {
@@ -133,6 +135,8 @@ static uint64_t longest_us(const struct sim_world *world) {
 static void calm_down(struct sim_world *world) {
     sim_set_calm(world);
     sim_note(world, "all is calm", SIM_NOBODY, SIM_NOBODY, 0);
+    for (uint32_t i = 0; i < world->live_count; i++)
+        (void)sim_ask_instance(world, world->processes[world->live[i]], TEN_ASK_UNDO);
     run_for(world, 2 * sim_ttl_us(world) + longest_us(world) * 11 / 10);
     for (uint32_t i = 0; i < world->target_count && !world->failed; i++)
         if (count_candidates(world, i) == 0)

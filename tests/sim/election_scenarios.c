@@ -424,6 +424,32 @@ static void run_unfit(struct sim_world *world) {
         sim_fail(world, 0, "%s is fit again and alone, but does not lead", leader->id);
 }
 
+/* A leader that is drained makes way when its work is over, and nobody who is drained leads; whoever may again does. */
+static void run_drained(struct sim_world *world) {
+    struct sim_process *leader = start_election(world, SIM_COMMAND, 2);
+    run_for_ttls(world, 1);
+    if (!leader)
+        return;
+    world->calm = false;
+    if (!sim_ask_instance(world, leader, TEN_ASK_DRAIN))
+        sim_fail(world, 0, "%s is not announced", leader->id);
+    run_for_ttls(world, 0.2);
+    expect_another(world, leader, "while it is drained");
+    const struct sim_process *other = sim_leader_of(world, 0);
+    if (world->failed)
+        return;
+    run_for_ttls(world, 3); /* it stays announced, and so it can be undone */
+    (void)sim_ask_instance(world, other, TEN_ASK_DRAIN);
+    run_for_ttls(world, 3);
+    if (sim_held(world, 0))
+        sim_fail(world, 0, "everybody is drained, but somebody leads");
+    if (!sim_ask_instance(world, leader, TEN_ASK_UNDO))
+        sim_fail(world, 0, "%s is no longer announced", leader->id);
+    run_for_ttls(world, 0.2);
+    if (!world->failed && sim_leader_of(world, 0) != leader)
+        sim_fail(world, 0, "%s may lead again and is alone, but does not", leader->id);
+}
+
 /* ---- slots */
 
 static uint32_t held_slots(const struct sim_world *world, const struct sim_process *process) {
@@ -508,6 +534,7 @@ const struct sim_scenario sim_election_scenarios[] = {
     SCENARIO("a candidate with a long TTL does not wait for it when the leader's is short", run_longer_ttl),
     SCENARIO("a better candidate leads after the failback, and the role stays with it", run_failback),
     SCENARIO("an unfit leader makes way, and leads again when it is fit", run_unfit),
+    SCENARIO("a drained leader makes way, and leads again when that is undone", run_drained),
     SLOTS("every slot of a role has one holder, and nobody has two", run_slots),
     SLOTS("a candidate that misses the answer to its campaign gets the same slot, and no other", run_slot_lost_answer),
 };

@@ -152,15 +152,11 @@ static const struct sim_kind member = {.report = report,
                                        .describe = describe,
                                        .end = end};
 
-const char *sim_metadata(const struct sim_process *process) {
-    return process->older ? "{\"version\":\"0.1.0\"}" : "{\"version\":\"0.2.0\",\"plan\":2}";
-}
-
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame) {
     struct sim_process *process = sim_process_new(world, &member);
     process->weight = weight;
     process->lame = lame;
-    process->older = sim_chance(world, world->older);
+    process->plain = sim_chance(world, world->plain);
     ten_fleet_config config = {.namespace_name = SIM_NAMESPACE,
                                .instance = process->id,
                                .timing = world->timing,
@@ -168,10 +164,9 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
                                .rank_delay_ms = world->rank_delay_ms,
                                .weight = weight,
                                .seed = sim_random(world, UINT64_MAX),
-                               .metadata = sim_metadata(process),
                                .registry = true,
                                .hands = true,
-                               .sessions = !process->older,
+                               .sessions = !process->plain,
                                .events = &process->events,
                                .changed = on_changed,
                                .userdata = &process->owner};

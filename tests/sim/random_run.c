@@ -187,7 +187,7 @@ static struct sim_world *make_world(uint64_t seed) {
     struct sim_world *world = sim_world_new(seed, 1 + (uint32_t)(shape / 5 % 30), ttl_ms);
     if (sim_random(world, 4) == 0)
         world->granted_ms = ttl_ms * (70 + sim_random(world, 30)) / 100;
-    world->older = sim_random(world, 3) ? 0 : sim_random(world, 2) ? 1 : 0.3;
+    world->plain = sim_random(world, 3) ? 0 : sim_random(world, 2) ? 1 : 0.3;
     world->long_work = true;
     world->work_rules.stop_when_uncertain = sim_random(world, 3) == 0;
     for (uint32_t i = 0; i < world->target_count; i++)

@@ -275,28 +275,6 @@ static void run_pins(struct sim_world *world) {
         sim_check_settled(world, true);
 }
 
-/* An instance of a version that does not know pins is in the fleet, leaves it, and comes back. */
-static void run_pins_among_older(struct sim_world *world) {
-    add_targets(world);
-    world->calm = true;
-    sim_start(world, 1, false);
-    struct sim_process *named = sim_start(world, 1, false);
-    world->older = 1;
-    struct sim_process *older = sim_start(world, 1, false);
-    world->older = 0;
-    sim_run_until(world, 4 * sim_ttl_us(world), nothing);
-    uint64_t before = world->moves;
-    for (uint32_t i = 0; i < 10; i++)
-        sim_pin(world, i, named, i % 2 == 1, 1000 * sim_ttl_us(world));
-    run_pinned(world, 4, "beside an older instance");
-    check_moves(world, before, 0, "beside an older instance");
-    sim_stop(world, older);
-    run_pinned(world, 4, "when the older instance had left");
-    world->older = 1;
-    sim_start(world, 1, false);
-    run_pinned(world, 4, "when an older instance had come");
-}
-
 /* ---- a suspended host */
 
 static void suspend(struct sim_world *world, uint64_t number) {
@@ -557,11 +535,6 @@ const struct sim_scenario sim_scenarios[] = {
      .run = run_pins,
      .finds_mutants = true,
      .targets = 60,
-     .ttl_ms = 3000},
-    {.name = "pins have no effect while an instance that does not know them is in the fleet",
-     .run = run_pins_among_older,
-     .finds_mutants = true,
-     .targets = 30,
      .ttl_ms = 3000},
     {.name = "a feed that is overrun all the time postpones neither a takeover nor a handover",
      .run = run_overrun,

@@ -171,7 +171,7 @@ struct sim_process {
     bool stopping;
     bool stopped;
     bool lame;  /* its acquires fail */
-    bool older; /* its program knows neither sessions nor pins */
+    bool plain; /* its leases hang on no session */
     bool cut_requests;
     bool cut_replies;
     uint64_t paused_until_us;
@@ -274,7 +274,7 @@ struct sim_world {
     uint64_t settle_ms;
     uint64_t rank_delay_ms;
     uint64_t feed_gap_ms;
-    double older;        /* how many programs know neither sessions nor pins */
+    double plain;        /* how many instances have no session */
     uint64_t granted_ms; /* 0: as asked; else the store grants no more */
     uint64_t work_us;    /* between two looks for work */
     bool long_work;
@@ -342,8 +342,6 @@ void sim_stop(struct sim_world *world, struct sim_process *process);
 void sim_crash(struct sim_world *world, struct sim_process *process, bool with_host);
 
 /* member.c: what src/runtime/member.c does around a fleet */
-/* What it announces. */
-const char *sim_metadata(const struct sim_process *process);
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
 
@@ -422,6 +420,8 @@ void sim_force(struct sim_world *world, uint32_t target);
 void sim_renew_by_token(struct sim_world *world, uint32_t number, uint64_t ttl_ms);
 void sim_make_leave(struct sim_world *world, const struct sim_process *process);
 bool sim_ask_to_resign(struct sim_world *world, uint32_t target); /* false: nobody holds it */
+/* False: it is not announced. */
+bool sim_ask_instance(struct sim_world *world, const struct sim_process *process, enum ten_ask ask);
 /* With its instances, or some of its leases only. */
 void sim_lose_data(struct sim_world *world, bool all);
 void sim_lose_data_silently(struct sim_world *world);

@@ -153,7 +153,7 @@ static void list_instances(struct sim_world *world, struct sim_message *message)
     for (uint32_t i = 0; i < message->count; i++) { /* what the store had may be gone when the answer arrives */
         const struct sim_process *process = sim_find_process(world, message->instances[i].instance);
         message->instances[i].instance = process->id;
-        message->instances[i].metadata = process->candidate ? process->candidate->metadata : sim_metadata(process);
+        message->instances[i].metadata = process->candidate ? process->candidate->metadata : NULL;
     }
 }
 
@@ -397,6 +397,15 @@ bool sim_ask_to_resign(struct sim_world *world, uint32_t number) {
                  .ask = TEN_ASK_RESIGN};
     ten_result result;
     sim_note(world, "its leader is asked to resign", SIM_NOBODY, number, 0);
+    (void)ten_store_apply(world->store, &op, &result, 1, 0);
+    sim_notify_all(world);
+    return result.outcome == TEN_OK;
+}
+
+bool sim_ask_instance(struct sim_world *world, const struct sim_process *process, enum ten_ask ask) {
+    ten_op op = {.kind = TEN_OP_ASK, .namespace_name = SIM_NAMESPACE, .holder = process->id, .ask = ask};
+    ten_result result;
+    sim_note(world, ask == TEN_ASK_DRAIN ? "is asked to drain" : "may work again", process->number, SIM_NOBODY, 0);
     (void)ten_store_apply(world->store, &op, &result, 1, 0);
     sim_notify_all(world);
     return result.outcome == TEN_OK;

@@ -290,10 +290,12 @@ test('colours and times are the same after a reload', async () => {
 });
 
 test('namespaces are listed; a role has its standbys, a job its runs, a lease its checkpoint', async () => {
-  const announce = (holder, role, more = []) => ask('POST', '/api/v1/leader/leases', { holder_id: holder, ops: [{ op: 'announce', ttl_ms: 60000, weight: 0, metadata: JSON.stringify({ role, address: '10.0.0.7:8080' }) }, ...more] });
+  const announce = (holder, role, more = [], kind = {}) => ask('POST', '/api/v1/leader/leases', { holder_id: holder, ops: [{ op: 'announce', ttl_ms: 60000, weight: 0, metadata: JSON.stringify({ role, ...kind, address: '10.0.0.7:8080' }) }, ...more] });
   await announce('lead-1', 'cleanup', [{ op: 'acquire', id: 'cleanup', ttl_ms: 60000 }]);
   await announce('spare-2', 'cleanup');
   await announce('other-3', 'reports');
+  await announce('build-7', 'deploy', [{ op: 'acquire', id: 'deploy', ttl_ms: 60000 }], { kind: 'lock' });
+  await announce('build-8', 'deploy', [], { kind: 'lock' });
   const { body } = await ask('GET', '/api/v1/leader/cleanup/lease');
   await ask('PUT', '/api/v1/leader/cleanup/checkpoint', { holder_id: 'lead-1', version: body.version, value: 'page 41 <b>' });
   await page.focus('#namespace');
@@ -303,9 +305,15 @@ test('namespaces are listed; a role has its standbys, a job its runs, a lease it
   await until('the leader', async () => (await instanceRow('lead-1').innerText()).includes('leads cleanup'));
   check((await instanceRow('spare-2').innerText()).includes('stands by for cleanup'), await instanceRow('spare-2').innerText());
   check((await instanceRow('spare-2').innerText()).includes('10.0.0.7:8080'), 'the address is missing');
+  check((await instanceRow('build-8').innerText()).includes('waits for deploy'), await instanceRow('build-8').innerText());
+  check(!(await instanceRow('build-8').innerText()).includes('Drain'), 'a lock can be drained');
+  check((await instanceRow('lead-1').innerText()).includes('Drain'), 'a leader cannot be drained');
+  await rowOf('deploy').click();
+  await until('the lock', async () => /State Held: holds the lock; 1 waits/.test((await page.locator('#details .facts').innerText()).replaceAll('\n', ' ')));
   await rowOf('cleanup').click();
   const facts = async () => (await page.locator('#details .facts').innerText()).replaceAll('\n', ' ');
   await until('its checkpoint', async () => (await facts()).includes('page 41 <b>'));
+  check((await facts()).includes('State Held: leads'), await facts());
   check(/Standbys spare-2 /.test(await facts()) && !(await facts()).includes('other-3'), await facts());
   await page.screenshot({ path: join(pictures, 'role-1280-light.png') });
   await ask('POST', '/api/v1/cron/leases', { holder_id: 'host-1', ops: [{ op: 'acquire', id: 'nightly', ttl_ms: 60000 }] });
@@ -339,7 +347,7 @@ test('when the server goes it says since when, and when it comes back it catches
 
 test('what a target or an instance is called is text, never markup', async () => {
   const evil = '<img src=x onerror="window.hacked=1"><b>bold';
-  await ask('POST', '/api/v1/evil', { edits: [{ action: 'put', target: { id: 'spec', url: 'javascript:window.hacked=1', exec: evil, spec: { evil } } }] });
+  await ask('POST', '/api/v1/evil', { edits: [{ action: 'put', target: { id: 'spec', url: 'javascript:window.hacked=1', exec: `${evil}\u202e`, spec: { evil } } }] });
   await ask('POST', '/api/v1/evil/leases', { holder_id: evil, ops: [{ op: 'announce', ttl_ms: 60000, weight: 1, metadata: evil }, { op: 'acquire', id: 'spec', ttl_ms: 60000 }, { op: 'acquire', id: 'bold-one', ttl_ms: 60000 }] });
   // The API takes no such target; a store that somebody wrote into by hand may have one.
   execFileSync('sqlite3', [join(directory, 'tenure.db'), '.timeout 5000', `update target set id = replace('${evil}', 'bold', 'target') where namespace = 'evil' and id = 'spec';`, `update lease set target = replace('${evil}', 'bold', 'target') where namespace = 'evil' and target = 'spec';`]);
@@ -353,6 +361,7 @@ test('what a target or an instance is called is text, never markup', async () =>
   await other.waitForSelector('#details .facts:has-text("onerror")');
   await other.click('#grid .grid-body .grid-row:has-text("<b>target")');
   await other.waitForSelector('#details .facts:has-text("javascript:")');
+  await other.waitForSelector('#details .facts:has-text("<b>bold\\\\u202e")'); // what turns a text around is shown by its number
   await sleep(300);
   check((await other.evaluate(() => [window.hacked, document.querySelectorAll('main img, main b').length].join())) === ',0', 'markup was made');
   await other.context().close();

@@ -30,4 +30,4 @@ __all__ = [
     "LeaseInfo", "LeaseManager", "LeaseState", "Lost", "Member", "MemberInfo", "MemberState", "Stale", "TenureError",
     "Unreachable", "leader_only", "library_version",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0"

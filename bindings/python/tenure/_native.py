@@ -128,7 +128,7 @@ def _load() -> Any:
     for short, result, arguments in _FUNCTIONS:
         function = getattr(library, "tenure_" + short, None)
         if function is None:
-            raise ImportError(f"{name} has no tenure_{short}; this package needs libtenure 0.2 or later")
+            raise ImportError(f"{name} has no tenure_{short}; this package needs libtenure 0.3 or later")
         function.restype = result
         function.argtypes = arguments
     return library

@@ -21,8 +21,10 @@ typedef struct ten_exporter_config {
     const char *instance;
     const tenure_options *identity; /* whose address and labels the instance announces; NULL: none */
     const char *namespace_name;
-    const char *role;  /* of TEN_EXPORTS_ROLE */
-    const char *store; /* its URL, of which the scheme is shown; NULL: the default */
+    const char *role;      /* these three of TEN_EXPORTS_ROLE */
+    const char *role_kind; /* the command: elect, lock or once */
+    uint32_t slots;        /* how many may lead it at a time */
+    const char *store;     /* its URL, of which the scheme is shown; NULL: the default */
     bool (*leads)(const void *userdata);
     void (*write_jobs)(ten_buf *to, void *jobs); /* of TEN_EXPORTS_CRON: what there is of each job */
     void *jobs;

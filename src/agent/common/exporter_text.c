@@ -112,8 +112,11 @@ static void write_cron(const ten_exporter_config *config, ten_buf *to) {
 
 static void write_role(const ten_exporter_config *config, ten_buf *to) {
     head(to, "tenure_leader_status", "gauge", "Whether this instance leads the role.");
-    ten_buf_format(to, "tenure_leader_status{namespace=\"%s\",role=\"%s\"} %d\n", config->namespace_name, config->role,
-                   config->leads(config->userdata) ? 1 : 0);
+    ten_buf_format(to, "tenure_leader_status{namespace=\"%s\",role=\"%s\",kind=\"%s\"} %d\n", config->namespace_name,
+                   config->role, config->role_kind, config->leads(config->userdata) ? 1 : 0);
+    head(to, "tenure_leader_slots", "gauge", "How many may lead the role at a time, as this instance was told.");
+    ten_buf_format(to, "tenure_leader_slots{namespace=\"%s\",role=\"%s\"} %u\n", config->namespace_name, config->role,
+                   config->slots);
     head(to, "tenure_leader_last_renewal_timestamp_seconds", "gauge",
          "When this instance last renewed the role; 0 if it never led.");
     ten_buf_format(to, "tenure_leader_last_renewal_timestamp_seconds{namespace=\"%s\",role=\"%s\"} %.3f\n",

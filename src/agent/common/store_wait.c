@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "agent/common/server_kind.h"
+#include "agent/common/server_probe.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
@@ -84,7 +84,7 @@ static int try_until(const ten_store_wait *wait, attempt_fn attempt, void *userd
     int r;
     while ((r = attempt(userdata, error)) < 0 && ten_store_wait_helps(wait->store, r)) {
         bool tells = is_time_to_tell(&told, error);
-        if (tells && ten_server_kind_is_wrong(wait->store, r, error))
+        if (tells && ten_server_probe(wait->store, r, error))
             r = error->code;
         uint64_t now_ms = ten_now_ms();
         if (now_ms >= end_ms || !ten_store_wait_helps(wait->store, r))

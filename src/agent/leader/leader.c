@@ -180,6 +180,10 @@ static int open_exporter(struct ten_leader *leader, const char *address, enum te
                                     .identity = &config->context,
                                     .namespace_name = config->context.namespace_name,
                                     .role = config->role,
+                                    .role_kind = config->is_lock ? "lock"
+                                                 : config->once  ? "once"
+                                                                 : "elect",
+                                    .slots = config->count ? config->count : 1,
                                     .store = config->store,
                                     .leads = leads,
                                     .userdata = leader->election,
@@ -234,6 +238,7 @@ static int open_election(struct ten_leader *leader, ten_error *error) {
                                   .all = config->all,
                                   .all_count = config->all_count,
                                   .announces = config->announces,
+                                  .is_lock = config->is_lock,
                                   .priority = config->priority,
                                   .failback_ms = config->failback_ms};
     const char *role = config->all_count ? config->all[0] : config->role;

@@ -36,6 +36,7 @@ typedef struct ten_leader_config {
     enum ten_isolation_wish isolation; /* of commands */
     /* Once and lock: one term, and its command's exit code. */
     bool once;
+    bool is_lock;            /* the role is one */
     uint64_t wait_ms;        /* for the role; UINT64_MAX: for ever */
     int not_elected_exit;    /* when another has it */
     bool passes_status;      /* how the command exits is its caller's business: the log says it at the level info */

@@ -49,7 +49,8 @@ static bool make_words(struct ten_leader *leader, uint64_t mark, const char *rea
 
 static bool start_child(struct ten_leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
     TEN_CLEANUP(free_words) struct words words;
-    bool made = make_words(leader, ++leader->mark, reason, &words);
+    uint64_t mark = ten_tree_new_mark();
+    bool made = make_words(leader, mark, reason, &words);
     char **variables = made ? ten_environment_make(words.ours, TEN_COUNT(words.ours), true) : NULL;
     if (!variables || pipe2(leader->alive_fds, O_CLOEXEC) != 0) {
         ten_environment_free(variables);
@@ -57,7 +58,7 @@ static bool start_child(struct ten_leader *leader, char *const *arguments, uint3
     }
     ten_child_config config = {.arguments = arguments,
                                .variables = variables,
-                               .mark = leader->mark,
+                               .mark = mark,
                                .belief = belief,
                                .in_fd = -1,
                                .out_fd = -1,
@@ -76,8 +77,9 @@ static bool start_child(struct ten_leader *leader, char *const *arguments, uint3
 /* While another leads. */
 void ten_leader_make_ready(struct ten_leader *leader) {
     TEN_CLEANUP(free_words) struct words words;
-    if (!ten_ready_is_there(&leader->ready) && make_words(leader, ++leader->mark, "", &words))
-        ten_ready_make(&leader->ready, &leader->children, leader->config->command, leader->mark, words.ours,
+    uint64_t mark = ten_tree_new_mark();
+    if (!ten_ready_is_there(&leader->ready) && make_words(leader, mark, "", &words))
+        ten_ready_make(&leader->ready, &leader->children, leader->config->command, mark, words.ours,
                        TEN_COUNT(words.ours));
 }
 

@@ -45,9 +45,8 @@ struct ten_leader {
 
     ten_term term;
     ten_child child;
-    int alive_fds[2]; /* a pipe without content, for as long as the child runs */
-    ten_ready ready;  /* the command of a later term */
-    uint64_t mark;
+    int alive_fds[2];   /* a pipe without content, for as long as the child runs */
+    ten_ready ready;    /* the command of a later term */
     int status;         /* how the last command ended */
     int exec_error;     /* errno, when it could not even be run; else 0 */
     const char *ending; /* why the command was made to end, as the log was told; NULL: it was not */

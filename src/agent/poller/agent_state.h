@@ -54,7 +54,7 @@ struct ten_poll {
     ten_work work;
     struct ten_poll *next; /* of the target's that are sending */
     ten_receipt *receipt;  /* of its message, once it is published; NULL: there is none to wait for */
-    uint64_t number;
+    uint64_t mark;         /* of its command, see tree.h */
     uint64_t start_ms;
     uint64_t start_wall_ms;
     uint64_t duration_ms;

@@ -96,7 +96,7 @@ void ten_poll_start(struct ten_agent *agent, struct ten_agent_target *target) {
         target->job ? ten_jobs_timeout_ms(target, now_ms) : ten_add_saturating(now_ms, agent->config->timeout_ms);
     ten_work_start(&poll->work, &agent->work_rules, &lease, timeout_ms, now_ms);
     poll->target = target;
-    poll->number = ++agent->poll_count;
+    agent->poll_count++;
     poll->start_ms = now_ms;
     poll->start_wall_ms = ten_wall_ms(&ten_system_clock);
     poll->out_fd = -1;

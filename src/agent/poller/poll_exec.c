@@ -23,10 +23,10 @@
 
 static char **make_job_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
     char token[24];
-    char number[24];
+    char mark[24];
     char instant[TEN_RFC3339_SIZE];
     snprintf(token, sizeof token, "%llu", (unsigned long long)poll->work.token);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
+    snprintf(mark, sizeof mark, "%llu", (unsigned long long)poll->mark);
     ten_rfc3339((uint64_t)poll->target->job->job.instant_ms, instant);
     const char *const ours[][2] = {
         {"TENURE_JOB", poll->target->id},
@@ -34,16 +34,16 @@ static char **make_job_environment(const struct ten_agent *agent, const struct t
         {"TENURE_TOKEN", token},
         {"TENURE_INSTANCE", agent->instance},
         {"TENURE_NAMESPACE", agent->namespace_name},
-        {TEN_POLL_MARK, number},
+        {TEN_POLL_MARK, mark},
     };
     return ten_environment_make(ours, TEN_COUNT(ours), false);
 }
 
 static char **make_environment(const struct ten_agent *agent, const struct ten_poll *poll) {
     char token[24];
-    char number[24];
+    char mark[24];
     snprintf(token, sizeof token, "%llu", (unsigned long long)poll->work.token);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)poll->number);
+    snprintf(mark, sizeof mark, "%llu", (unsigned long long)poll->mark);
     const struct ten_agent_target *target = poll->target;
     char checkpoint[TENURE_CHECKPOINT_MAX + 1];
     size_t kept = ten_member_checkpoint(agent->member, target->id, poll->work.token, checkpoint);
@@ -54,7 +54,7 @@ static char **make_environment(const struct ten_agent *agent, const struct ten_p
         {"TENURE_NAMESPACE", agent->namespace_name},
         {"TENURE_URL", target->url ? target->url : ""},
         {"TENURE_SPEC", target->spec ? target->spec : ""},
-        {TEN_POLL_MARK, number},
+        {TEN_POLL_MARK, mark},
         {"TENURE_CHECKPOINT", checkpoint}, /* the last: it is left out when there is none */
     };
     /* The agent's own settings are not the poller's. */
@@ -73,7 +73,7 @@ static bool start_process(struct ten_agent *agent, struct ten_poll *poll, const 
     const ten_belief *belief = poll->target->handle.belief;
     ten_child_config config = {.arguments = arguments,
                                .variables = variables,
-                               .mark = poll->number,
+                               .mark = poll->mark,
                                .belief = (uint32_t)(belief - ten_beliefs_at(&agent->shared->beliefs, 0)),
                                .in_fd = null_fd,
                                .out_fd = ends[1],
@@ -112,6 +112,7 @@ static void fail_to_start(struct ten_poll *poll, int error) {
 
 bool ten_exec_start(struct ten_agent *agent, struct ten_poll *poll, const char *command) {
     poll->by_command = true;
+    poll->mark = ten_tree_new_mark();
     char **variables = poll->target->job ? make_job_environment(agent, poll) : make_environment(agent, poll);
     bool started = variables && start_process(agent, poll, command, variables);
     if (!variables)

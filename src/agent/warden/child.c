@@ -487,7 +487,7 @@ static unsigned signal_all(ten_children *children, const ten_child *child, bool 
         break;
     }
     return (all ? ten_tree_signal(child->pid, signal, trouble) : 0) +
-           ten_leftovers_signal(&children->leftovers, &children->commands, child->mark,
+           ten_leftovers_signal(&children->leftovers, children->shared, &children->commands, child->mark,
                                 all ? TEN_LEFTOVERS_RUNNING : child->walks, signal, trouble);
 }
 

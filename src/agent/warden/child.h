@@ -39,7 +39,7 @@ typedef struct ten_children {
 
 typedef struct ten_child { /* stays where it is while it has a pid */
     pid_t pid;             /* 0: there is none */
-    uint64_t mark;         /* its number, in the environment of everything that it starts */
+    uint64_t mark;         /* in the environment of everything that it starts */
     enum ten_isolation form;
     bool exited;
     int status;           /* once exited: how the command ended, as waitpid() says it */
@@ -54,10 +54,10 @@ typedef struct ten_child { /* stays where it is while it has a pid */
 typedef struct ten_child_config {
     char *const *arguments; /* found along PATH */
     char **variables;       /* see environment.h */
-    uint64_t mark;
-    uint32_t belief; /* by number, or TEN_CHILD_UNBOUND */
-    int in_fd;       /* -1: as this process has it */
-    int out_fd;      /* -1: as this process has it */
+    uint64_t mark;          /* as in the variables, see tree.h */
+    uint32_t belief;        /* by number, or TEN_CHILD_UNBOUND */
+    int in_fd;              /* -1: as this process has it */
+    int out_fd;             /* -1: as this process has it */
     /* The writing end of a pipe whose other end is this process's alone: so the new process can tell that it is gone.
      * May be out_fd. */
     int alive_fd;

@@ -18,6 +18,7 @@
 
 struct walk {
     ten_leftovers *leftovers;
+    const ten_shared *shared;
     const ten_running *commands;
     size_t dead; /* children that wait to be reaped */
 };
@@ -47,12 +48,12 @@ static void look_at_child(pid_t pid, void *userdata) {
     if (!ten_process_signal(pid, 0, &leftovers->trouble))
         walk->dead++;
     else
-        note(leftovers, pid, mark);
+        note(leftovers, pid, ten_shared_has_mark(walk->shared, mark) ? mark : TEN_TREE_NO_MARK);
 }
 
 /* What was below a process that ends during a walk is adopted after the children were listed. So they are listed again,
  * until none of them has ended since the list before. */
-static void walk_children(ten_leftovers *leftovers, const ten_running *commands) {
+static void walk_children(ten_leftovers *leftovers, const ten_shared *shared, const ten_running *commands) {
     size_t dead_before = 0;
     bool complete = false;
     leftovers->walks++;
@@ -60,7 +61,7 @@ static void walk_children(ten_leftovers *leftovers, const ten_running *commands)
     leftovers->trouble = (ten_trouble){0};
     leftovers->unsure = false;
     for (int i = 0; i < LISTS_MAX && !complete && !leftovers->unsure; i++) {
-        struct walk walk = {.leftovers = leftovers, .commands = commands};
+        struct walk walk = {.leftovers = leftovers, .shared = shared, .commands = commands};
         leftovers->count = 0;
         if (!ten_tree_each_child(getpid(), look_at_child, &walk, &leftovers->trouble))
             leftovers->unsure = true;
@@ -92,10 +93,10 @@ static bool must_walk(const ten_leftovers *leftovers, uint64_t mark, uint64_t wa
     return leftovers->walks == 0 || ten_now_ms() >= leftovers->walked_ms + FRESH_MS;
 }
 
-bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_running *commands, uint64_t mark, uint64_t walks_before,
-                          int signal, ten_trouble *trouble) {
+bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_shared *shared, const ten_running *commands,
+                          uint64_t mark, uint64_t walks_before, int signal, ten_trouble *trouble) {
     if (must_walk(leftovers, mark, walks_before))
-        walk_children(leftovers, commands);
+        walk_children(leftovers, shared, commands);
     if (!has_left(leftovers, mark))
         return false;
     for (size_t i = 0; i < leftovers->count; i++)

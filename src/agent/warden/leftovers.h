@@ -8,11 +8,12 @@
 
 #include "agent/warden/process.h"
 #include "agent/warden/running.h"
+#include "agent/warden/shared.h"
 
 typedef struct ten_leftovers {
     struct ten_leftover {
         pid_t pid;     /* 0: it was reaped since; what was below it has been adopted */
-        uint64_t mark; /* TEN_TREE_NO_MARK: it may be any command's */
+        uint64_t mark; /* of a command; TEN_TREE_NO_MARK: it may be any command's */
     } * list;
     size_t count;
     size_t room;
@@ -24,11 +25,12 @@ typedef struct ten_leftovers {
 
 #define TEN_LEFTOVERS_RUNNING UINT64_MAX
 
-/* Signals what the command with this mark has left behind. `walks_before`: how many walks had been made when the command
+/* Signals what the command with this mark has left behind. What carries a mark that no command has in `shared` may be
+ * any command's. `walks_before`: how many walks had been made when the command
  * was reaped, or TEN_LEFTOVERS_RUNNING. Returns whether there was something; of a command that was reaped, false
  * means that nothing is left. */
-bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_running *commands, uint64_t mark, uint64_t walks_before,
-                          int signal, ten_trouble *trouble);
+bool ten_leftovers_signal(ten_leftovers *leftovers, const ten_shared *shared, const ten_running *commands,
+                          uint64_t mark, uint64_t walks_before, int signal, ten_trouble *trouble);
 /* A child was reaped: its number may become another's. */
 void ten_leftovers_reaped(ten_leftovers *leftovers, pid_t pid);
 void ten_leftovers_free(ten_leftovers *leftovers);

@@ -61,4 +61,14 @@ static inline uint64_t ten_shared_ends_ms(const ten_shared *shared, const struct
     return belief && atomic_load(&belief->generation) == atomic_load(&place->generation) ? ends_ms : 0;
 }
 
+/* Whether a command has this mark, running or with something left of it. */
+static inline bool ten_shared_has_mark(const ten_shared *shared, uint64_t mark) {
+    const struct ten_shared_state *state = shared->state;
+    unsigned places = atomic_load(&state->poll_places);
+    for (unsigned i = 0; i < places; i++)
+        if (atomic_load(&state->polls[i].poll) == mark && atomic_load(&state->polls[i].belief) != 0)
+            return true;
+    return false;
+}
+
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/random.h"
 #include "base/util.h"
 
 #define ENVIRONMENT_MAX ((size_t)256 * 1024)
@@ -285,6 +286,14 @@ unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *us
 }
 
 /* ---- marks */
+
+uint64_t ten_tree_new_mark(void) {
+    uint64_t mark;
+    do
+        mark = ten_random_u64();
+    while (mark == TEN_TREE_NO_MARK);
+    return mark;
+}
 
 /* The number after `TENURE_POLL=` in an environment. */
 static uint64_t find_mark(const char *text, size_t size) {

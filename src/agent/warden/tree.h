@@ -15,7 +15,7 @@
 
 #include "agent/warden/process.h"
 
-#define TEN_POLL_MARK    "TENURE_POLL" /* environment variable with the mark: the command's number in its worker */
+#define TEN_POLL_MARK    "TENURE_POLL" /* environment variable with a command's mark */
 #define TEN_TREE_NO_MARK UINT64_C(0)
 
 /* Sends the signal to the process and all of its descendants. The number stays that process's meanwhile: it is a child of
@@ -33,7 +33,9 @@ unsigned ten_tree_signal_children(pid_t parent, ten_tree_choice choose, void *us
 /* Calls `take` for each child of the process. False: not all could be seen. */
 bool ten_tree_each_child(pid_t parent, void (*take)(pid_t child, void *userdata), void *userdata, ten_trouble *trouble);
 
-/* The mark that a process carries; TEN_TREE_NO_MARK: none, or none that can be read. */
+/* A mark for a command that is to be started. Random: no process can guess that of another command. */
+uint64_t ten_tree_new_mark(void);
+/* The mark that a process carries; TEN_TREE_NO_MARK: none, or none that can be read. It may be one of its own choice. */
 uint64_t ten_tree_mark(pid_t pid);
 
 /* The oldest child of a process; 0: it has none that can be seen. */

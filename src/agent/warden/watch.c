@@ -157,12 +157,14 @@ static int choose_orphan(pid_t pid, void *userdata) {
     if (bsearch(&pid, watch->pids, watch->pid_count, sizeof pid, compare_pids))
         return 0; /* a command: it was signalled in its own right, or is not meant */
     struct due wanted = {.mark = ten_tree_mark(pid)};
-    if (wanted.mark == TEN_TREE_NO_MARK) { /* it may belong to any of them, if it is not gone */
-        bool meant = ten_process_signal(pid, 0, NULL) && !is_new_command(watch, pid);
-        return meant ? watch->loose_signal : 0;
-    }
     const struct due *due = bsearch(&wanted, watch->due, watch->count, sizeof wanted, compare_marks);
-    return due ? due->signal : 0;
+    if (due)
+        return due->signal;
+    if (ten_shared_has_mark(watch->shared, wanted.mark))
+        return 0; /* of a command that is not meant */
+    /* Without a mark, or with one of its own choice, it may belong to any of them, if it is not gone. */
+    bool meant = ten_process_signal(pid, 0, NULL) && !is_new_command(watch, pid);
+    return meant ? watch->loose_signal : 0;
 }
 
 /* Those to be killed first, then those to be asked, until the first of these has to be killed. */

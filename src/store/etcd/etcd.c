@@ -44,7 +44,7 @@ static void make_linearizable(ten_etcd_store *store) {
     if (store->txn.operation_count > 0 || store->txn.otherwise_count > 0)
         return;
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
-    ten_etcd_get_otherwise(&store->txn, key);
+    ten_etcd_txn_get_otherwise(&store->txn, key);
 }
 
 int ten_etcd_commit(ten_etcd_store *store, bool once, uint64_t deadline_ms, bool *ret_succeeded, json_t **ret_answer) {
@@ -135,7 +135,7 @@ static int ping(ten_store *base, uint64_t timeout_ms) {
     bool succeeded;
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     int r = ten_etcd_commit(store, false, ten_now_ms() + timeout_ms, &succeeded, NULL);
     /* Without the permission it is a round trip all the same; check() tells what is missing. */
     return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
@@ -150,6 +150,7 @@ static void close_store(ten_store *base) {
     ten_etcd_hands_free(store);
     ten_etcd_waits_free(store);
     ten_map_free(&store->checked);
+    ten_map_free(&store->entered);
     ten_etcd_link_close(store->link);
     ten_etcd_settings_free(&store->settings);
     ten_arena_free(&store->results);

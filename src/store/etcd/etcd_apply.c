@@ -50,7 +50,7 @@ void ten_etcd_touch_lease(ten_etcd_chunk *chunk, uint64_t lease) {
     TEN_INVARIANT(chunk->touched_count < TEN_COUNT(chunk->touched));
     chunk->touched[chunk->touched_count++] = lease;
     ten_etcd_group_key(chunk->store, key, chunk->namespace_name, lease);
-    ten_etcd_touch(&chunk->store->txn, key);
+    ten_etcd_txn_touch(&chunk->store->txn, key);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
@@ -60,11 +60,11 @@ static void add_reads(ten_etcd_chunk *chunk) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_TERM, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_WAIT, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     ten_etcd_key_of(store, key, chunk->namespace_name, TEN_ETCD_EPOCH, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     for (size_t i = 0; i < chunk->count; i++) {
         ten_etcd_cell *cell = &chunk->cells[i];
         if (cell->op.target)
@@ -141,7 +141,9 @@ static int take_read(ten_etcd_chunk *chunk) {
     chunk->term = ten_etcd_kv_at(chunk->answer, 0, &store->scratch);
     chunk->wait = ten_etcd_kv_at(chunk->answer, 1, &store->scratch);
     chunk->epoch = ten_etcd_kv_at(chunk->answer, 2, &store->scratch);
-    ten_etcd_epoch_take(chunk);
+    int r = ten_etcd_epoch_take(chunk);
+    if (r < 0)
+        return r;
     chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
     for (size_t i = 0; i < chunk->count; i++) {
         if (chunk->cells[i].op.target)
@@ -174,7 +176,7 @@ static void put_homes(ten_etcd_chunk *chunk, size_t count) {
         if (!home || seen || home->revision > 0)
             continue;
         ten_etcd_group_key(chunk->store, key, chunk->namespace_name, home->lease);
-        ten_etcd_put(&chunk->store->txn, key, "{}", home->lease);
+        ten_etcd_txn_put(&chunk->store->txn, key, "{}", home->lease);
     }
 }
 
@@ -310,7 +312,7 @@ static void end_left(ten_etcd_chunk *chunk) {
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < chunk->left_count; i++) {
         ten_etcd_group_key(store, key, chunk->namespace_name, chunk->left[i]);
-        ten_etcd_get(&store->txn, key);
+        ten_etcd_txn_get(&store->txn, key);
     }
     if (ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &answer) == TENURE_OK) {
         for (size_t i = 0; i < chunk->left_count; i++) {

@@ -115,8 +115,8 @@ struct ten_etcd_chunk {
 };
 
 /* etcd_epoch.c */
-/* Of the keys that were read. */
-void ten_etcd_epoch_take(ten_etcd_chunk *chunk);
+/* Of the keys that were read. TENURE_E_SCHEMA: see ten_etcd_check_layout(). */
+int ten_etcd_epoch_take(ten_etcd_chunk *chunk);
 /* Begins a term or an epoch if one is due. Then *ret_current is false, and the caller reads everything again. */
 int ten_etcd_epoch_check(ten_etcd_chunk *chunk, bool *ret_current);
 int ten_etcd_begin_epoch(ten_etcd_chunk *chunk);

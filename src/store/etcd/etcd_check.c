@@ -91,8 +91,8 @@ static int check_rights(const struct report *report) {
     bool succeeded;
     snprintf(key, sizeof key, "%s/doctor", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_compare(&store->txn, key, UINT64_C(1) << 60);
-    ten_etcd_put(&store->txn, key, "{}", 0);
+    ten_etcd_txn_compare(&store->txn, key, UINT64_C(1) << 60);
+    ten_etcd_txn_put(&store->txn, key, "{}", 0);
     int r = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
     if (r == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
         char advice[300];
@@ -131,7 +131,7 @@ static int check_latency(const struct report *report) {
     char key[TEN_ETCD_KEY_MAX + 1];
     snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     ten_etcd_call call = {.path = "/v3/kv/txn", .body = ten_etcd_txn_body(&store->txn)};
     uint64_t began_us = ten_boot_us();
     int r = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, &store->base.error);

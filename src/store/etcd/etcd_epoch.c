@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "store/etcd/etcd_cell.h"
 
+#define LAYOUT 2u /* of the keys of a namespace and what is in them */
 #define EPOCH_MIN_MS                                                                                                   \
     UINT64_C(30000) /* TTLs that were granted after a snapshot are not known: the usual one, at least */
 
@@ -25,7 +26,40 @@ static void key_of(const ten_etcd_chunk *chunk, char key[TEN_ETCD_KEY_MAX + 1], 
 
 /* ---- what is written beside the data ----------------------------------------------------------------------- */
 
-void ten_etcd_epoch_take(ten_etcd_chunk *chunk) {
+int ten_etcd_check_layout(ten_etcd_store *store, const char *namespace_name, const json_t *epoch) {
+    uint64_t layout = ten_etcd_number(epoch, "layout");
+    if (!epoch || layout == LAYOUT)
+        return TENURE_OK;
+    return ten_fail(
+        &store->base.error, TENURE_E_SCHEMA,
+        "the namespace %s has the layout %llu of another version of Tenure, which this one does not use (it "
+        "knows %u): use another namespace, or another prefix (etcd://HOSTS/PREFIX)",
+        namespace_name, (unsigned long long)ten_max_u64(layout, 1), LAYOUT);
+}
+
+int ten_etcd_enter(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+    uintptr_t connections = (uintptr_t)ten_etcd_connections(store->link) + 1;
+    if ((uintptr_t)ten_map_get(&store->entered, namespace_name) == connections)
+        return TENURE_OK;
+    char key[TEN_ETCD_KEY_MAX + 1];
+    bool succeeded;
+    json_t *answer = NULL;
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_txn_get(&store->txn, key);
+    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
+    if (r < 0)
+        return r;
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 0, &store->scratch);
+    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
+    ten_etcd_kv_free(&epoch);
+    json_decref(answer);
+    if (r == TENURE_OK)
+        (void)ten_map_put(&store->entered, namespace_name, (void *)connections);
+    return r;
+}
+
+int ten_etcd_epoch_take(ten_etcd_chunk *chunk) {
     const json_t *value = chunk->epoch.value;
     const json_t *index = json_object_get(value, "index");
     const char *cluster = json_string_value(json_object_get(value, "cluster"));
@@ -40,6 +74,7 @@ void ten_etcd_epoch_take(ten_etcd_chunk *chunk) {
     if (json_is_integer(index))
         chunk->identity.lead = json_integer_value(index) - (int64_t)chunk->epoch.revision;
     chunk->in_epoch = json_is_true(json_object_get(chunk->wait.value, "epoch"));
+    return ten_etcd_check_layout(chunk->store, chunk->namespace_name, value);
 }
 
 /* Adds it to the transaction, which happens only if nobody else has written it. */
@@ -50,6 +85,7 @@ void ten_etcd_epoch_put(ten_etcd_chunk *chunk, const ten_etcd_identity *identity
     ten_buf *value = &store->value;
     ten_buf_clear(value);
     ten_json_open(value);
+    ten_json_number(value, "layout", LAYOUT);
     snprintf(text, sizeof text, "%llx", (unsigned long long)identity->cluster);
     ten_json_text(value, "cluster", text);
     snprintf(text, sizeof text, "%lld", (long long)identity->lead);
@@ -65,18 +101,18 @@ void ten_etcd_epoch_put(ten_etcd_chunk *chunk, const ten_etcd_identity *identity
         ten_json_number(value, "at", identity->at);
     ten_json_close(value);
     key_of(chunk, key, TEN_ETCD_EPOCH);
-    ten_etcd_compare(&store->txn, key, chunk->epoch.revision);
-    ten_etcd_put(&store->txn, key, ten_buf_string(value), 0);
+    ten_etcd_txn_compare(&store->txn, key, chunk->epoch.revision);
+    ten_etcd_txn_put(&store->txn, key, ten_buf_string(value), 0);
 }
 
 void ten_etcd_term_put(ten_etcd_chunk *chunk, uint64_t longest_ms) {
     char key[TEN_ETCD_KEY_MAX + 1];
     char value[80];
     key_of(chunk, key, TEN_ETCD_TERM);
-    ten_etcd_compare(&chunk->store->txn, key, chunk->term.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, key, chunk->term.revision);
     snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
              (unsigned long long)longest_ms);
-    ten_etcd_put(&chunk->store->txn, key, value, 0);
+    ten_etcd_txn_put(&chunk->store->txn, key, value, 0);
 }
 
 /* ---- signs of a loss --------------------------------------------------------------------------------------- */
@@ -149,7 +185,7 @@ static int begin_term(ten_etcd_chunk *chunk) {
     ten_etcd_epoch_put(chunk, &identity);
     key_of(chunk, key, TEN_ETCD_WAIT);
     if (lease)
-        ten_etcd_put(&store->txn, key, chunk->in_epoch ? "{\"epoch\":true}" : "{}", lease);
+        ten_etcd_txn_put(&store->txn, key, chunk->in_epoch ? "{\"epoch\":true}" : "{}", lease);
     return finish(chunk);
 }
 
@@ -176,8 +212,8 @@ int ten_etcd_begin_epoch(ten_etcd_chunk *chunk) {
     identity.floor = ten_max_u64(identity.floor, ten_max_u64(chunk->shown_token, chunk->head.revision) + 1);
     ten_etcd_epoch_put(chunk, &identity);
     key_of(chunk, key, TEN_ETCD_WAIT);
-    ten_etcd_compare(&store->txn, key, chunk->wait.revision);
-    ten_etcd_put(&store->txn, key, "{\"epoch\":true}", lease);
+    ten_etcd_txn_compare(&store->txn, key, chunk->wait.revision);
+    ten_etcd_txn_put(&store->txn, key, "{\"epoch\":true}", lease);
     return finish(chunk);
 }
 

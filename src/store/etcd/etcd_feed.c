@@ -54,7 +54,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const 
     ten_json_number(&store->value, "at_ms", ten_wall_ms(store->base.clock));
     ten_json_raw(&store->value, "changes", changes);
     ten_json_close(&store->value);
-    ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
+    ten_etcd_txn_put(&store->txn, key, ten_buf_string(&store->value), 0);
     store->fed += count;
     store->fed_last = count;
 }
@@ -98,10 +98,10 @@ static int read_mark(struct trimming *trimming, const struct ten_etcd_range *ran
     ten_etcd_kv_free(&trimming->trimmed);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_FEED, NULL);
     if (range)
-        ten_etcd_get_all(&store->txn, key, range);
+        ten_etcd_txn_get_all(&store->txn, key, range);
     int r = ten_etcd_commit(store, false, trimming->deadline_ms, &succeeded, &trimming->answer);
     if (r == TENURE_OK)
         trimming->trimmed = ten_etcd_kv_at(trimming->answer, 0, &store->scratch);
@@ -176,11 +176,11 @@ static int cut(struct trimming *trimming, size_t removed, bool *ret_succeeded) {
     if (r < 0 || !text || !ten_base64_decode(&store->scratch, text))
         return r;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_delete_between(&store->txn, trimming->from, ten_buf_string(&store->scratch));
+    ten_etcd_txn_delete_between(&store->txn, trimming->from, ten_buf_string(&store->scratch));
     ten_etcd_key_of(store, key, trimming->namespace_name, TEN_ETCD_TRIMMED, NULL);
-    ten_etcd_compare(&store->txn, key, trimming->trimmed.revision);
+    ten_etcd_txn_compare(&store->txn, key, trimming->trimmed.revision);
     snprintf(value, sizeof value, "{\"revision\":%llu}", (unsigned long long)revision);
-    ten_etcd_put(&store->txn, key, value, 0);
+    ten_etcd_txn_put(&store->txn, key, value, 0);
     return ten_etcd_commit(store, true, trimming->deadline_ms, ret_succeeded, NULL);
 }
 
@@ -311,9 +311,9 @@ static int look_at(struct blanking *blanking, const char *const *targets, size_t
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < count; i++) {
         ten_etcd_key_of(store, key, blanking->namespace_name, TEN_ETCD_FENCE, targets[i]);
-        ten_etcd_get(&store->txn, key);
+        ten_etcd_txn_get(&store->txn, key);
         ten_etcd_key_of(store, key, blanking->namespace_name, TEN_ETCD_TARGET, targets[i]);
-        ten_etcd_get(&store->txn, key);
+        ten_etcd_txn_get(&store->txn, key);
     }
     int r = count > 0 ? ten_etcd_commit(store, false, blanking->deadline_ms, &succeeded, &answer) : TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
@@ -378,11 +378,11 @@ static int blank_entry(struct blanking *blanking, const json_t *item) {
         return ten_etcd_no_memory(store);
     }
     snprintf(key, sizeof key, "%s", ten_buf_string(&store->scratch));
-    ten_etcd_compare(&store->txn, key, entry.revision);
+    ten_etcd_txn_compare(&store->txn, key, entry.revision);
     if (left)
-        ten_etcd_put(&store->txn, key, text, 0);
+        ten_etcd_txn_put(&store->txn, key, text, 0);
     else
-        ten_etcd_delete(&store->txn, key);
+        ten_etcd_txn_delete(&store->txn, key);
     free(text);
     return TENURE_OK;
 }
@@ -395,7 +395,7 @@ static int blank_page(struct blanking *blanking, char *after, bool *ret_more) {
     json_t *answer = NULL;
     ten_etcd_key_of(store, key, blanking->namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.after = after, .limit = BLANK_PAGE});
+    ten_etcd_txn_get_all(&store->txn, key, &(struct ten_etcd_range){.after = after, .limit = BLANK_PAGE});
     int r = ten_etcd_commit(store, false, blanking->deadline_ms, &succeeded, &answer);
     const json_t *entries = ten_etcd_kvs(answer, 0);
     size_t count = json_array_size(entries);
@@ -421,7 +421,7 @@ static int blank_page(struct blanking *blanking, char *after, bool *ret_more) {
 int ten_etcd_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
     struct blanking blanking = {.store = (ten_etcd_store *)base, .namespace_name = namespace_name};
     char after[TEN_ETCD_KEY_MAX + 1];
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(blanking.store, namespace_name, ten_add_saturating(ten_now_ms(), timeout_ms));
     key_before(blanking.store, after, namespace_name, 0);
     for (bool more = true; r == TENURE_OK && more;) {
         blanking.deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
@@ -490,18 +490,18 @@ static void add_reads(ten_etcd_store *store, const char *namespace_name, uint64_
     char from[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TRIMMED, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
     if (revision == UINT64_MAX)
         return;
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_FEED, NULL);
     key_before(store, from, namespace_name, revision);
-    ten_etcd_get_all(&store->txn, key,
-                     &(struct ten_etcd_range){.from = from,
-                                              .limit = ten_min_u64(limit, PAGE) + 1, /* the cursor's own entry */
-                                              .created_since = revision ? revision : 1,
-                                              .by_creation = true});
+    ten_etcd_txn_get_all(&store->txn, key,
+                         &(struct ten_etcd_range){.from = from,
+                                                  .limit = ten_min_u64(limit, PAGE) + 1, /* the cursor's own entry */
+                                                  .created_since = revision ? revision : 1,
+                                                  .by_creation = true});
 }
 
 int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
@@ -521,7 +521,12 @@ int ten_etcd_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     ten_etcd_kv_free(&trimmed);
     ten_etcd_kv epoch = ten_etcd_kv_at(answer, 1, &store->scratch);
     uint64_t epoch_at = ten_etcd_number(epoch.value, "at");
+    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
     ten_etcd_kv_free(&epoch);
+    if (r < 0) {
+        json_decref(answer);
+        return r;
+    }
     uint64_t this_moment = store->head.revision * PLACES + PLACES - 1;
     /* 0 is the beginning of what there is. */
     bool lost = *cursor != 0 && (*cursor / PLACES <= epoch_at || *cursor > this_moment);

@@ -44,12 +44,12 @@ static int read_some(ten_etcd_chunk *chunk, const ten_forget *items, size_t coun
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < OWN; i++) {
         ten_etcd_key_of(store, key, chunk->namespace_name, own_kinds[i], NULL);
-        ten_etcd_get(&store->txn, key);
+        ten_etcd_txn_get(&store->txn, key);
     }
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < KEYS; k++) {
             ten_etcd_key_of(store, key, chunk->namespace_name, kinds[k], items[i].id);
-            ten_etcd_get(&store->txn, key);
+            ten_etcd_txn_get(&store->txn, key);
         }
     int r = ten_etcd_commit(store, false, chunk->deadline_ms, &succeeded, &chunk->answer);
     if (r < 0)
@@ -59,8 +59,7 @@ static int read_some(ten_etcd_chunk *chunk, const ten_forget *items, size_t coun
     chunk->wait = ten_etcd_kv_at(chunk->answer, WAIT, &store->scratch);
     chunk->epoch = ten_etcd_kv_at(chunk->answer, EPOCH, &store->scratch);
     chunk->longest_ms = ten_etcd_number(chunk->term.value, "ttl_ms");
-    ten_etcd_epoch_take(chunk);
-    return TENURE_OK;
+    return ten_etcd_epoch_take(chunk);
 }
 
 /* While leases of an earlier term may be believed, only what was released is free. */
@@ -79,12 +78,12 @@ static int remove_fence(struct forgetting *forgetting, const char *id, const ten
     char key[TEN_ETCD_KEY_MAX + 1];
     for (size_t k = 0; k < KEYS; k++) {
         ten_etcd_key_of(store, key, forgetting->chunk.namespace_name, kinds[k], id);
-        ten_etcd_compare(&store->txn, key, k == FENCE ? fence->revision : 0);
+        ten_etcd_txn_compare(&store->txn, key, k == FENCE ? fence->revision : 0);
         if (k == FENCE)
-            ten_etcd_delete(&store->txn, key);
+            ten_etcd_txn_delete(&store->txn, key);
     }
     ten_etcd_key_of(store, key, forgetting->chunk.namespace_name, TEN_ETCD_CHECKPOINT, id);
-    ten_etcd_delete(&store->txn, key);
+    ten_etcd_txn_delete(&store->txn, key);
     return ten_map_put(&forgetting->targets, id, NULL) ? TENURE_OK : ten_etcd_no_memory(store);
 }
 

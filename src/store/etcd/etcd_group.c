@@ -178,7 +178,7 @@ static void mark_closed(ten_etcd_store *store, uint64_t deadline_ms) {
                 continue;
             ten_etcd_group_key(store, key, group->namespace_name, group->lease);
             snprintf(value, sizeof value, "{\"closed\":%zu}", group->count);
-            ten_etcd_put_again(&store->txn, key, value);
+            ten_etcd_txn_put_again(&store->txn, key, value);
         }
         if (store->txn.operation_count > 0 && ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL) < 0)
             return;

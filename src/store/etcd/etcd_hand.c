@@ -125,9 +125,9 @@ void ten_etcd_hand_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
         }
     cell->successor_at = txn->operation_count;
     key_of(chunk, key, TEN_ETCD_INSTANCE, cell);
-    ten_etcd_get(txn, key);
+    ten_etcd_txn_get(txn, key);
     key_of(chunk, key, TEN_ETCD_GONE, cell);
-    ten_etcd_get(txn, key);
+    ten_etcd_txn_get(txn, key);
 }
 
 void ten_etcd_hand_take(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
@@ -150,9 +150,9 @@ void ten_etcd_compare_successor(ten_etcd_chunk *chunk, const ten_etcd_cell *cell
         if (!before->settled && before->write == TEN_ETCD_RESERVE && same_successor(before, cell))
             return;
     key_of(chunk, key, TEN_ETCD_INSTANCE, cell);
-    ten_etcd_compare(&chunk->store->txn, key, cell->successor.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, key, cell->successor.revision);
     key_of(chunk, key, TEN_ETCD_GONE, cell);
-    ten_etcd_compare(&chunk->store->txn, key, 0);
+    ten_etcd_txn_compare(&chunk->store->txn, key, 0);
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------------------- */

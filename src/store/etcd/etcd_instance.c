@@ -22,27 +22,27 @@ void ten_etcd_instance_reads(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_txn *txn = &chunk->store->txn;
     cell->at = txn->operation_count;
-    ten_etcd_get(txn, cell->key);
+    ten_etcd_txn_get(txn, cell->key);
     key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
-    ten_etcd_get(txn, key);
+    ten_etcd_txn_get(txn, key);
     key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
     cell->gone_at = txn->operation_count;
-    ten_etcd_get(txn, key);
+    ten_etcd_txn_get(txn, key);
     cell->fleet_at = cell->session_at = SIZE_MAX;
     const ten_etcd_hold *hold = ten_etcd_hold_find(chunk->store, cell->key);
     if (cell->op.kind == TEN_OP_ANNOUNCE && hold && hold->group->is_session) {
         cell->session_at = txn->operation_count;
         cell->session.lease = hold->group->lease;
         ten_etcd_group_key(chunk->store, key, chunk->namespace_name, hold->group->lease);
-        ten_etcd_get(txn, key);
+        ten_etcd_txn_get(txn, key);
     }
     /* Who joins looks at the others; a join is rare. */
     if (cell->op.kind == TEN_OP_ANNOUNCE && !hold) {
         cell->fleet_at = txn->operation_count;
         key_of(chunk, key, TEN_ETCD_INSTANCE, NULL);
-        ten_etcd_get_all(txn, key, &(struct ten_etcd_range){0});
+        ten_etcd_txn_get_all(txn, key, &(struct ten_etcd_range){0});
         key_of(chunk, key, TEN_ETCD_MEMBER, NULL);
-        ten_etcd_get_all(txn, key, &(struct ten_etcd_range){.keys_only = true});
+        ten_etcd_txn_get_all(txn, key, &(struct ten_etcd_range){.keys_only = true});
     }
 }
 
@@ -130,7 +130,7 @@ static void put_node(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_insta
     if (row->gone)
         ten_json_bool(value, "left", true);
     ten_json_close(value);
-    ten_etcd_put(&chunk->store->txn, cell->key, ten_buf_string(value), lease);
+    ten_etcd_txn_put(&chunk->store->txn, cell->key, ten_buf_string(value), lease);
     cell->wrote = true;
 }
 
@@ -149,10 +149,10 @@ static void notice(ten_etcd_chunk *chunk, const char *instance, uint64_t shadow_
         &(ten_change){
             .kind = TENURE_EVENT_LEFT, .reason = TEN_REASON_EXPIRED, .target = "", .instance = instance, .actor = ""});
     key_of(chunk, key, TEN_ETCD_INSTANCE, instance);
-    ten_etcd_compare(txn, key, 0);
+    ten_etcd_txn_compare(txn, key, 0);
     key_of(chunk, key, TEN_ETCD_MEMBER, instance);
-    ten_etcd_compare(txn, key, shadow_revision);
-    ten_etcd_delete(txn, key);
+    ten_etcd_txn_compare(txn, key, shadow_revision);
+    ten_etcd_txn_delete(txn, key);
 }
 
 /* Those that have a shadow and are not there any more have expired, and nobody has said so yet. Both lists are in the
@@ -219,9 +219,9 @@ static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instan
                           &cell->home);
     if (r < 0)
         return r;
-    ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, cell->key, cell->kv.revision);
     key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
-    ten_etcd_compare(&chunk->store->txn, key, 0);
+    ten_etcd_txn_compare(&chunk->store->txn, key, 0);
     if (cell->kv.lease != cell->home->lease || effect->changed)
         put_node(chunk, cell, row, cell->op.metadata, cell->home->lease, cell->home->is_session ? cell->home->term : 0);
     cell->touches = session && effect->changed && effect->change == TENURE_EVENT_JOINED;
@@ -229,7 +229,7 @@ static int announce(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instan
         ten_etcd_touch_lease(chunk, session->lease);
     if (cell->behind.revision == 0) {
         key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
-        ten_etcd_put(&chunk->store->txn, key, "{}", 0);
+        ten_etcd_txn_put(&chunk->store->txn, key, "{}", 0);
     }
     return TENURE_OK;
 }
@@ -246,21 +246,21 @@ static int leave(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_
     if (lease == 0 && row->session) /* which may go on */
         put_node(chunk, cell, row, NULL, cell->session.lease, cell->session.term);
     else if (cell->kv.revision > 0)
-        ten_etcd_delete(txn, cell->key);
+        ten_etcd_txn_delete(txn, cell->key);
     key_of(chunk, key, TEN_ETCD_MEMBER, cell->op.holder);
     if (cell->behind.revision > 0)
-        ten_etcd_delete(txn, key);
+        ten_etcd_txn_delete(txn, key);
     key_of(chunk, key, TEN_ETCD_GONE, cell->op.holder);
     if (lease)
-        ten_etcd_put(txn, key, "{}", lease);
-    ten_etcd_compare(txn, cell->key, cell->kv.revision);
+        ten_etcd_txn_put(txn, key, "{}", lease);
+    ten_etcd_txn_compare(txn, cell->key, cell->kv.revision);
     cell->wrote = true;
     cell->write = TEN_ETCD_REMOVE;
     return TENURE_OK;
 }
 
 static int ask(ten_etcd_chunk *chunk, ten_etcd_cell *cell, const ten_instance_row *row) {
-    ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, cell->key, cell->kv.revision);
     put_node(chunk, cell, row, json_string_value(json_object_get(cell->kv.value, "metadata")), cell->kv.lease,
              cell->session.term);
     cell->write = TEN_ETCD_ASK;

@@ -13,7 +13,7 @@
 static void get(ten_etcd_chunk *chunk, enum ten_etcd_kind kind, const char *name) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_key_of(chunk->store, key, chunk->namespace_name, kind, name);
-    ten_etcd_get(&chunk->store->txn, key);
+    ten_etcd_txn_get(&chunk->store->txn, key);
 }
 
 /* Neighbours have the same holder, mostly. */
@@ -385,15 +385,15 @@ static void put_fence(ten_etcd_chunk *chunk, ten_etcd_cell *cell, bool held, uin
         cell->fence = json_loads(ten_buf_string(value), 0, NULL);
     }
     if (cell->foretold && cell->foretold[0])
-        ten_etcd_compare_value(&chunk->store->txn, key, cell->foretold);
+        ten_etcd_txn_compare_value(&chunk->store->txn, key, cell->foretold);
     else if (!cell->foretold)
-        ten_etcd_compare(&chunk->store->txn, key, cell->behind.revision);
-    ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
+        ten_etcd_txn_compare(&chunk->store->txn, key, cell->behind.revision);
+    ten_etcd_txn_put(&chunk->store->txn, key, ten_buf_string(value), 0);
 }
 
 static void put_lease(ten_etcd_chunk *chunk, ten_etcd_cell *cell, uint64_t lease) {
     write_lease_value(&chunk->store->value, cell);
-    ten_etcd_put(&chunk->store->txn, cell->key, ten_buf_string(&chunk->store->value), lease);
+    ten_etcd_txn_put(&chunk->store->txn, cell->key, ten_buf_string(&chunk->store->value), lease);
     cell->wrote = true;
 }
 
@@ -403,7 +403,7 @@ static void compare_tombstone(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) 
     if (cell->op.kind != TEN_OP_ACQUIRE)
         return;
     ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_GONE, cell->op.holder);
-    ten_etcd_compare(&chunk->store->txn, key, 0);
+    ten_etcd_txn_compare(&chunk->store->txn, key, 0);
 }
 
 /* A token that is no revision was chosen above what the namespace has forgotten: it counts only if nothing has been
@@ -413,7 +413,7 @@ static void compare_forgotten(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) 
     if (!cell->named || cell->behind.revision > 0)
         return;
     ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_EPOCH, NULL);
-    ten_etcd_compare(&chunk->store->txn, key, chunk->epoch.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, key, chunk->epoch.revision);
 }
 
 /* For how long the lease must be kept at least: its holder may believe in it until the end of the session that it
@@ -489,7 +489,7 @@ static int reserve(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     if (r < 0)
         return r;
     ten_etcd_compare_successor(chunk, cell);
-    ten_etcd_delete(&chunk->store->txn, cell->key);
+    ten_etcd_txn_delete(&chunk->store->txn, cell->key);
     put_fence(chunk, cell, false, term, lease);
     cell->wrote = true;
     return TENURE_OK;
@@ -507,7 +507,7 @@ static void keep(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
     ten_buf *value = &chunk->store->value;
     ten_etcd_key_of(chunk->store, key, chunk->namespace_name, TEN_ETCD_CHECKPOINT, cell->op.target);
     if (cell->op.checkpoint[0] == '\0') {
-        ten_etcd_delete(&chunk->store->txn, key);
+        ten_etcd_txn_delete(&chunk->store->txn, key);
         return;
     }
     ten_buf_clear(value);
@@ -515,7 +515,7 @@ static void keep(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
     ten_json_number(value, "token", cell->op.token);
     ten_json_text(value, "value", cell->op.checkpoint);
     ten_json_close(value);
-    ten_etcd_put(&chunk->store->txn, key, ten_buf_string(value), 0);
+    ten_etcd_txn_put(&chunk->store->txn, key, ten_buf_string(value), 0);
 }
 
 /* The key has been written: whoever keeps alive what it was attached to is told, unless it did it itself. */
@@ -537,7 +537,7 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     cell->wrote = false;
     if (cell->write == TEN_ETCD_NOTHING)
         return TENURE_OK;
-    ten_etcd_compare(&chunk->store->txn, cell->key, cell->kv.revision);
+    ten_etcd_txn_compare(&chunk->store->txn, cell->key, cell->kv.revision);
     if (cell->write == TEN_ETCD_ATTACH)
         r = attach(chunk, cell);
     else if (cell->write == TEN_ETCD_BAR)
@@ -551,7 +551,7 @@ int ten_etcd_lease_write(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     else if (cell->write == TEN_ETCD_PASS)
         pass(chunk, cell);
     if (cell->write == TEN_ETCD_REMOVE) {
-        ten_etcd_delete(&chunk->store->txn, cell->key);
+        ten_etcd_txn_delete(&chunk->store->txn, cell->key);
         put_fence(chunk, cell, false, 0, 0);
         cell->wrote = true;
     }

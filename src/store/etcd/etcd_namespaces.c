@@ -15,7 +15,7 @@ static int find_next(ten_etcd_store *store, const char *prefix, const char *from
     bool succeeded;
     name[0] = '\0';
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get_all(&store->txn, prefix, &(struct ten_etcd_range){.from = from, .limit = 1, .keys_only = true});
+    ten_etcd_txn_get_all(&store->txn, prefix, &(struct ten_etcd_range){.from = from, .limit = 1, .keys_only = true});
     int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
     if (r < 0)
         return r;
@@ -40,7 +40,7 @@ static int is_used(ten_etcd_store *store, const char *name, uint64_t deadline_ms
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
         ten_etcd_key_of(store, key, name, kinds[i], NULL);
-        ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.limit = 1, .keys_only = true});
+        ten_etcd_txn_get_all(&store->txn, key, &(struct ten_etcd_range){.limit = 1, .keys_only = true});
     }
     int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
     *ret_used = false;

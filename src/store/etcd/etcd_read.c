@@ -63,9 +63,9 @@ static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_e
     edit->found = kv->revision > 0;
     if (edit->action != TEN_TARGET_PUT && !edit->found)
         return;
-    ten_etcd_compare(&store->txn, key, kv->revision);
+    ten_etcd_txn_compare(&store->txn, key, kv->revision);
     if (edit->action == TEN_TARGET_REMOVE) {
-        ten_etcd_delete(&store->txn, key);
+        ten_etcd_txn_delete(&store->txn, key);
         change.kind = TENURE_EVENT_TARGET_REMOVED;
     } else {
         tenure_target target = edit->target;
@@ -82,7 +82,7 @@ static void edit(ten_etcd_store *store, const char *namespace_name, ten_target_e
                      pin.size                           ? ten_buf_string(&pin)
                      : edit->action == TEN_TARGET_UNPIN ? NULL
                                                         : pin_of(kv->value));
-        ten_etcd_put(&store->txn, key, ten_buf_string(&store->value), 0);
+        ten_etcd_txn_put(&store->txn, key, ten_buf_string(&store->value), 0);
     }
     ten_pin_tell(edit, &change);
     ten_buf_text(changes, (*change_count)++ ? "," : "[");
@@ -99,7 +99,7 @@ static int edit_some(ten_etcd_store *store, const char *namespace_name, ten_targ
     ten_etcd_txn_clear(&store->txn);
     for (size_t i = 0; i < count; i++) {
         ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_TARGET, edits[i].target.id);
-        ten_etcd_get(&store->txn, key);
+        ten_etcd_txn_get(&store->txn, key);
     }
     int r = ten_etcd_commit(store, false, deadline_ms, ret_succeeded, &answer);
     if (r < 0)
@@ -133,7 +133,7 @@ int ten_etcd_edit_targets(ten_store *base, const char *namespace_name, ten_targe
                           uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(store, namespace_name, deadline_ms);
     store->call++;
     for (size_t at = 0; r == TENURE_OK && at < count;) {
         size_t some = run_length(edits + at, count - at);
@@ -225,7 +225,7 @@ static int read_fences(struct page *page) {
         if (strcmp(leases.id, registry.id) == 0)
             continue;
         ten_etcd_key_of(store, key, page->query->namespace_name, TEN_ETCD_FENCE, registry.id);
-        ten_etcd_get(&store->txn, key);
+        ten_etcd_txn_get(&store->txn, key);
         if (store->txn.operation_count == FENCES_MAX)
             r = add_fences(page);
     }
@@ -248,8 +248,8 @@ static int read_page(struct page *page, json_t **ret_answer) {
     for (size_t i = 0; i < walks; i++) {
         ten_etcd_key_of(store, key, page->query->namespace_name, walk_kinds[i], NULL);
         ten_etcd_key_of(store, after, page->query->namespace_name, walk_kinds[i], page->after);
-        ten_etcd_get_all(&store->txn, key,
-                         &(struct ten_etcd_range){.after = page->after[0] ? after : NULL, .limit = limit});
+        ten_etcd_txn_get_all(&store->txn, key,
+                             &(struct ten_etcd_range){.after = page->after[0] ? after : NULL, .limit = limit});
         page->walks[i].prefix_size = strlen(key);
     }
     int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
@@ -378,7 +378,7 @@ int ten_etcd_list(ten_store *base, const ten_query *query, ten_row_fn each, void
                         .userdata = userdata,
                         .deadline_ms = ten_now_ms() + timeout_ms};
     snprintf(page.after, sizeof page.after, "%.255s", query->after ? query->after : "");
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(page.store, query->namespace_name, page.deadline_ms);
     for (bool more = true; r == TENURE_OK && more && page.given < query->limit;) {
         json_t *answer = NULL;
         char id[TENURE_TARGET_MAX + 1];
@@ -408,7 +408,7 @@ static int ask_for(struct page *page, const char *const *ids, size_t count, json
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < WALKS; k++) {
             ten_etcd_key_of(store, key, page->query->namespace_name, walk_kinds[k], ids[i]);
-            ten_etcd_get(&store->txn, key);
+            ten_etcd_txn_get(&store->txn, key);
         }
     int r = ten_etcd_commit(store, false, page->deadline_ms, &succeeded, ret_answer);
     if (r < 0)
@@ -453,7 +453,7 @@ int ten_etcd_read_targets(ten_store *base, const char *namespace_name, const cha
                         .each = each,
                         .userdata = userdata,
                         .deadline_ms = ten_now_ms() + timeout_ms};
-    int r = TENURE_OK;
+    int r = ten_etcd_enter(page.store, namespace_name, page.deadline_ms);
     for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = ten_min_u64(count - at, TEN_ETCD_TXN_MAX / WALKS);
         r = read_some(&page, ids + at, some);
@@ -535,15 +535,21 @@ int ten_etcd_list_instances(ten_store *base, const char *namespace_name, ten_ins
     json_t *answer = NULL;
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_key_of(store, nodes, namespace_name, TEN_ETCD_INSTANCE, NULL);
-    ten_etcd_get_all(&store->txn, nodes, &(struct ten_etcd_range){0});
+    ten_etcd_txn_get_all(&store->txn, nodes, &(struct ten_etcd_range){0});
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_MEMBER, NULL);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
+    ten_etcd_txn_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true});
     ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_WAIT, NULL);
-    ten_etcd_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, key);
+    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_txn_get(&store->txn, key);
     int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
     if (r < 0)
         return r;
-    r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
+    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 3, &store->scratch);
+    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
+    ten_etcd_kv_free(&epoch);
+    if (r == TENURE_OK)
+        r = hand_out_instances(store, ten_etcd_kvs(answer, 0), strlen(nodes), each, userdata, deadline_ms);
     /* While the wait lasts, what vanished may have been revoked early: whoever lives announces itself again. */
     bool waits = json_array_size(ten_etcd_kvs(answer, 2)) > 0;
     if (r == TENURE_OK && !waits && announces(store, namespace_name, nodes))

@@ -61,11 +61,11 @@ static void note_names(ten_etcd_store *store, const ten_op *ops, size_t count) {
 static void compare_group(const ten_etcd_store *store, ten_etcd_txn *txn, ten_etcd_group *group, size_t budget) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_group_key(store, key, group->namespace_name, group->lease);
-    ten_etcd_compare(txn, key, group->revision);
-    ten_etcd_get_otherwise(txn, key);
+    ten_etcd_txn_compare(txn, key, group->revision);
+    ten_etcd_txn_get_otherwise(txn, key);
     for (size_t i = 0; i < group->count && i < budget; i++) {
         const ten_etcd_hold *hold = group->holds[group->next_compared++ % group->count];
-        ten_etcd_compare(txn, hold->key, hold->revision);
+        ten_etcd_txn_compare(txn, hold->key, hold->revision);
     }
 }
 

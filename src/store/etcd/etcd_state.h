@@ -102,6 +102,7 @@ typedef struct ten_etcd_store {
     ten_map holds;           /* by key */
     ten_map homes;           /* of this call, by namespace, holder and TTL */
     ten_map checked;         /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
+    ten_map entered;         /* for their layout, in the same way */
     uint64_t call;           /* the calls are counted, */
     uint64_t step;           /* and the keep-alives and readings: which was first? */
     ten_map waits;           /* what is remembered of targets that others hold, by key */
@@ -122,6 +123,12 @@ typedef struct ten_etcd_store {
 static inline uint64_t ten_etcd_seconds(uint64_t ttl_ms) {
     return (ttl_ms + 999) / 1000;
 }
+
+/* etcd_epoch.c */
+/* TENURE_E_SCHEMA: another version has written this record of the namespace, and the rest of it. NULL: there is none. */
+int ten_etcd_check_layout(ten_etcd_store *store, const char *namespace_name, const json_t *epoch);
+/* The same for who does not read the record anyway: once with each connection. */
+int ten_etcd_enter(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
 
 /* etcd.c */
 int ten_etcd_no_memory(ten_etcd_store *store);

@@ -45,7 +45,7 @@ static void add_number(ten_buf *out, const char *name, uint64_t number) {
     ten_buf_format(out, ",\"%s\":\"%llu\"", name, (unsigned long long)number);
 }
 
-void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision) {
+void ten_etcd_txn_compare(ten_etcd_txn *txn, const char *key, uint64_t revision) {
     ten_buf *out = &txn->compares;
     ten_buf_text(out, txn->compare_count++ ? ",{\"target\":\"MOD\"," : "{\"target\":\"MOD\",");
     add_base64(out, "key", key, strlen(key));
@@ -53,7 +53,7 @@ void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision) {
     ten_buf_char(out, '}');
 }
 
-void ten_etcd_compare_value(ten_etcd_txn *txn, const char *key, const char *value) {
+void ten_etcd_txn_compare_value(ten_etcd_txn *txn, const char *key, const char *value) {
     ten_buf *out = &txn->compares;
     ten_buf_text(out, txn->compare_count++ ? ",{\"target\":\"VALUE\"," : "{\"target\":\"VALUE\",");
     add_base64(out, "key", key, strlen(key));
@@ -67,7 +67,7 @@ static ten_buf *begin(ten_etcd_txn *txn, const char *what) {
     return &txn->operations;
 }
 
-void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease) {
+void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease) {
     ten_buf *out = begin(txn, "requestPut");
     add_base64(out, "key", key, strlen(key));
     ten_buf_char(out, ',');
@@ -87,25 +87,25 @@ static ten_buf *begin_where_it_is(ten_etcd_txn *txn, const char *key) {
     return out;
 }
 
-void ten_etcd_touch(ten_etcd_txn *txn, const char *key) {
+void ten_etcd_txn_touch(ten_etcd_txn *txn, const char *key) {
     ten_buf *out = begin_where_it_is(txn, key);
     ten_buf_text(out, ",\"ignore_value\":true,\"ignore_lease\":true}}]}}");
 }
 
-void ten_etcd_put_again(ten_etcd_txn *txn, const char *key, const char *value) {
+void ten_etcd_txn_put_again(ten_etcd_txn *txn, const char *key, const char *value) {
     ten_buf *out = begin_where_it_is(txn, key);
     ten_buf_char(out, ',');
     add_base64(out, "value", value, strlen(value));
     ten_buf_text(out, ",\"ignore_lease\":true}}]}}");
 }
 
-void ten_etcd_delete(ten_etcd_txn *txn, const char *key) {
+void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key) {
     ten_buf *out = begin(txn, "requestDeleteRange");
     add_base64(out, "key", key, strlen(key));
     ten_buf_text(out, "}}");
 }
 
-void ten_etcd_delete_between(ten_etcd_txn *txn, const char *from, const char *to) {
+void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to) {
     ten_buf *out = begin(txn, "requestDeleteRange");
     add_base64(out, "key", from, strlen(from));
     ten_buf_char(out, ',');
@@ -113,19 +113,19 @@ void ten_etcd_delete_between(ten_etcd_txn *txn, const char *from, const char *to
     ten_buf_text(out, "}}");
 }
 
-void ten_etcd_get(ten_etcd_txn *txn, const char *key) {
+void ten_etcd_txn_get(ten_etcd_txn *txn, const char *key) {
     ten_buf *out = begin(txn, "requestRange");
     add_base64(out, "key", key, strlen(key));
     ten_buf_text(out, "}}");
 }
 
-void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key) {
+void ten_etcd_txn_get_otherwise(ten_etcd_txn *txn, const char *key) {
     ten_buf_text(&txn->otherwise, txn->otherwise_count++ ? ",{\"requestRange\":{" : "{\"requestRange\":{");
     add_base64(&txn->otherwise, "key", key, strlen(key));
     ten_buf_text(&txn->otherwise, "}}");
 }
 
-void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range) {
+void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range) {
     char end[TEN_ETCD_KEY_MAX + 1];
     ten_buf *out = begin(txn, "requestRange");
     snprintf(end, sizeof end, "%s", prefix_key);

@@ -49,16 +49,16 @@ typedef struct ten_etcd_txn {
 void ten_etcd_txn_clear(ten_etcd_txn *txn);
 void ten_etcd_txn_free(ten_etcd_txn *txn);
 /* The key was last written at that revision; 0: it is not there. */
-void ten_etcd_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
+void ten_etcd_txn_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
 /* The key has that value. */
-void ten_etcd_compare_value(ten_etcd_txn *txn, const char *key, const char *value);
-void ten_etcd_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
+void ten_etcd_txn_compare_value(ten_etcd_txn *txn, const char *key, const char *value);
+void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
 /* Writes the key once more, as it is, where and as long as it is; or with another value. */
-void ten_etcd_touch(ten_etcd_txn *txn, const char *key);
-void ten_etcd_put_again(ten_etcd_txn *txn, const char *key, const char *value);
-void ten_etcd_delete(ten_etcd_txn *txn, const char *key);
-void ten_etcd_get(ten_etcd_txn *txn, const char *key);
-void ten_etcd_get_otherwise(ten_etcd_txn *txn, const char *key);
+void ten_etcd_txn_touch(ten_etcd_txn *txn, const char *key);
+void ten_etcd_txn_put_again(ten_etcd_txn *txn, const char *key, const char *value);
+void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key);
+void ten_etcd_txn_get(ten_etcd_txn *txn, const char *key);
+void ten_etcd_txn_get_otherwise(ten_etcd_txn *txn, const char *key);
 /* Everything that begins with the key, in order, from `after` on when that is given. */
 struct ten_etcd_range {
     const char *after; /* exclusive; NULL: from the start */
@@ -68,9 +68,9 @@ struct ten_etcd_range {
     bool keys_only;
     bool by_creation; /* sorted by the revision at which they were created, not by key */
 };
-void ten_etcd_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);
+void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);
 /* Deletes from the first key up to, and without, the second. */
-void ten_etcd_delete_between(ten_etcd_txn *txn, const char *from, const char *to);
+void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to);
 /* The whole request; NULL: out of memory. */
 const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 

@@ -148,7 +148,7 @@ void ten_etcd_wait_note(ten_etcd_chunk *chunk, const ten_etcd_cell *cell) {
 static void compare_key(ten_etcd_chunk *chunk, enum ten_etcd_kind kind, uint64_t revision) {
     char key[TEN_ETCD_KEY_MAX + 1];
     ten_etcd_key_of(chunk->store, key, chunk->namespace_name, kind, NULL);
-    ten_etcd_compare(&chunk->store->txn, key, revision);
+    ten_etcd_txn_compare(&chunk->store->txn, key, revision);
 }
 
 /* As if this had been read: released by the holder, and all else as it was. */

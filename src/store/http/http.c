@@ -280,8 +280,8 @@ const ten_store_ops ten_http_ops = {
     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
                      .shared_between_processes = true,
                      .survives_restart = true,
-                     .hands = true,    /* if the server can; else it is refused, and the caller releases */
-                     .sessions = true, /* the same; else the answers name none */
+                     .hands = true,
+                     .sessions = true, /* if the server's store has them; else the answers name none */
                      .watches_in_thread = true,
                      .expiry_clock = "the server's store",
                      .change_notice = "server-sent events"},

@@ -9,8 +9,7 @@
 
 #define BATCH_MAX  1000u
 #define BATCH_SIZE ((size_t)512 * 1024) /* of checkpoints in it; a body has 1 MiB at most */
-#define OLD_MS     10000u               /* an older server is asked again after that time what it can do now */
-#define PLAIN_MS   60000u               /* one whose store has no sessions */
+#define RETURN_MAX 160u                 /* checkpoints that come back */
 
 static bool is_forced(const ten_op *op) {
     return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
@@ -27,30 +26,21 @@ static bool requires_target(const ten_op *op) {
     return (op->flags & TEN_OP_REQUIRE_TARGET) != 0;
 }
 
-/* What an older server does not know. */
-static bool is_about_checkpoint(const ten_op *op) {
-    return op->kind == TEN_OP_CHECKPOINT || (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
-}
-
-/* An older server, or one on a store that cannot hand over, does not get to see the operation. */
-static bool is_kept_back(const ten_http_store *store, const ten_op *op) {
-    if (op->kind == TEN_OP_HAND)
-        return !store->hands;
-    return is_about_checkpoint(op) && op->kind != TEN_OP_ACQUIRE && !store->checkpoints;
-}
-
-/* What its text takes in a body, at most: each byte may be written as six. */
+/* What its text takes in a body, at most: each byte may be written as six. One that comes back takes its part of as many as
+ * a batch may have. */
 static size_t size_of(const ten_op *op) {
-    return op->checkpoint ? 6 * strlen(op->checkpoint) : 0;
+    return op->checkpoint                       ? 6 * strlen(op->checkpoint)
+           : op->flags & TEN_OP_WITH_CHECKPOINT ? BATCH_SIZE / RETURN_MAX
+                                                : 0;
 }
 
 /* How many from the first on can go in one request. */
-static size_t run_length(const ten_http_store *store, const ten_op *ops, size_t count, const char **ret_sender) {
+static size_t run_length(const ten_op *ops, size_t count, const char **ret_sender) {
     const char *sender = sender_of(&ops[0]);
     size_t length = 1;
     size_t size = size_of(&ops[0]);
     while (length < count && length < BATCH_MAX && strcmp(ops[length].namespace_name, ops[0].namespace_name) == 0 &&
-           requires_target(&ops[length]) == requires_target(&ops[0]) && !is_kept_back(store, &ops[length])) {
+           requires_target(&ops[length]) == requires_target(&ops[0])) {
         const char *other = sender_of(&ops[length]);
         if (sender && other && strcmp(sender, other) != 0)
             break;
@@ -67,12 +57,9 @@ static size_t run_length(const ten_http_store *store, const ten_op *ops, size_t 
     return length;
 }
 
-static void write_op(const ten_http_store *store, ten_buf *out, const ten_op *op) {
-    ten_op known = *op;
-    if (!store->checkpoints)
-        known.flags &= ~(unsigned)TEN_OP_WITH_CHECKPOINT;
+static void write_op(ten_buf *out, const ten_op *op) {
     ten_json_open(out);
-    ten_json_text(out, "op", ten_op_word(&known));
+    ten_json_text(out, "op", ten_op_word(op));
     if (op->target)
         ten_json_text(out, "id", op->target);
     if (op->token && !is_forced(op))
@@ -96,9 +83,9 @@ static void write_op(const ten_http_store *store, ten_buf *out, const ten_op *op
         ten_json_text(out, "metadata", op->metadata);
     if (op->kind == TEN_OP_CHECKPOINT)
         ten_json_text(out, "value", op->checkpoint);
-    if ((op->flags & TEN_OP_SESSION) && store->sessions)
+    if (op->flags & TEN_OP_SESSION)
         ten_json_bool(out, "session", true);
-    if (op->group && store->groups)
+    if (op->group)
         ten_json_number(out, "group", op->group);
     ten_json_close(out);
 }
@@ -147,7 +134,7 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     bool once = false;
     for (size_t i = 0; i < count; i++) {
         ten_buf_text(out, i ? "," : "");
-        write_op(store, out, &ops[i]);
+        write_op(out, &ops[i]);
         once |= is_forced(&ops[i]);
     }
     ten_buf_text(out, "]}");
@@ -169,90 +156,15 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     return TENURE_OK;
 }
 
-/* What the server has to be able to do for these. */
-struct needs {
-    bool hands;
-    bool checkpoints;
-    bool sessions;
-    bool groups;
-};
-
-static struct needs needs_of(const ten_op *ops, size_t count) {
-    struct needs needs = {0};
-    for (size_t i = 0; i < count; i++) {
-        needs.hands |= ops[i].kind == TEN_OP_HAND;
-        needs.checkpoints |= is_about_checkpoint(&ops[i]);
-        needs.sessions |= (ops[i].flags & TEN_OP_SESSION) != 0;
-        needs.groups |= ops[i].group != 0;
-    }
-    return needs;
-}
-
-static int ask_what_it_can_do(ten_http_store *store, uint64_t deadline_ms) {
-    int r = ten_http_ask(store, "GET", "/readyz", NULL, deadline_ms);
-    if (r < 0)
-        return r;
-    store->hands = json_is_true(json_object_get(store->answer, "hands"));
-    store->checkpoints = json_is_true(json_object_get(store->answer, "checkpoints"));
-    store->sessions = json_is_true(json_object_get(store->answer, "sessions"));
-    store->groups = json_is_true(json_object_get(store->answer, "groups"));
-    store->asked_ms = ten_boot_ms(store->base.clock);
-    return TENURE_OK;
-}
-
-static int learn_what_it_can_do(ten_http_store *store, const struct needs *needs, uint64_t deadline_ms) {
-    bool can = (store->hands || !needs->hands) && (store->checkpoints || !needs->checkpoints) &&
-               (store->groups || !needs->groups);
-    bool has_sessions = store->sessions || !needs->sessions;
-    uint64_t since_ms = ten_boot_ms(store->base.clock) - store->asked_ms;
-    bool known = store->asked_ms > 0 && (can || since_ms < OLD_MS) && (has_sessions || since_ms < PLAIN_MS);
-    bool wanted = needs->hands || needs->checkpoints || needs->sessions || needs->groups;
-    return known || !wanted ? TENURE_OK : ask_what_it_can_do(store, deadline_ms);
-}
-
-/* There may be an older server behind the address than the one that was asked. It refuses the whole request, because it
- * has a word in it that it does not know, so it may be sent without. */
-static bool was_it_a_new_word(ten_http_store *store, const struct needs *needs, uint64_t deadline_ms) {
-    ten_error error = store->base.error;
-    bool hands = store->hands && needs->hands;
-    bool checkpoints = store->checkpoints && needs->checkpoints;
-    bool sessions = store->sessions && needs->sessions;
-    bool groups = store->groups && needs->groups;
-    if (store->status != 400 || !(hands || checkpoints || sessions || groups))
-        return false;
-    bool asked = ask_what_it_can_do(store, deadline_ms) == TENURE_OK;
-    store->base.error = error;
-    return asked && ((hands && !store->hands) || (checkpoints && !store->checkpoints) ||
-                     (sessions && !store->sessions) || (groups && !store->groups));
-}
-
-/* Its outcome is the one that leaves everything as it was: a lease is released instead of handed over. */
-static ten_result kept_back(const ten_op *op) {
-    if (op->kind == TEN_OP_HAND)
-        return (ten_result){.outcome = TEN_UNKNOWN};
-    return (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_UNSUPPORTED};
-}
-
 int ten_http_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
+    int r = TENURE_OK;
     ten_http_begin(store);
-    struct needs needs = needs_of(ops, count);
-    int r = learn_what_it_can_do(store, &needs, deadline_ms);
-    for (size_t at = 0; r == TENURE_OK && at < count;) {
+    for (size_t at = 0, length; r == TENURE_OK && at < count; at += length) {
         const char *sender;
-        if (is_kept_back(store, &ops[at])) {
-            results[at] = kept_back(&ops[at]);
-            at++;
-            continue;
-        }
-        size_t length = run_length(store, ops + at, count - at, &sender);
-        needs = needs_of(ops + at, length);
+        length = run_length(ops + at, count - at, &sender);
         r = send_run(store, ops + at, results + at, length, sender, deadline_ms);
-        if (r == TENURE_E_INVALID && was_it_a_new_word(store, &needs, deadline_ms))
-            r = TENURE_OK; /* once more, without */
-        else
-            at += length;
     }
     return r;
 }

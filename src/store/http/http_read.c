@@ -13,6 +13,7 @@
 #define EDITS_MAX  10000u
 #define EDITS_SIZE ((size_t)512 * 1024) /* and one more */
 #define QUERY_SIZE 4000u                /* of ids, and one more: servers and proxies take a request line of 8 KiB */
+#define QUERY_IDS  100u                 /* parameters that a server takes */
 
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
@@ -227,7 +228,7 @@ int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void
 static size_t write_ids(ten_buf *path, const char *namespace_name, const char *const *ids, size_t count) {
     size_t i = 0;
     ten_buf_format(path, "/api/v1/%s", namespace_name);
-    for (; i < count && path->size < QUERY_SIZE && !path->failed; i++) {
+    for (; i < count && i < QUERY_IDS && path->size < QUERY_SIZE && !path->failed; i++) {
         ten_buf_text(path, i ? "&id=" : "?id=");
         ten_percent_encode_only(path, ids[i], "/+%&#?@:~");
     }
@@ -249,8 +250,7 @@ static int take_asked(const ten_row *row, void *userdata) {
     while (asked->at < asked->count && strcmp(asked->ids[asked->at], row->target.id) != 0)
         asked->at++;
     if (asked->at == asked->count)
-        return ten_fail(&asked->store->base.error, TENURE_E_UNSUPPORTED,
-                        "%s cannot read targets by their ids; upgrade the server", asked->store->settings.base);
+        return not_a_list(asked->store);
     asked->at++;
     return asked->each(row, asked->userdata);
 }
@@ -322,9 +322,6 @@ int ten_http_list_namespaces(ten_store *base, tenure_name_fn each, void *userdat
     ten_http_store *store = (ten_http_store *)base;
     ten_http_begin(store);
     int r = ten_http_ask(store, "GET", "/api/v1", NULL, ten_now_ms() + timeout_ms);
-    if (r < 0 && store->status == 404)
-        r = ten_fail(&base->error, TENURE_E_UNSUPPORTED, "%s cannot list namespaces; upgrade the server",
-                     store->settings.base);
     if (r == TENURE_OK && !json_is_array(store->answer))
         r = not_a_list(store);
     size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;

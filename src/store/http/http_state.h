@@ -38,11 +38,6 @@ typedef struct ten_http_store {
     ten_arena texts;   /* the same, of answers that were not parsed */
     json_t **kept;     /* of a call of several requests, the earlier ones */
     size_t kept_count;
-    bool hands;        /* the server can hand a lease over, */
-    bool checkpoints;  /* and keep something beside a lease, */
-    bool sessions;     /* and its store has sessions, */
-    bool groups;       /* and it knows groups of acquires, */
-    uint64_t asked_ms; /* by what it said at this time (boot clock); 0: it was not asked */
     ten_http_watch *watch;
 } ten_http_store;
 

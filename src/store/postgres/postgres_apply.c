@@ -30,9 +30,8 @@ struct batch {
     bool has_leases;
     bool has_writes;
     bool forces;
-    bool has_checkpoints; /* some are written */
-    const ten_op *proof;  /* a renewal with a token that the store never granted; NULL: none */
-    bool is_complete;     /* of the hopeful way: every heartbeat was as it was believed */
+    const ten_op *proof; /* a renewal with a token that the store never granted; NULL: none */
+    bool is_complete;    /* of the hopeful way: every heartbeat was as it was believed */
     size_t renewal_count;
     size_t beat_count;
     size_t *order; /* the operations in the order of the steps */
@@ -313,11 +312,6 @@ static int cut_into_steps(struct batch *batch) {
     for (size_t i = 0, length; r == TENURE_OK && i < batch->count; i += length) {
         ten_map times = {0};
         length = segment_length(batch, i);
-        if (batch->ops[i].kind == TEN_OP_CHECKPOINT && !batch->store->has_checkpoints) {
-            for (size_t j = i; j < i + length; j++)
-                batch->results[j] = (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_UNSUPPORTED};
-            continue;
-        }
         r = add_segment(batch, i, length, &times, turns);
         ten_map_free(&times);
     }
@@ -414,7 +408,7 @@ static int send_checkpoints(struct batch *batch, const struct step *step) {
 
 /* Whether a step brings checkpoints along: then a second statement reads them. */
 static bool brings_checkpoints(const struct batch *batch, const struct step *step) {
-    for (size_t i = 0; batch->store->has_checkpoints && i < step->count; i++)
+    for (size_t i = 0; i < step->count; i++)
         if (batch->ops[batch->order[step->first + i]].flags & TEN_OP_WITH_CHECKPOINT)
             return true;
     return false;
@@ -625,7 +619,6 @@ static int look_at(struct batch *batch) {
         batch->has_leases |= op->target != NULL;
         batch->has_writes |= op->kind != TEN_OP_READ;
         batch->forces |= (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
-        batch->has_checkpoints |= op->kind == TEN_OP_CHECKPOINT;
         if (strcmp(last, op->namespace_name) != 0)
             ten_postgres_add_text(&batch->namespaces, op->namespace_name);
         last = op->namespace_name;
@@ -636,9 +629,6 @@ static int look_at(struct batch *batch) {
 
 static int apply_batch(struct batch *batch, uint64_t deadline_ms) {
     int r = look_at(batch);
-    /* Somebody who may create the table may have done so since. */
-    if (r == TENURE_OK && batch->has_checkpoints && !batch->store->has_checkpoints)
-        r = ten_postgres_enter(batch->store, batch->namespaces.data, deadline_ms);
     if (r == TENURE_OK && is_usual(batch))
         r = go_hopefully(batch, deadline_ms);
     if (r == TENURE_OK)

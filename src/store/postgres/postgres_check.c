@@ -108,23 +108,6 @@ static void check_snapshots(const struct report *report, const PGresult *rows) {
         ten_report_tell(&report->to, TENURE_CHECK_OK, "old snapshots", hidden > 0 ? found : "none", "");
 }
 
-static void check_identity(const struct report *report, const PGresult *row) {
-    char advice[160];
-    if (PQntuples(row) != 1) {
-        ten_report_tell(&report->to, TENURE_CHECK_FAIL, "identity of the data", "there is no view tenure.server",
-                        "run `tenure doctor --migrate` as the role that owns the schema tenure");
-        return;
-    }
-    bool wide = ten_postgres_flag(row, 0, 0);
-    snprintf(advice, sizeof advice, "run `tenure doctor --migrate` as the role %.60s, which owns the view",
-             PQgetvalue(row, 0, 1));
-    ten_report_tell(&report->to, wide ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "identity of the data",
-                    wide ? "server, database and table"
-                         : "an older version made the view tenure.server: a copied database, or a table filled from a "
-                           "dump, is not noticed",
-                    advice);
-}
-
 /* What is wrong with each weaker sslmode for a server on another host. */
 static const struct {
     const char *mode;
@@ -176,8 +159,7 @@ static void check_notices(const struct report *report) {
 
 static int send_questions(ten_postgres_store *store, void *userdata) {
     (void)userdata;
-    static const char *const questions[] = {PG_DESCRIBE_SERVER, PG_DESCRIBE_RIGHTS, PG_DESCRIBE_IDENTITY,
-                                            PG_DESCRIBE_SNAPSHOTS};
+    static const char *const questions[] = {PG_DESCRIBE_SERVER, PG_DESCRIBE_RIGHTS, PG_DESCRIBE_SNAPSHOTS};
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < TEN_COUNT(questions); i++)
         r = ten_postgres_send(store, questions[i], 0, NULL);
@@ -194,8 +176,6 @@ static int take_answer(ten_postgres_store *store, size_t statement, const PGresu
         check_clock(report, result);
     } else if (statement == 1) {
         check_rights(report, result);
-    } else if (statement == 2) {
-        check_identity(report, result);
     } else {
         check_snapshots(report, result);
     }

@@ -41,7 +41,7 @@ static int send_forgetting(ten_postgres_store *store, void *userdata) {
         r = ten_postgres_send(store, PG_LOCK_LEASES, TEN_COUNT(locks), locks);
     if (r == TENURE_OK)
         r = ten_postgres_send(store, PG_FORGET, TEN_COUNT(values), values);
-    if (r == TENURE_OK && store->has_checkpoints)
+    if (r == TENURE_OK)
         r = ten_postgres_send(store, PG_FORGET_CHECKPOINTS, TEN_COUNT(values), values);
     for (size_t i = 0; i < TEN_COUNT(lists); i++)
         ten_buf_free(&lists[i]);

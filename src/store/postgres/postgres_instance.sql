@@ -14,7 +14,9 @@ UPDATE tenure.instance
   FROM clock
  WHERE namespace = $1 AND instance = $2 AND ttl_ms = $3::bigint AND weight = $4::bigint AND metadata = $5
    AND expires_at > now AND NOT gone AND ask = 0
-   AND CASE WHEN $6::integer & 64 <> 0 OR session <> 0 THEN session <> 0 AND session_expires_at > now ELSE true END
+   AND CASE WHEN $6::integer & 64 <> 0 OR session <> 0
+            THEN session <> 0 AND session_expires_at > now AND session_expires_at <= now + $3::bigint * interval '1 millisecond'
+            ELSE true END
 RETURNING session, session_version + (SELECT token_floor +
 -- use: epoch_ms
                                       FROM tenure.store WHERE one);
@@ -33,6 +35,9 @@ SELECT FROM tenure.instance WHERE namespace = $1 AND instance = $2 FOR UPDATE;
 -- Who joins marks those that have expired, and tells the feed. One whose row is locked is beating just now. They stay for a
 -- while, because whoever takes over their leases tells since when those were free.
 --
+-- A heartbeat never makes the end of a session earlier, as its holder may not get the answer. But if the clock was set back
+-- since the last heartbeat, by `ahead`, the session would outlive its instance by as much.
+--
 -- A session gets the number of this transaction, above the floor of the epoch: no other session of that instance has it.
 -- name: apply_instance
 WITH here AS MATERIALIZED (
@@ -47,6 +52,7 @@ WITH here AS MATERIALIZED (
            CASE WHEN session <> 0 AND session_expires_at > now THEN session ELSE 0 END AS session,
            CASE WHEN session <> 0 AND session_expires_at > now THEN session_expires_at END AS session_ends,
            coalesce(session_version, 0) AS session_version,
+           CASE WHEN NOT gone THEN greatest(expires_at - ttl_ms * interval '1 millisecond' - now, '0') ELSE '0' END AS ahead,
            now + $4::bigint * interval '1 millisecond' AS ends,
            (SELECT other.ttl_ms FROM tenure.instance AS other
              WHERE other.namespace = $1 AND other.instance <> $3 AND NOT other.gone AND other.expires_at > now
@@ -90,7 +96,7 @@ WITH here AS MATERIALIZED (
            session_version + (verdict = 'joined')::integer,
            coalesce(CASE WHEN $2::text <> 'announce' THEN session_ends
                          WHEN next_session = 0 THEN NULL
-                         WHEN $4::bigint < abs(ttl_ms) THEN greatest(session_ends, ends) ELSE ends END, 'epoch'),
+                         ELSE greatest(ends, session_ends - ahead) END, 'epoch'),
            CASE WHEN live THEN since ELSE now END, $2::text = 'leave',
            CASE WHEN verdict = 'asked' THEN CASE $9::integer WHEN 3 THEN 0 ELSE $9::integer END
                 WHEN verdict = 'joined' THEN 0 ELSE ask END

@@ -288,7 +288,7 @@ static void write_pin(ten_buf *lists, const ten_target_edit *edit) {
     ten_postgres_add_number(lists++, edit->pin.left_ms);
     ten_postgres_add_text(lists++, pins ? ten_reason_name(change.reason) : NULL);
     ten_postgres_add_text(lists++, pins ? change.instance : NULL);
-    ten_postgres_add_text(lists++, pins ? change.actor : NULL);
+    ten_postgres_add_text(lists++, change.actor);
 }
 
 static void write_edit(ten_buf *lists, const ten_target_edit *edit) {

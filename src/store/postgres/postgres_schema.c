@@ -8,7 +8,7 @@
 
 #include "store/postgres/postgres_state.h"
 
-#define SCHEMA_VERSION 1u
+#define SCHEMA_VERSION 2u /* and in postgres_schema.sql */
 
 struct found {
     bool has_schema;
@@ -17,10 +17,6 @@ struct found {
     char database[64];
     char owner[64]; /* of the schema, if that is a role whose rights this one does not have; else "" */
     bool marked;    /* our tables may have a trigger or a rule */
-    bool has_sessions;
-    bool narrow; /* the identity is as narrow as an older version made it, and this role may widen it */
-    bool has_checkpoint;
-    bool has_pin;
 };
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
@@ -50,10 +46,6 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
     const char *owner = ten_postgres_text(result, 0, 4);
     snprintf(found->owner, sizeof found->owner, "%s", owner ? owner : "");
     found->marked = ten_postgres_flag(result, 0, 5);
-    found->narrow = ten_postgres_flag(result, 0, 6);
-    found->has_checkpoint = store->has_checkpoints = ten_postgres_flag(result, 0, 7);
-    found->has_sessions = ten_postgres_flag(result, 0, 8);
-    found->has_pin = ten_postgres_flag(result, 0, 9);
     return TENURE_OK;
 }
 
@@ -94,6 +86,13 @@ static int check_version(ten_postgres_store *store, const struct found *found, u
             &store->base.error, TENURE_E_SCHEMA,
             "the schema tenure of the database %s has version %llu, this program knows %u: upgrade this program",
             found->database, (unsigned long long)version, SCHEMA_VERSION);
+    if (version > 0 && version < SCHEMA_VERSION)
+        return ten_fail(
+            &store->base.error, TENURE_E_SCHEMA,
+            "the schema tenure of the database %s has the layout %llu of an earlier version, which this program does "
+            "not "
+            "use (it knows %u): use another database; or, when no program uses that schema, rename it or drop it",
+            found->database, (unsigned long long)version, SCHEMA_VERSION);
     if (version == 0)
         return ten_fail(
             &store->base.error, TENURE_E_STORE,
@@ -109,11 +108,7 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
     if (r == TENURE_OK && !found->has_schema)
         r = run(store, "creating the schema", PG_SCHEMA, deadline_ms, NULL);
     if (r == TENURE_OK)
-        r = run(store, "creating the tables", PG_TABLES_1, deadline_ms, NULL);
-    if (r == TENURE_OK)
-        r = run(store, "creating the tables", PG_ADD_SESSIONS, deadline_ms, NULL);
-    if (r == TENURE_OK)
-        r = run(store, "creating the tables", PG_ADD_PIN, deadline_ms, NULL);
+        r = run(store, "creating the tables", PG_TABLES, deadline_ms, NULL);
     if (r == TENURE_OK)
         r = run(store, "creating the tables",
                 ten_postgres_flag(may_identify, 0, 0) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START, deadline_ms, NULL);
@@ -128,12 +123,10 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
     return r;
 }
 
-static int begin_alone(ten_postgres_store *store, const char *bounds, uint64_t deadline_ms) {
+static int begin_alone(ten_postgres_store *store, uint64_t deadline_ms) {
     int r = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
     if (r == TENURE_OK)
         r = run(store, "beginning", PG_PIN, deadline_ms, NULL);
-    if (r == TENURE_OK && bounds)
-        r = run(store, "beginning", bounds, deadline_ms, NULL);
     return r < 0 ? r : run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
 }
 
@@ -148,69 +141,12 @@ static int end_alone(ten_postgres_store *store, int r, uint64_t deadline_ms) {
 
 /* Two that start together both find nothing: whoever has the lock second looks again. */
 static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
-    int r = begin_alone(store, NULL, deadline_ms);
+    int r = begin_alone(store, deadline_ms);
     if (r == TENURE_OK)
         r = look(store, deadline_ms, found);
     if (r == TENURE_OK && !found->has_store)
         r = create(store, found, deadline_ms);
-    found->has_sessions |= !found->has_store;
-    found->has_pin |= !found->has_store;
     return end_alone(store, r, deadline_ms);
-}
-
-/* Adds what the tables of an older version lack. Everybody waits meanwhile; it is soon done. */
-static int add_columns_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
-    int r = begin_alone(store, PG_SESSION_BOUNDS, deadline_ms);
-    if (r == TENURE_OK)
-        r = look(store, deadline_ms, found);
-    if (r == TENURE_OK && !found->has_sessions)
-        r = run(store, "adding sessions to the tables", PG_ADD_SESSIONS, deadline_ms, NULL);
-    if (r == TENURE_OK && !found->has_pin)
-        r = run(store, "adding pins to the tables", PG_ADD_PIN, deadline_ms, NULL);
-    r = end_alone(store, r, deadline_ms);
-    if (r == TENURE_E_DENIED)
-        return ten_fail(&store->base.error, r,
-                        "the schema tenure of the database %s was made by an older version, and the role %s may not "
-                        "change it: run `tenure doctor --migrate` once as the role that owns it",
-                        found->database, found->user);
-    return r;
-}
-
-static int widen(ten_postgres_store *store, uint64_t deadline_ms) {
-    TEN_CLEANUP(ten_postgres_clear) PGresult *seen = NULL;
-    int r = run(store, "looking at the identity", PG_WIDEN_LOOK, deadline_ms, &seen);
-    if (r < 0 || PQntuples(seen) != 1 || ten_postgres_flag(seen, 0, 2))
-        return r;
-    r = run(store, "widening the identity", ten_postgres_flag(seen, 0, 1) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START,
-            deadline_ms, NULL);
-    if (r == TENURE_OK && ten_postgres_flag(seen, 0, 0))
-        r = run(store, "widening the identity", PG_WIDEN_ROW, deadline_ms, NULL);
-    return r;
-}
-
-/* Makes the identity that an older version wrote as wide as this one has it. While others are in the way, the narrow one
- * goes on to count; only a connection that is gone is an error. */
-static int widen_alone(ten_postgres_store *store, uint64_t deadline_ms) {
-    int r = begin_alone(store, PG_WIDEN_BOUNDS, deadline_ms);
-    if (r == TENURE_OK)
-        r = widen(store, deadline_ms);
-    (void)end_alone(store, r, deadline_ms);
-    bool usable = PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
-    return usable ? TENURE_OK : r < 0 ? r : ten_postgres_misunderstood(store);
-}
-
-/* A store that an older version made gets the table. A role that may not create it does without: what it is asked to keep
- * beside a lease is then refused, and nothing else. */
-static int add_checkpoint_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
-    int r = begin_alone(store, PG_WIDEN_BOUNDS, deadline_ms);
-    if (r == TENURE_OK)
-        r = look(store, deadline_ms, found);
-    if (r == TENURE_OK && !found->has_checkpoint)
-        r = run(store, "creating the table of the checkpoints", PG_ADD_CHECKPOINT, deadline_ms, NULL);
-    r = end_alone(store, r, deadline_ms);
-    store->has_checkpoints = r == TENURE_OK;
-    bool usable = PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
-    return usable ? TENURE_OK : r < 0 ? r : ten_postgres_misunderstood(store);
 }
 
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
@@ -222,12 +158,6 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
         r = create_alone(store, &found, deadline_ms);
     if (r == TENURE_OK)
         r = check_version(store, &found, deadline_ms);
-    if (r == TENURE_OK && (!found.has_sessions || !found.has_pin))
-        r = add_columns_alone(store, &found, deadline_ms);
-    if (r == TENURE_OK && found.narrow)
-        r = widen_alone(store, deadline_ms);
-    if (r == TENURE_OK && !found.has_checkpoint)
-        r = add_checkpoint_alone(store, &found, deadline_ms);
     return r;
 }
 

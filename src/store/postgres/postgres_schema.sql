@@ -7,7 +7,7 @@
 -- name: schema
 CREATE SCHEMA tenure;
 
--- name: tables_1
+-- name: tables
 -- Whose data this is (`identity`, see the view `server`), one row. When that is not the server which is found, an epoch
 -- begins: began_at says when (NULL: never; infinity: its first write is not confirmed yet), and no token is below
 -- token_floor from then on.
@@ -30,7 +30,8 @@ CREATE TABLE tenure.namespace (
 -- A row is kept once a target was leased, until it is forgotten: version is the token, and the counter. 0: never granted.
 -- Rows without a namespace or a target are no leases (postgres_lease.sql, forget). holder_id
 -- NULL: released. kept: the TTL is longer than what the holder believes. Renewals change expires_at alone, which no
--- index has: with room on the page they leave the index alone.
+-- index has: with room on the page they leave the index alone. session counts while expires_at is far away (see
+-- postgres_session.sql).
 CREATE TABLE tenure.lease (
     namespace text COLLATE "C" NOT NULL,
     target_id text COLLATE "C" NOT NULL,
@@ -42,8 +43,18 @@ CREATE TABLE tenure.lease (
     acquired_at timestamptz NOT NULL,
     barred boolean NOT NULL,
     ask integer NOT NULL,
+    session bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, target_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+-- What holders keep beside their leases, in a table of its own, so that renewals do not copy it.
+CREATE TABLE tenure.checkpoint (
+    namespace text COLLATE "C" NOT NULL,
+    target_id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (namespace, target_id)
+);
+-- pin: a text, see core/pin.h.
 CREATE TABLE tenure.target (
     namespace text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -52,9 +63,11 @@ CREATE TABLE tenure.target (
     spec text,
     every_ms bigint NOT NULL,
     paused boolean NOT NULL,
+    pin text,
     PRIMARY KEY (namespace, id)
 );
--- gone: a tombstone, kept until expires_at.
+-- gone: a tombstone, kept until expires_at. session: the number of its session, on which leases hang until
+-- session_expires_at; 0: none. One that has left while its session lives is gone with a negative TTL.
 CREATE TABLE tenure.instance (
     namespace text COLLATE "C" NOT NULL,
     instance text COLLATE "C" NOT NULL,
@@ -65,6 +78,9 @@ CREATE TABLE tenure.instance (
     since timestamptz NOT NULL,
     gone boolean NOT NULL,
     ask integer NOT NULL,
+    session bigint NOT NULL DEFAULT 0,
+    session_version bigint NOT NULL DEFAULT 0,
+    session_expires_at timestamptz NOT NULL DEFAULT 'epoch',
     PRIMARY KEY (namespace, instance)
 ) WITH (fillfactor = 50);
 -- The feed of changes, which is also the history of changes of hands.
@@ -80,24 +96,6 @@ CREATE TABLE tenure.change (
     version bigint NOT NULL,
     PRIMARY KEY (namespace, cursor)
 );
--- For people: the scenes as a table of their own.
-CREATE VIEW tenure.scene_leases AS
-SELECT target_id AS scene_id,
-       CASE WHEN expires_at > clock_timestamp() THEN holder_id END AS holder_id,
-       CASE WHEN expires_at > clock_timestamp() AND holder_id IS NOT NULL THEN expires_at END AS expires_at,
-       version
-  FROM tenure.lease
- WHERE namespace = 'scenes' AND version > 0 AND target_id <> '';
-
--- Sessions, in a new schema and in one that an older version made. The columns have constants as defaults: no row is written
--- anew. lease.session counts while expires_at is far away (see postgres_session.sql). instance.session: the number of its
--- session, on which leases hang until session_expires_at; 0: none. One that has left while its session lives is gone
--- with a negative TTL.
--- name: add_sessions
-ALTER TABLE tenure.lease ADD COLUMN session bigint NOT NULL DEFAULT 0;
-ALTER TABLE tenure.instance ADD COLUMN session bigint NOT NULL DEFAULT 0,
-                            ADD COLUMN session_version bigint NOT NULL DEFAULT 0,
-                            ADD COLUMN session_expires_at timestamptz NOT NULL DEFAULT 'epoch';
 -- For people: all leases with their true ends.
 CREATE VIEW tenure.leases AS
 SELECT namespace, target_id, holder_id, version,
@@ -106,33 +104,14 @@ SELECT namespace, target_id, holder_id, version,
 -- use: lease_session
            AS session
   FROM tenure.lease WHERE namespace <> '' AND target_id <> '' AND version > 0;
-CREATE OR REPLACE VIEW tenure.scene_leases AS
+-- And the scenes as a table of their own.
+CREATE VIEW tenure.scene_leases AS
 SELECT target_id AS scene_id,
        CASE WHEN expires_at > clock_timestamp() THEN holder_id END AS holder_id,
        CASE WHEN expires_at > clock_timestamp() AND holder_id IS NOT NULL THEN expires_at END AS expires_at,
        version
   FROM tenure.leases
  WHERE namespace = 'scenes';
-DO $$
-DECLARE
-    granted record;
-BEGIN
-    FOR granted IN
-        SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS who
-          FROM pg_class, aclexplode(relacl)
-         WHERE oid = 'tenure.lease'::regclass AND privilege_type = 'SELECT'
-    LOOP
-        EXECUTE 'GRANT SELECT ON tenure.leases TO ' || granted.who;
-    END LOOP;
-END
-$$;
-
--- A target's pin: a text, see core/pin.h. Versions that do not know the column leave it alone.
--- name: add_pin
-ALTER TABLE tenure.target ADD COLUMN pin text;
-
--- name: session_bounds
-SET LOCAL lock_timeout = '2s';
 
 -- Whose data these are. A cluster has its identifier for life, a promotion or a restore to a point in time begins a
 -- timeline, and a table that pg_restore made is another one. The path of its file has the number of the database in it:
@@ -140,61 +119,19 @@ SET LOCAL lock_timeout = '2s';
 -- TRUNCATE, and filled from a dump, has another file. So has one that VACUUM FULL or CLUSTER wrote anew: that begins an
 -- epoch, too, because nothing tells the two apart.
 -- name: server_view
-CREATE OR REPLACE VIEW tenure.server AS
+CREATE VIEW tenure.server AS
 SELECT concat_ws(':', (pg_control_system()).system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
-                 'tenure.lease'::regclass::oid, lease_file) AS identity, lease_file
-  FROM pg_relation_filepath('tenure.lease') AS lease_file;
+                 'tenure.lease'::regclass::oid, pg_relation_filepath('tenure.lease')) AS identity;
 
 -- Where these functions are not for everybody: a server that was started again may be another one.
 -- name: server_view_by_start
-CREATE OR REPLACE VIEW tenure.server AS
+CREATE VIEW tenure.server AS
 SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.lease'::regclass::oid,
-                 lease_file) AS identity, lease_file
-  FROM pg_relation_filepath('tenure.lease') AS lease_file;
-
--- A view that an older version made does not know the file. Its identity is widened in one transaction:
--- what was this server's is so afterwards, and what was not begins an epoch. Everybody's gate waits for it meanwhile, so
--- it gives up soon; whoever opens the store next tries again.
--- name: widen_bounds
-SET LOCAL lock_timeout = '200ms';
-
--- name: widen_look
-SELECT store.identity = server.identity,
-       (SELECT pg_get_viewdef('tenure.server'::regclass) LIKE '%pg_control_system%'),
-       EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'tenure.server'::regclass AND attname = 'lease_file')
-  FROM tenure.store, tenure.server FOR UPDATE OF store;
-
--- name: widen_row
-UPDATE tenure.store SET identity = server.identity FROM tenure.server;
+                 pg_relation_filepath('tenure.lease')) AS identity;
 
 -- name: first_row
 INSERT INTO tenure.store (one, schema_version, identity, token_floor, pings)
-SELECT true, 1, identity, 0, 0 FROM tenure.server;
-
--- What holders keep beside their leases, in a table of its own, so that renewals do not copy it. A store of an older
--- version gets it when a role that may create it comes by: with the rights that others have on the leases, because they
--- were granted table by table. Versions that do not know it go on to use the store.
--- name: add_checkpoint
-CREATE TABLE tenure.checkpoint (
-    namespace text COLLATE "C" NOT NULL,
-    target_id text COLLATE "C" NOT NULL,
-    version bigint NOT NULL,
-    value text NOT NULL,
-    PRIMARY KEY (namespace, target_id)
-);
-DO $$
-DECLARE
-    granted record;
-BEGIN
-    FOR granted IN
-        SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS who, privilege_type
-          FROM pg_class, aclexplode(relacl)
-         WHERE oid = 'tenure.lease'::regclass AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
-    LOOP
-        EXECUTE 'GRANT ' || granted.privilege_type || ' ON tenure.checkpoint TO ' || granted.who;
-    END LOOP;
-END
-$$;
+SELECT true, 2, identity, 0, 0 FROM tenure.server;
 
 -- name: may_identify
 SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
@@ -209,17 +146,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
        (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace
          WHERE nspname = 'tenure' AND NOT pg_catalog.pg_has_role(nspowner, 'USAGE')),
        EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules)),
-       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relname = 'server' AND pg_catalog.pg_has_role(relowner, 'USAGE')
-                  AND relnatts = 1),
-       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relname = 'checkpoint'),
-       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                WHERE nspname = 'tenure' AND relname = 'leases'),
-       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-                 JOIN pg_catalog.pg_attribute ON attrelid = pg_class.oid
-                WHERE nspname = 'tenure' AND relname = 'target' AND attname = 'pin' AND NOT attisdropped);
+                WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules));
 
 -- Only if something was marked: a mark may outlive what it was set for.
 -- name: find_foreign
@@ -254,7 +181,7 @@ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2,
        set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
        set_config('enable_nestloop', $4, true),
        set_config('enable_hashjoin', CASE $4 WHEN 'on' THEN 'off' ELSE 'on' END, true),
-       CASE WHEN store.identity = server.identity AND schema_version >= 1
+       CASE WHEN store.identity = server.identity AND schema_version >= 2
              AND (began_at IS NULL OR began_at <= clock_timestamp()) THEN 0
             ELSE ('tenure: the store has to be brought up to date for ' || server.identity)::integer END
   FROM tenure.store, tenure.server WHERE one;

@@ -1,9 +1,8 @@
 -- The PostgreSQL store: leases that hang on the session of their holder, in what the statements have in common.
 -- `-- use: NAME` stands for a fragment.
 
--- When a lease ends (`lease` is its row). One on a session has an expires_at that is far away, because a version that
--- does not know sessions judges by that alone, and must not take it; and when such a version sets another end, that
--- counts. It ends with the session. 'epoch': the session is over, it is not known since when.
+-- When a lease ends (`lease` is its row). One on a session has an expires_at that is far away, and ends with the session.
+-- 'epoch': the session is over, it is not known since when.
 -- fragment: lease_end
            CASE WHEN lease.session <> 0 AND lease.expires_at = '9999-01-01 00:00:00+00'
                 THEN coalesce((SELECT held_on.session_expires_at FROM tenure.instance AS held_on

@@ -27,8 +27,7 @@ typedef struct ten_postgres_store {
     ten_postgres_settings *listen_settings; /* NULL: the same */
     ten_postgres_link *link;                /* NULL: not connected */
     ten_dial dial;
-    bool has_checkpoints; /* the table for them is there */
-    size_t sent;          /* statements of the transaction that is put together */
+    size_t sent; /* statements of the transaction that is put together */
     ten_arena results;
     ten_postgres_watch watch;
 } ten_postgres_store;
@@ -66,7 +65,8 @@ int ten_postgres_prepare(ten_postgres_store *store, uint64_t deadline_ms);
 int ten_postgres_misunderstood(ten_postgres_store *store);
 int ten_postgres_no_memory(ten_postgres_store *store);
 
-/* Creates the schema when there is none and the role may; TENURE_E_SCHEMA when it is a newer one. */
+/* Creates the schema when there is none and the role may; TENURE_E_SCHEMA when it is of another
+ * version: nothing in it is changed then. */
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms);
 /* After a transaction was refused at the gate: begins an epoch, adds the namespaces, as needed. */
 int ten_postgres_enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms);

@@ -172,6 +172,7 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
 SELECT string_agg(privilege || ' on ' || relation, ', ')
   FROM (VALUES ('tenure.lease', 'SELECT INSERT UPDATE DELETE'), ('tenure.target', 'SELECT INSERT UPDATE DELETE'),
                ('tenure.instance', 'SELECT INSERT UPDATE DELETE'), ('tenure.change', 'SELECT INSERT DELETE'),
+               ('tenure.checkpoint', 'SELECT INSERT UPDATE DELETE'),
                ('tenure.namespace', 'SELECT INSERT UPDATE'), ('tenure.store', 'SELECT UPDATE'),
                ('tenure.server', 'SELECT')) AS needed (relation, privileges),
        unnest(string_to_array(privileges, ' ')) AS privilege
@@ -208,9 +209,6 @@ SELECT kind, name, detail, floor(extract(epoch FROM age) * 1000)::bigint, transa
          FROM pg_stat_replication
         WHERE age(backend_xmin) > 100000) AS snapshots ON true
  ORDER BY transactions DESC NULLS LAST LIMIT 3;
-
--- name: describe_identity
-SELECT relnatts > 1, pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = to_regclass('tenure.server');
 
 -- How long a newcomer with the TTL $1 still waits, in whatever namespace.
 -- name: get_recovery

@@ -46,7 +46,6 @@ struct batch {
     bool announces; /* a heartbeat is among them */
     bool writes;
     bool forces;      /* not to be repeated: it would hit the next holder */
-    bool only_renews; /* beside heartbeats */
     bool reorderable; /* a call may take effect after the next one, and nobody can tell */
 };
 
@@ -123,6 +122,21 @@ static size_t call_length(const struct batch *batch, size_t first) {
     return length;
 }
 
+/* Whether the operations are acquires or renewals that are alike. Heartbeats may stand before them where there are no
+ * sessions: there a heartbeat is never sent back. With sessions it decides on what the leases behind it can hang. */
+static bool is_reorderable(const struct batch *batch) {
+    size_t first = 0;
+    while (first < batch->count && batch->ops[first].kind == TEN_OP_ANNOUNCE && !batch->store->sessions)
+        first++;
+    for (size_t i = first; i < batch->count; i++) {
+        const ten_op *op = &batch->ops[i];
+        if ((op->kind != TEN_OP_ACQUIRE && op->kind != TEN_OP_RENEW) || !alike(&batch->ops[first], op) ||
+            !same_text(batch->ops[first].namespace_name, op->namespace_name))
+            return false;
+    }
+    return true;
+}
+
 static int cut_into_calls(struct batch *batch) {
     size_t calls = 0;
     for (size_t i = 0; i < batch->count; i += call_length(batch, i))
@@ -132,17 +146,13 @@ static int cut_into_calls(struct batch *batch) {
         return ten_fail_memory(&batch->store->base.error, "a batch of %zu operations", batch->count);
     for (size_t i = 0; i < batch->count; i += batch->calls[batch->call_count++].count)
         batch->calls[batch->call_count] = (struct call){.first = i, .count = call_length(batch, i)};
-    batch->only_renews = batch->reorderable = true;
+    batch->reorderable = is_reorderable(batch);
     for (size_t i = 0; i < batch->count; i++) {
-        batch->reorderable &= batch->ops[i].kind == TEN_OP_ACQUIRE && alike(&batch->ops[0], &batch->ops[i]) &&
-                              same_text(batch->ops[0].namespace_name, batch->ops[i].namespace_name);
-        batch->only_renews &= batch->ops[i].kind == TEN_OP_RENEW || batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->acquires += batch->ops[i].kind == TEN_OP_ACQUIRE;
         batch->announces |= batch->ops[i].kind == TEN_OP_ANNOUNCE;
         batch->writes |= batch->ops[i].kind != TEN_OP_READ;
         batch->forces |= (batch->ops[i].flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     }
-    batch->reorderable |= batch->only_renews;
     return TENURE_OK;
 }
 
@@ -175,31 +185,6 @@ static const char *or_empty(const char *text) {
     return text ? text : "";
 }
 
-/* A reason is its number in the feed. A program that does not know a number passes over the whole change; so the number
- * of a newer reason stands behind that of the older one that comes nearest, which is all that an older program reads. */
-void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]) {
-    bool newer = reason >= TEN_REASON_CRASHED;
-    enum ten_reason older = reason == TEN_REASON_CRASHED  ? TEN_REASON_SHUTDOWN
-                            : reason == TEN_REASON_PAUSED ? TEN_REASON_REMOVED
-                                                          : TEN_REASON_NONE;
-    snprintf(text, TEN_REDIS_REASON_SIZE, newer ? "%u.%u" : "%u", (unsigned)(newer ? older : reason), (unsigned)reason);
-}
-
-void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason) {
-    char text[TEN_REDIS_REASON_SIZE];
-    ten_redis_reason_text(reason, text);
-    ten_redis_word(words, text);
-}
-
-enum ten_reason ten_redis_reason(const char *text) {
-    char *rest;
-    unsigned long older = strtoul(text, &rest, 10);
-    unsigned long newer = *rest == '.' ? strtoul(rest + 1, NULL, 10) : TEN_REASON_COUNT;
-    if (newer < TEN_REASON_COUNT)
-        return (enum ten_reason)newer;
-    return older < TEN_REASON_COUNT ? (enum ten_reason)older : TEN_REASON_NONE;
-}
-
 static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
     ten_redis_words *words = &store->words;
     const ten_op *op = &ops[0];
@@ -209,7 +194,7 @@ static void add_run(ten_redis_store *store, const ten_op *ops, size_t count) {
     ten_redis_word(words, flag_words(store, op, flags));
     ten_redis_word(words, or_empty(op->holder));
     ten_redis_word_number(words, op->ttl_ms);
-    ten_redis_word_reason(words, op->reason);
+    ten_redis_word_number(words, op->reason);
     ten_redis_word(words, or_empty(op->actor));
     ten_redis_word_number(words, op->kind == TEN_OP_ANNOUNCE ? op->weight : op->ask);
     ten_redis_word(words, or_empty(op->kind == TEN_OP_HAND         ? op->successor

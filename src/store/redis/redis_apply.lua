@@ -540,7 +540,7 @@ local function release_one(writes, lease, token)
         call('HSET', MARKS, lease.key, whole(lease.token) .. ' 1 ' .. lease.ask)
         return describe(OK, lease)
     end
-    if not is_known(lease) then
+    if forced or not is_known(lease) then
         touch_lease(lease)
     end
     lease.session = nil

@@ -1,12 +1,12 @@
 -- name: INSTANCES
 -- The live instances. It reads only, and has no prelude.
 --
--- KEYS: nodes, instances, sessions. ARGV: the texts before and after the instance in a heartbeat's key; from which place in the
+-- KEYS: epoch, nodes, instances, sessions. ARGV: the texts before and after the instance in a heartbeat's key; from which place in the
 --   index; how many at most. Reply: for each place {instance, weight, ms left, "ttl since ask metadata", number of
 --   its session}; without a weight it is dead.
 
 local call = redis.call
-local NODES, INSTANCES, SESSIONS = unpack(KEYS)
+local NODES, INSTANCES, SESSIONS = unpack(KEYS, 2)
 local BEFORE, AFTER, from, count = unpack(ARGV)
 local names = call('ZRANGE', NODES, from, tostring(from + count - 1))
 local reply = {}

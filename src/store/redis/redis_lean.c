@@ -67,17 +67,15 @@ void ten_redis_word_tokens(ten_redis_words *words, const ten_op *ops, size_t cou
 /* A change's line in the feed (redis_prelude.lua), without what the script knows: its token and the time, and in a run the
  * id. */
 static void word_line(ten_redis_words *words, const ten_op *op, bool is_run) {
-    char reason[TEN_REDIS_REASON_SIZE];
-    ten_redis_reason_text(op->kind == TEN_OP_ACQUIRE ? TEN_REASON_NONE : op->reason, reason);
-    ten_buf_text(&words->text, op->kind == TEN_OP_ACQUIRE ? "0\t" : "1\t");
-    ten_buf_text(&words->text, reason);
+    bool releases = op->kind == TEN_OP_RELEASE;
+    ten_buf_format(&words->text, "%u\t%u", releases, (unsigned)(releases ? op->reason : TEN_REASON_NONE));
     ten_redis_word(words, "\t");
     ten_buf_text(&words->text, is_run ? "" : "\t");
     ten_buf_text(&words->text, is_run ? "" : op->target);
     ten_buf_text(&words->text, "\t");
     ten_buf_text(&words->text, op->holder);
     ten_buf_text(&words->text, "\t");
-    ten_redis_word(words, op->kind == TEN_OP_RELEASE && op->actor ? op->actor : "");
+    ten_redis_word(words, releases && op->actor ? op->actor : "");
 }
 
 /* Where an id stands in the key of its lease. */

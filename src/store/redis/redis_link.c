@@ -376,6 +376,10 @@ static const struct {
     {"DENIED", TENURE_E_DENIED, "it is in protected mode: give it a password, and name that here"},
     {"NOPERM", TENURE_E_DENIED, "the ACL user lacks this permission"},
     {"OOM", TENURE_E_FULL, "raise maxmemory, or make room: nothing can be granted or renewed until then"},
+    {"LAYOUT", TENURE_E_SCHEMA,
+     "another version of Tenure wrote them. If it is an earlier one that nobody uses any more, fresh=1 in the URL "
+     "removes "
+     "them and begins anew; or use another database or namespace"},
     {"MOVED", TENURE_E_UNSUPPORTED, "a Redis Cluster; Tenure needs a single Redis for now"},
     {"ASK", TENURE_E_UNSUPPORTED, "a Redis Cluster; Tenure needs a single Redis for now"},
     {"ERR max number of clients reached", TENURE_E_UNREACHABLE, "raise its maxclients, or see who has so many"},

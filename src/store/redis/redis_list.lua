@@ -1,14 +1,14 @@
 -- name: LIST
 -- A page of targets with their leases, or certain targets with theirs. It reads only, and has no prelude.
 --
--- KEYS: fence, held, marks, ids, targets, sessions. ARGV: the texts before and after the id in a lease's key; filter ("all",
+-- KEYS: epoch, fence, held, marks, ids, targets, sessions. ARGV: the texts before and after the id in a lease's key; filter ("all",
 --   "leased", "free", "registered", "current": held or registered); the id after which it starts ("": from the first); how many rows at most; how many
 --   ids to look at, at most; then ids, if only those are wanted.
 -- Reply: {where to go on ("": there is no more), then for each row {id, description, holder, ms left, fence, held, mark}, and
 --   if it is pinned the server's time}
 
 local call = redis.call
-local FENCE, HELD, MARKS, IDS, TARGETS, SESSIONS = unpack(KEYS)
+local FENCE, HELD, MARKS, IDS, TARGETS, SESSIONS = unpack(KEYS, 2)
 local BEFORE, AFTER, filter, start, limit, look_at = unpack(ARGV)
 limit = tonumber(limit)
 

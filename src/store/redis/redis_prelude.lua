@@ -7,7 +7,7 @@
 --              an epoch may be taken for a new one, the number of the database, how many replicas the caller waits
 --              for, and "session" if the leases of instances hang on their sessions, else "key"; then the script's
 --
---   tenure:<ns>:epoch      hash: server and database (whose epoch this is), began (ms), provisional (0, or when a caller
+--   tenure:<ns>:epoch      hash: layout (of all these keys), server and database (whose epoch this is), began (ms), provisional (0, or when a caller
 --                          that waits for replicas was last here, while none has confirmed the epoch), ttl (the longest
 --                          that was shown meanwhile), floor (no token is lower), cursor (of the last change), first
 --                          (cursor when it began), sweep and swept (the search for instances, and when it went on), wipe,
@@ -36,7 +36,7 @@ end
 local call, match, concat, find = redis.call, string.match, table.concat, string.find
 local EPOCH, FENCE, HELD, MARKS, FEED, NODES, INSTANCES, GONE, IDS, TARGETS, IDLE, CHECKPOINT, SESSIONS =
     unpack(KEYS, 1, 13)
-local OUR_KEYS, OUR_ARGUMENTS = 13, 8
+local OUR_KEYS, OUR_ARGUMENTS, LAYOUT = 13, 8, 2
 local LEASE_BEFORE, LEASE_AFTER, NODE_BEFORE, NODE_AFTER, FRESH, DATABASE, REPLICAS, MODE = unpack(ARGV, 1, 8)
 local TOKEN_MAX = 9007199254740991
 local FEED_MAX, FEED_MOST = 10000, 250000
@@ -97,7 +97,7 @@ local function begin_epoch(server)
     floor = math.max(floor, now + 1)
     cursor = math.max(cursor, now * 1000)
     first = cursor
-    call('HSET', EPOCH, 'server', server, 'database', DATABASE, 'began', now_text,
+    call('HSET', EPOCH, 'layout', LAYOUT, 'server', server, 'database', DATABASE, 'began', now_text,
         'provisional', provisional and now_text or '0', 'ttl', '0', 'floor', whole(floor), 'cursor', whole(cursor),
         'first', whole(first))
     tell(STORE_RECOVERING, NO_REASON, '0', '', '', '')
@@ -128,8 +128,8 @@ local function begin_fresh(server)
     began, kept_began, longest = 0, 0, 0
     floor, cursor = math.max(floor, now), math.max(cursor, now * 1000)
     first = cursor
-    call('HSET', EPOCH, 'server', server, 'database', DATABASE, 'began', '0', 'provisional', '0', 'ttl', '0',
-        'floor', whole(floor), 'cursor', whole(cursor), 'first', whole(first))
+    call('HSET', EPOCH, 'layout', LAYOUT, 'server', server, 'database', DATABASE, 'began', '0', 'provisional', '0',
+        'ttl', '0', 'floor', whole(floor), 'cursor', whole(cursor), 'first', whole(first))
 end
 
 -- From now on nobody else has the replicas. Tokens that a former master granted until now are below the floor.
@@ -142,11 +142,20 @@ end
 local server
 do
     local record = call('HMGET', EPOCH, 'server', 'began', 'ttl', 'floor', 'cursor', 'first', 'database', 'provisional',
-        'forgotten', 'session')
+        'forgotten', 'session', 'layout')
     local replication = call('INFO', 'replication')
     -- One that takes writes nevertheless (replica-read-only no) would lose them to its master.
     if not find(replication, 'role:master', 1, true) then
         return redis.error_reply('READONLY this server is a replica')
+    end
+    local layout = record[1] and tonumber(record[11] or 1) or LAYOUT
+    if layout ~= LAYOUT then
+        -- Written by another version. FRESH says that nobody uses it: what an earlier one wrote is removed.
+        if layout > LAYOUT or FRESH ~= 'fresh' then
+            return redis.error_reply('LAYOUT the layout of its records is ' .. layout .. ', not ' .. LAYOUT)
+        end
+        call('DEL', unpack(KEYS, 1, OUR_KEYS))
+        record = {}
     end
     replication = match(replication, 'master_replid:(%x+)')
     server = match(call('INFO', 'server'), 'run_id:(%x+)') .. ':' .. replication .. ':' ..
@@ -156,7 +165,7 @@ do
     floor, cursor, first = tonumber(record[4]) or 0, tonumber(record[5]) or 0, tonumber(record[6]) or 0
     forgotten = tonumber(record[9]) or 0
     local seen = tonumber(record[8]) or 0
-    if record[1] ~= server or (record[7] and record[7] ~= DATABASE) then
+    if record[1] ~= server or record[7] ~= DATABASE then
         -- Something was forgotten, or nothing was ever known: these look the same from here. FRESH says that it is the
         -- latter.
         if bar_exchanged() or record[1] or FRESH ~= 'fresh' then
@@ -165,9 +174,6 @@ do
             begin_fresh(server)
         end
     else
-        if not record[7] then
-            call('HSET', EPOCH, 'database', DATABASE) -- an older version began this epoch
-        end
         if record[10] and call('EXISTS', SESSIONS) == 0 then
             -- The sessions were deleted, on which leases hang: their holders put them back.
             call('HDEL', EPOCH, 'session')

@@ -16,15 +16,16 @@ end
 
 local call, sub, find, format = redis.call, string.sub, string.find, string.format
 local kind, holder, ttl = ARGV[1], ARGV[2], ARGV[3]
-local record = call('HMGET', KEYS[1], 'server', 'database', 'provisional', 'began', 'ttl', 'floor', 'cursor', 'trimmed')
+local record = call('HMGET', KEYS[1], 'server', 'database', 'provisional', 'began', 'ttl', 'floor', 'cursor', 'trimmed',
+    'layout')
 local replication = call('INFO', 'replication')
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local server = record[1] and sub(record[1], 42, 81) or '-' -- behind the run id
 
--- FULL says what is wrong with a replica.
+-- FULL says what is wrong with a replica, and with another layout.
 if not find(replication, 'role:master', 1, true) or not find(replication, 'master_replid:' .. server, 1, true) or
-    sub(record[1], 82) ~= ARGV[4] or record[2] ~= ARGV[5] or record[3] ~= '0' then
+    sub(record[1], 82) ~= ARGV[4] or record[2] ~= ARGV[5] or record[3] ~= '0' or record[9] ~= '2' then
     return redis.status_reply('FULL')
 end
 if record[4] ~= '0' then

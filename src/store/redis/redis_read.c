@@ -62,17 +62,14 @@ struct edits {
     ten_buf text;
 };
 
-static void add_pin(ten_redis_store *store, const ten_target_edit *edit, ten_buf *text) {
-    ten_change change = {.instance = "", .actor = ""};
-    ten_pin_tell(edit, &change);
+static void add_pin(ten_redis_store *store, const ten_target_edit *edit, const ten_change *change, ten_buf *text) {
     ten_buf_clear(text);
     if (edit->action == TEN_TARGET_PIN)
         ten_pin_write(text, &edit->pin);
     ten_redis_word(&store->words, ten_buf_string(text));
     ten_redis_word_number(&store->words, edit->pin.left_ms);
-    ten_redis_word_reason(&store->words, change.reason);
-    ten_redis_word(&store->words, change.instance);
-    ten_redis_word(&store->words, change.actor);
+    ten_redis_word_number(&store->words, change->reason);
+    ten_redis_word(&store->words, change->instance);
 }
 
 static void make_edits(ten_redis_store *store, void *userdata) {
@@ -83,14 +80,17 @@ static void make_edits(ten_redis_store *store, void *userdata) {
     ten_redis_arguments(store, edits->space);
     for (size_t i = 0; i < edits->count; i++) {
         const ten_target_edit *edit = &edits->at[i];
+        ten_change change = {.instance = "", .actor = ""};
+        ten_pin_tell(edit, &change);
         ten_buf_clear(&edits->text);
         if (edit->action == TEN_TARGET_PUT)
             describe(&edits->text, &edit->target);
         ten_redis_word(&store->words, ten_op_action_name(edit->action));
         ten_redis_word(&store->words, edit->target.id);
         ten_redis_word(&store->words, ten_buf_string(&edits->text));
+        ten_redis_word(&store->words, change.actor);
         if (edit->action == TEN_TARGET_PIN || edit->action == TEN_TARGET_UNPIN)
-            add_pin(store, edit, &edits->text);
+            add_pin(store, edit, &change, &edits->text);
     }
     store->words.failed |= edits->text.failed;
 }
@@ -195,7 +195,7 @@ struct listing {
 };
 
 static void make_listing(ten_redis_store *store, void *userdata) {
-    static const enum ten_redis_own keys[] = {TEN_REDIS_FENCE, TEN_REDIS_HELD,    TEN_REDIS_MARKS,
+    static const enum ten_redis_own keys[] = {TEN_REDIS_EPOCH, TEN_REDIS_FENCE,   TEN_REDIS_HELD,    TEN_REDIS_MARKS,
                                               TEN_REDIS_IDS,   TEN_REDIS_TARGETS, TEN_REDIS_SESSIONS};
     const struct listing *listing = userdata;
     ten_redis_script(store, TEN_REDIS_LIST, TEN_COUNT(keys));
@@ -300,7 +300,8 @@ struct roll {
 
 static void make_roll(ten_redis_store *store, void *userdata) {
     const struct roll *roll = userdata;
-    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 3);
+    ten_redis_script(store, TEN_REDIS_LIST_INSTANCES, 4);
+    ten_redis_word(&store->words, roll->space->own[TEN_REDIS_EPOCH]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_NODES]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_INSTANCES]);
     ten_redis_word(&store->words, roll->space->own[TEN_REDIS_SESSIONS]);
@@ -416,7 +417,8 @@ static bool parse_line(char *line, ten_change *change) {
     if (kind >= TEN_COUNT(kinds))
         return false;
     change->kind = kinds[kind];
-    change->reason = ten_redis_reason(fields[1]);
+    unsigned long reason = strtoul(fields[1], NULL, NUMBER_BASE);
+    change->reason = reason < TEN_REASON_COUNT ? (enum ten_reason)reason : TEN_REASON_NONE;
     change->token = strtoull(fields[2], NULL, NUMBER_BASE);
     change->at_ms = strtoull(fields[3], NULL, NUMBER_BASE);
     for (size_t i = 4; i < LINE_FIELDS; i++)

@@ -3,8 +3,8 @@
 -- read.
 --
 -- The key of such a lease has "holder TAB session NUMBER" in place of the plain holder, and no TTL: it is held as long as
--- that session of the holder lives, by the server's clock. No holder's name has a tab. To a program that knows no sessions,
--- and to the lean scripts, it is somebody else's key without an end.
+-- that session of the holder lives, by the server's clock. No holder's name has a tab. To the lean scripts it is somebody
+-- else's key without an end.
 
 local known_sessions = {}
 

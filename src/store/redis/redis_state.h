@@ -82,11 +82,6 @@ typedef struct ten_redis_store {
 void ten_redis_word(ten_redis_words *words, const char *text);
 void ten_redis_word_bytes(ten_redis_words *words, const char *data, size_t size);
 void ten_redis_word_number(ten_redis_words *words, uint64_t number);
-/* As the feed has it. */
-#define TEN_REDIS_REASON_SIZE 32u
-void ten_redis_reason_text(enum ten_reason reason, char text[TEN_REDIS_REASON_SIZE]);
-void ten_redis_word_reason(ten_redis_words *words, enum ten_reason reason);
-enum ten_reason ten_redis_reason(const char *text);
 /* before + id + after */
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id);
 /* Starts a command: its words are to follow. */

@@ -2,12 +2,12 @@
 -- Edits of the target registry. Removing a target keeps its token counter, and its lease.
 --
 -- KEYS: the lease key of each edit. ARGV, for each edit: action ("put", "remove", "pause", "resume", "pin", "unpin"), id,
---   description (for "put": as the hash has it); and only for "pin" and "unpin": the pin (as core/pin.h has it, but for its
---   end), for how many ms, and reason, instance and actor for the feed. Reply: for each edit 1 if the target was registered
---   before, else 0.
+--   description (for "put": as the hash has it), actor for the feed; and only for "pin" and "unpin": the pin (as core/pin.h
+--   has it, but for its end), for how many ms, and reason and instance for the feed. Reply: for each edit 1 if the target was
+--   registered before, else 0.
 --
 -- A pin is the first member of a description: {"pin":"...", then the others. There is no quote in it. So this script need
--- not understand the rest, and a program that does not know pins passes over it.
+-- not understand the rest.
 
 local function pin_of(description)
     return description and string.match(description, '^[+-]{("pin":"[^"]*")')
@@ -30,12 +30,12 @@ end
 local found = {}
 local at = OUR_ARGUMENTS
 for i = 1, #KEYS - OUR_KEYS do
-    local action, id, description = unpack(ARGV, at + 1, at + 3)
-    local pin, for_ms, reason, instance, actor = nil, nil, NO_REASON, '', ''
-    at = at + 3
+    local action, id, description, actor = unpack(ARGV, at + 1, at + 4)
+    local pin, for_ms, reason, instance = nil, nil, NO_REASON, ''
+    at = at + 4
     if action == 'pin' or action == 'unpin' then
-        pin, for_ms, reason, instance, actor = unpack(ARGV, at + 1, at + 5)
-        at = at + 5
+        pin, for_ms, reason, instance = unpack(ARGV, at + 1, at + 4)
+        at = at + 4
     end
     local old = call('HGET', TARGETS, id)
     local kind = TARGET_CHANGED

@@ -2,7 +2,7 @@
 -- Times that decide anything are milliseconds of CLOCK_BOOTTIME and mean something within one boot only (store.boot_id);
 -- columns that end in _at_ms are Unix time, for people.
 
--- name: schema_1
+-- name: schema
 -- Who and where this database is, one row. When it does not fit what is found, an epoch begins.
 CREATE TABLE store (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -13,14 +13,13 @@ CREATE TABLE store (
     recovering_until_ms INTEGER NOT NULL,
     token_floor INTEGER NOT NULL,
     schema_cookie INTEGER NOT NULL,
-    pings INTEGER NOT NULL
+    generation INTEGER NOT NULL
 ) STRICT;
 -- A row is kept once a target was leased, until it is forgotten: token is its counter. holder NULL: released, at
 -- acquired_at_ms. kept_ends_ms, if it is ends_ms: the lease only keeps the others out, and its holder does not believe in
--- it for that long (TEN_OP_KEEP). Versions that do not know this column leave it alone when they set another end.
--- session, if ends_ms is 2^52: the lease hangs on that session of its holder (instance.session). A version that does not know
--- sessions takes such a lease for one that lasts very long, and leaves the number alone when it sets another end. The view
--- `leases` has the true ends. Rows without a namespace or a target are no leases (get_forgotten).
+-- it for that long (TEN_OP_KEEP). session, if ends_ms is 2^52: the lease hangs on that session of its holder
+-- (instance.session). The view `leases` has the true ends. Rows without a namespace or a target are no leases
+-- (get_forgotten).
 CREATE TABLE lease (
     namespace TEXT NOT NULL,
     target TEXT NOT NULL,
@@ -32,8 +31,21 @@ CREATE TABLE lease (
     barred INTEGER NOT NULL,
     ask INTEGER NOT NULL,
     kept_ends_ms INTEGER NOT NULL DEFAULT 0,
+    session INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, target)
 ) STRICT, WITHOUT ROWID;
+-- What holders keep beside their leases, in a table of its own, so that renewals do not copy it.
+CREATE TABLE checkpoint (
+    namespace TEXT NOT NULL,
+    target TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (namespace, target)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER checkpoint_goes_with_lease AFTER DELETE ON lease BEGIN
+    DELETE FROM checkpoint WHERE namespace = old.namespace AND target = old.target;
+END;
+-- pin: a text, see core/pin.h.
 CREATE TABLE target (
     namespace TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -42,6 +54,7 @@ CREATE TABLE target (
     spec TEXT,
     every_ms INTEGER NOT NULL,
     paused INTEGER NOT NULL,
+    pin TEXT,
     PRIMARY KEY (namespace, id)
 ) STRICT, WITHOUT ROWID;
 -- gone: 1 a tombstone, kept until ends_ms; 2 an instance that has left, kept until its session ends. session: the number of
@@ -56,6 +69,9 @@ CREATE TABLE instance (
     since_at_ms INTEGER NOT NULL,
     gone INTEGER NOT NULL,
     ask INTEGER NOT NULL,
+    session INTEGER NOT NULL DEFAULT 0,
+    session_ends_ms INTEGER NOT NULL DEFAULT 0,
+    session_version INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, instance)
 ) STRICT, WITHOUT ROWID;
 -- The feed of changes, which is also the history of changes of hands.
@@ -70,50 +86,7 @@ CREATE TABLE change (
     actor TEXT NOT NULL,
     token INTEGER NOT NULL
 ) STRICT;
-
--- What holders keep beside their leases. It goes with the row of the lease, also when a version that does not know this
--- table removes that. The table is apart from the leases, so that renewals do not copy it; and older versions go on to use
--- the file, so the number of the schema is the same with it and without.
--- name: add_checkpoint
-CREATE TABLE checkpoint (
-    namespace TEXT NOT NULL,
-    target TEXT NOT NULL,
-    token INTEGER NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (namespace, target)
-) STRICT, WITHOUT ROWID;
-CREATE TRIGGER checkpoint_goes_with_lease AFTER DELETE ON lease BEGIN
-    DELETE FROM checkpoint WHERE namespace = old.namespace AND target = old.target;
-END;
-
--- In one statement, so that a migration by another process is seen as a whole or not at all.
--- name: get_version
-SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
-       (SELECT count(*) FROM sqlite_schema),
-       (SELECT count(*) FROM pragma_table_info('lease') WHERE name = 'kept_ends_ms'),
-       (SELECT count(*) FROM sqlite_schema WHERE name = 'checkpoint'),
-       (SELECT count(*) FROM sqlite_schema WHERE name = 'leases'),
-       (SELECT count(*) FROM pragma_table_info('target') WHERE name = 'pin');
-
--- A file of an older version gets what it lacks. That raises the schema cookie, which must not look like a restore: the
--- row that remembers it goes along (?1: as it was before), unless it was another one before.
--- name: add_kept
-ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
-
--- A pin is a text, see core/pin.h. It goes with the row, also when a version that does not know the column removes that.
--- name: add_pin
-ALTER TABLE target ADD COLUMN pin TEXT;
-
--- name: follow_cookie
-UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version) WHERE schema_cookie = ?1;
-
--- Sessions. The view: leases with their true ends; one that hangs on a session ends with it. 0: that is over, it is not known
--- since when.
--- name: add_sessions
-ALTER TABLE lease ADD COLUMN session INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE instance ADD COLUMN session INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE instance ADD COLUMN session_ends_ms INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE instance ADD COLUMN session_version INTEGER NOT NULL DEFAULT 0;
+-- Leases with their true ends; one that hangs on a session ends with it. 0: that is over, it is not known since when.
 CREATE VIEW leases AS
 SELECT namespace, target, holder, token,
        CASE WHEN session <> 0 AND ends_ms = 4503599627370496
@@ -125,9 +98,14 @@ SELECT namespace, target, holder, token,
        CASE WHEN ends_ms = 4503599627370496 THEN session ELSE 0 END AS session
   FROM lease;
 
+-- In one statement, so that what another process makes is seen as a whole or not at all.
+-- name: get_version
+SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+       (SELECT count(*) FROM sqlite_schema);
+
 -- name: get_store
 SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
-       coalesce((SELECT max(cursor) FROM change), 0), schema_cookie, pings
+       coalesce((SELECT max(cursor) FROM change), 0), schema_cookie, generation
   FROM store;
 
 -- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older content in the same
@@ -136,16 +114,17 @@ SELECT boot_id, time_namespace, device, inode, recovering_until_ms, token_floor,
 PRAGMA schema_version;
 
 -- name: put_store
-INSERT INTO store (one, boot_id, time_namespace, device, inode, recovering_until_ms, token_floor, schema_cookie, pings)
+INSERT INTO store (one, boot_id, time_namespace, device, inode, recovering_until_ms, token_floor, schema_cookie,
+                   generation)
 VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)
     ON CONFLICT (one) DO UPDATE
    SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, recovering_until_ms = ?5, token_floor = ?6,
        schema_cookie = ?7;
 
 -- Every transaction that writes counts itself, so that older content in the same file is noticed, also when nothing but
--- renewals was lost. (The column has this name since it counted pings alone.)
+-- renewals was lost.
 -- name: raise_generation
-UPDATE store SET pings = ?1;
+UPDATE store SET generation = ?1;
 
 -- name: end_recovery
 UPDATE store SET recovering_until_ms = 0;

@@ -35,7 +35,6 @@ enum ten_sql {
     TEN_SQL_GET_CHECKPOINT,
     TEN_SQL_PUT_CHECKPOINT,
     TEN_SQL_REMOVE_CHECKPOINT,
-    TEN_SQL_FOLLOW_COOKIE,
     TEN_SQL_GET_AGED,
     TEN_SQL_REMOVE_AGED,
     TEN_SQL_PUT_AGED,
@@ -147,8 +146,6 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed);
 int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms);
 /* Begins an epoch in the transaction under way: a renewal with this TTL has proved that data was lost. */
 int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms);
-/* SQLite counts the changes of a schema; that number (sqlite_epoch.c). */
-int ten_db_get_schema_cookie(ten_db *db, uint64_t *ret_cookie);
 /* Until when to wait for one's turn before going on without it. */
 uint64_t ten_db_patience_end_us(const ten_db *db);
 

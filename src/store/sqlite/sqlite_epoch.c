@@ -21,7 +21,7 @@ struct store_row {
     uint64_t generation;
 };
 
-int ten_db_get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
+static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE);
     if (!statement)
         return db->error->code;
@@ -33,7 +33,7 @@ int ten_db_get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
 
 static int get_store_row(ten_db *db, struct store_row *row) {
     *row = (struct store_row){0};
-    int r = ten_db_get_schema_cookie(db, &row->schema_cookie);
+    int r = get_schema_cookie(db, &row->schema_cookie);
     if (r < 0)
         return r;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
@@ -82,7 +82,7 @@ static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
     uint64_t longest_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
     sqlite3_reset(statement);
     *ret_until_ms = db->context.now_ms + ten_max_u64(longest_ms, RECOVERING_MIN_MS);
-    if (strcmp(db->memory.boot_id, db->boot_id) == 0 && db->memory.last_end_ms < TEN_ENDS_WITH_SESSION)
+    if (strcmp(db->memory.boot_id, db->boot_id) == 0)
         *ret_until_ms = ten_max_u64(db->memory.last_end_ms, db->context.now_ms + longest_ms);
     return found < 0 ? found : TENURE_OK;
 }
@@ -158,8 +158,6 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
         return r;
     db->cursor = row.cursor;
     db->generation = row.generation;
-    /* A version that does not know sessions took the end of such a lease for one. */
-    db->recount |= db->memory.last_end_ms >= TEN_ENDS_WITH_SESSION;
     if (row.exists && row.same_boot && row.time_namespace != db->time_namespace)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "

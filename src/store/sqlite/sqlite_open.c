@@ -16,10 +16,7 @@
 #include "store/sqlite/sqlite_sql.h"
 
 #define APPLICATION_ID 0x54656e75 /* "Tenu" */
-#define SCHEMA_VERSION ((int)TEN_COUNT(migrations))
-
-/* migrations[n] takes a database from version n to n + 1. */
-static const char *const migrations[] = {SQL_SCHEMA_1};
+#define SCHEMA_VERSION 2u
 
 /* Local file systems only: on a network one locks and the boot clock belong to different machines. By an allow-list,
  * since nobody can list all that would be wrong. */
@@ -160,25 +157,11 @@ static int wait_for_lock(void *arg, int tries) {
     return 1;
 }
 
-static int migrate(ten_db *db, uint64_t version) {
-    int r = TENURE_OK;
-    for (uint64_t v = version; r == TENURE_OK && v < TEN_COUNT(migrations); v++)
-        r = ten_db_execute(db, migrations[v]);
-    char pragmas[96];
-    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
-             SCHEMA_VERSION);
-    return r < 0 ? r : ten_db_execute(db, pragmas);
-}
-
-/* What the file says that it is, and which later additions it has. */
+/* What the file says that it is. */
 struct version {
     uint64_t number;
     uint64_t application;
     uint64_t tables;
-    bool has_kept;
-    bool has_checkpoint;
-    bool has_sessions;
-    bool has_pin;
 };
 
 static int read_version(ten_db *db, struct version *version) {
@@ -189,68 +172,54 @@ static int read_version(ten_db *db, struct version *version) {
         version->number = ten_column_u64(statement, 0);
         version->application = ten_column_u64(statement, 1);
         version->tables = ten_column_u64(statement, 2);
-        version->has_kept = ten_column_u64(statement, 3) > 0;
-        version->has_checkpoint = ten_column_u64(statement, 4) > 0;
-        version->has_sessions = ten_column_u64(statement, 5) > 0;
-        version->has_pin = ten_column_u64(statement, 6) > 0;
     }
     sqlite3_finalize(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-static int check_version(ten_db *db, struct version *version) {
-    *version = (struct version){0};
-    int r = read_version(db, version);
+/* *ret_empty: it is a new file. */
+static int check_version(ten_db *db, bool *ret_empty) {
+    struct version version = {0};
+    int r = read_version(db, &version);
     if (r < 0)
         return r;
-    if (version->tables > 0 && version->application != APPLICATION_ID)
+    *ret_empty = version.tables == 0;
+    if (version.tables > 0 && version.application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
-    if (version->number > TEN_COUNT(migrations))
+    if (version.number > SCHEMA_VERSION)
         return ten_fail(db->error, TENURE_E_SCHEMA,
                         "%s was written by a newer version of Tenure: it has schema version %llu, and this one "
-                        "(" TENURE_VERSION ") knows up to %d; upgrade this program",
-                        db->path, (unsigned long long)version->number, SCHEMA_VERSION);
+                        "(" TENURE_VERSION ") knows %u; upgrade this program",
+                        db->path, (unsigned long long)version.number, SCHEMA_VERSION);
+    if (version.tables > 0 && version.number < SCHEMA_VERSION)
+        return ten_fail(db->error, TENURE_E_SCHEMA,
+                        "%s was written by an earlier version of Tenure, whose schema (version %llu) this one "
+                        "(" TENURE_VERSION ") does not use; name another file",
+                        db->path, (unsigned long long)version.number);
     return TENURE_OK;
 }
 
-/* There is nothing to add. */
-static bool is_whole(const struct version *version) {
-    return version->number == TEN_COUNT(migrations) && version->has_kept && version->has_checkpoint &&
-           version->has_sessions && version->has_pin;
-}
-
-/* What an older version did not make. Versions that do not know it go on to use the file. */
-static int add_what_lacks(ten_db *db, const struct version *version) {
-    uint64_t cookie = 0;
-    int r = ten_db_get_schema_cookie(db, &cookie);
-    if (r == TENURE_OK && !version->has_kept)
-        r = ten_db_execute(db, SQL_ADD_KEPT);
-    if (r == TENURE_OK && !version->has_checkpoint)
-        r = ten_db_execute(db, SQL_ADD_CHECKPOINT);
-    if (r == TENURE_OK && !version->has_sessions)
-        r = ten_db_execute(db, SQL_ADD_SESSIONS);
-    if (r == TENURE_OK && !version->has_pin)
-        r = ten_db_execute(db, SQL_ADD_PIN);
-    return r < 0 ? r : ten_db_run_number(db, TEN_SQL_FOLLOW_COOKIE, cookie);
+static int create_schema(ten_db *db) {
+    char pragmas[96];
+    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %u", APPLICATION_ID,
+             SCHEMA_VERSION);
+    int r = ten_db_execute(db, SQL_SCHEMA);
+    return r < 0 ? r : ten_db_execute(db, pragmas);
 }
 
 static int make_schema(ten_db *db) {
-    struct version version;
-    int r = check_version(db, &version);
-    if (r < 0 || is_whole(&version))
+    bool empty;
+    int r = check_version(db, &empty);
+    if (r < 0 || !empty)
         return r;
     r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
     /* Another process may have been here while this one waited. */
-    r = check_version(db, &version);
-    if (r == TENURE_OK && version.number < TEN_COUNT(migrations)) {
-        r = migrate(db, version.number);
-        version.has_kept = true;
-    }
-    if (r == TENURE_OK && !is_whole(&version))
-        r = add_what_lacks(db, &version);
+    r = check_version(db, &empty);
+    if (r == TENURE_OK && empty)
+        r = create_schema(db);
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
@@ -296,7 +265,8 @@ static void make_file(const ten_db *db, const char *directory) {
     (void)fd; /* if it cannot be made, SQLite says why */
 }
 
-/* Looked at before anything is written, the side file included: a database of another program stays as it is. */
+/* Looked at before anything is written, the side file included: a database of another program or version stays as
+ * it is. */
 static int open_file(ten_db *db) {
     int r = refuse_inherited(db);
     if (r < 0)
@@ -317,10 +287,10 @@ static int open_file(ten_db *db) {
         return ten_db_failed(db, code);
     db->path = sqlite3_db_filename(db->connection, "main");
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
-    struct version version;
+    bool empty;
     /* Again, since the path may have been a link to somewhere else. */
     r = check_filesystem(db, db->path);
-    return r < 0 ? r : check_version(db, &version);
+    return r < 0 ? r : check_version(db, &empty);
 }
 
 int ten_db_connect(ten_db *db) {

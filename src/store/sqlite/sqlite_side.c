@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -37,16 +36,14 @@
 
 static const char magic[8] = {'T', 'E', 'N', 'S', 'I', 'D', 'E', '1'};
 
-/* Up to last_end_ms it is what older versions know, too: they leave the rest as it is. */
 struct file_memory {
     char magic[8];
     char boot_id[TEN_BOOT_ID_SIZE];
     uint64_t cursor;
     uint64_t last_end_ms;
-    uint64_t inode; /* of the file itself; in a copy it is another's. 0: an older version wrote it */
+    uint64_t inode; /* of the file itself; in a copy it is another's */
     uint64_t generation;
 };
-#define OLD_MEMORY_SIZE offsetof(struct file_memory, inode)
 
 /* ---- locks on bytes */
 
@@ -202,11 +199,11 @@ int ten_sqlite_side_read(ten_sqlite_side *side, ten_side_memory *memory, ten_err
     ssize_t count = ten_pread_all(side->fd, &found, sizeof found, 0);
     if (count < 0)
         return ten_fail_errno(error, TENURE_E_STORE, (int)-count, "cannot read %s", side->path);
-    if (count < (ssize_t)OLD_MEMORY_SIZE || memcmp(found.magic, magic, sizeof magic) != 0)
+    if (count < (ssize_t)sizeof found || memcmp(found.magic, magic, sizeof magic) != 0)
         return TENURE_OK;
     memory->cursor = found.cursor;
     /* A copy, put back from a backup together with the database, knows nothing of what came after it. */
-    if (found.inode != 0 && found.inode != (uint64_t)side->inode)
+    if (found.inode != (uint64_t)side->inode)
         return TENURE_OK;
     memcpy(memory->boot_id, found.boot_id, sizeof memory->boot_id);
     memory->boot_id[sizeof memory->boot_id - 1] = '\0';

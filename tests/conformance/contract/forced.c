@@ -111,6 +111,24 @@ static void forcing_with_a_holder_takes_it_from_that_holder_only(void **state) {
     expect_holder(read_lease(place, "t"), "b");
 }
 
+/* A store that wants UTF-8 would refuse the whole batch for it. */
+static void an_actor_that_is_not_utf8_is_refused_before_the_store_is_asked(void **state) {
+    const struct place *place = *state;
+    (void)must_acquire(place, "t", "a", LONG_MS);
+    ten_op op = {.kind = TEN_OP_RELEASE, .flags = TEN_OP_FORCE_NOW, .namespace_name = place->ns, .target = "t"};
+    char longest[TENURE_HOLDER_MAX + 2];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    const char *const wrong[] = {"chief (as \xe2\x82)", "\xff", longest};
+    for (size_t i = 0; i < TEN_COUNT(wrong); i++) {
+        ten_result result;
+        op.actor = wrong[i];
+        assert_int_equal(ten_store_check_ops(place->store, &op, 1), TENURE_E_INVALID);
+        assert_int_equal(ten_store_apply(place->store, &op, &result, 1, CALL_MS), TENURE_E_INVALID);
+    }
+    expect_holder(read_lease(place, "t"), "a");
+}
+
 static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **state) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -148,6 +166,7 @@ static const struct CMUnitTest tests[] = {
     CASE(the_holder_of_a_barred_lease_can_give_it_back_early),
     CASE(forcing_what_nobody_holds_is_lost),
     CASE(forcing_with_a_holder_takes_it_from_that_holder_only),
+    CASE(an_actor_that_is_not_utf8_is_refused_before_the_store_is_asked),
     CASE(the_feed_says_who_forced_a_lease_and_why_it_was_released),
 };
 

@@ -12,15 +12,19 @@ static void announce(const struct place *place, const char *instance, uint64_t t
                    TEN_OK);
 }
 
+static ten_op hand_op(const struct place *place, const char *holder, uint64_t token, const char *successor) {
+    return (ten_op){.kind = TEN_OP_HAND,
+                    .namespace_name = place->ns,
+                    .target = "t",
+                    .holder = holder,
+                    .token = token,
+                    .successor = successor,
+                    .ttl_ms = LONG_MS,
+                    .reason = TEN_REASON_REBALANCE};
+}
+
 static ten_result hand(const struct place *place, const char *holder, uint64_t token, const char *successor) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_HAND,
-                                            .namespace_name = place->ns,
-                                            .target = "t",
-                                            .holder = holder,
-                                            .token = token,
-                                            .successor = successor,
-                                            .ttl_ms = LONG_MS,
-                                            .reason = TEN_REASON_REBALANCE});
+    return apply_one(place->store, hand_op(place, holder, token, successor));
 }
 
 static bool cannot(const struct place *place) {
@@ -70,6 +74,10 @@ static void only_the_holder_hands_over_under_its_token(void **state) {
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(hand(place, "a", token + 1, "b"), TEN_LOST);
     expect_outcome(hand(place, "c", token, "b"), TEN_LOST);
+    /* Without a token it could be about a lease that it had before. */
+    ten_op blind = hand_op(place, "a", 0, "b");
+    ten_result result;
+    assert_int_equal(ten_store_apply(place->store, &blind, &result, 1, CALL_MS), TENURE_E_INVALID);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
     expect_outcome(hand(place, "a", token, "b"), TEN_LOST); /* a late one */
     assert_null(read_lease(place, "t").holder);

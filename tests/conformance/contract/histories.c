@@ -1,7 +1,7 @@
 /*
  * The store contract: a random history of operations on leases and sessions has the same outcomes on every store as on the
  * memory store, which has the rules of core/lease_row.c and core/instance_row.c as they are. Nothing expires here; the
- * other topics have that. A failure names its seed; TENURE_HISTORY_SEED repeats it.
+ * other topics have that. A failure names its seed; HISTORY_SEED repeats it.
  */
 #include "conformance/suite.h"
 
@@ -88,7 +88,7 @@ static ten_op choose_op(struct history *history, struct pair *ret_token) {
     ten_op op = {.kind = kind, .target = targets[target], .flags = choose_flags(history, kind)};
     bool forced = op.flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW);
     bool named =
-        kind == TEN_OP_ACQUIRE || kind == TEN_OP_HAND || (kind != TEN_OP_READ && !forced && chance(history, 70));
+        kind == TEN_OP_ACQUIRE || kind == TEN_OP_HAND || (kind != TEN_OP_READ && chance(history, forced ? 30 : 70));
     if (named)
         op.holder = holder;
     if (kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE || kind == TEN_OP_HAND)
@@ -242,7 +242,7 @@ static void a_random_history_has_the_outcomes_of_the_rules(void **state) {
     const struct place *place = *state;
     if (!place->store->capabilities.sessions)
         return;
-    const char *given = getenv("TENURE_HISTORY_SEED");
+    const char *given = getenv("HISTORY_SEED");
     uint64_t seed = given ? strtoull(given, NULL, 10) : ten_random_u64() >> 16;
     struct history history = {.place = place, .rules = open_store("memory:"), .seed = seed};
     uint64_t end_ms = now_ms() + LONG_MS / 8; /* on a machine that is away for long, leases would expire */

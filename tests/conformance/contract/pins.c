@@ -156,12 +156,32 @@ static void the_feed_tells_who_was_pinned_where_and_by_whom(void **state) {
     }
 }
 
+/* Over HTTP the server names its client instead. */
+static void the_feed_tells_who_has_made_any_other_edit(void **state) {
+    const struct place *place = *state;
+    static const enum ten_target_action actions[] = {TEN_TARGET_PUT, TEN_TARGET_PUT, TEN_TARGET_PAUSE,
+                                                     TEN_TARGET_RESUME, TEN_TARGET_REMOVE};
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    for (size_t i = 0; i < TEN_COUNT(actions); i++)
+        (void)edit(place, actions[i], (ten_pin){.actor = "root@vm"});
+    struct seen seen;
+    read_changes(place->store, place->ns, &cursor, &seen);
+    assert_int_equal(seen.count, TEN_COUNT(actions));
+    const char *expected = strcmp(place->store->ops->name, "http") == 0 ? "" : "root@vm";
+    for (size_t i = 0; i < seen.count; i++) {
+        assert_int_equal(seen.at[i].change.reason, TEN_REASON_NONE);
+        assert_string_equal(seen.at[i].change.instance, "");
+        assert_string_equal(seen.at[i].change.actor, expected);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     CASE(a_pin_is_listed_with_its_target),
     CASE(a_pin_stays_when_the_target_is_changed_and_goes_when_it_is_removed),
     CASE(a_pin_is_taken_back),
     CASE(a_pin_ends_by_itself),
     CASE(the_feed_tells_who_was_pinned_where_and_by_whom),
+    CASE(the_feed_tells_who_has_made_any_other_edit),
 };
 
 const struct topic pin_topic = {tests, TEN_COUNT(tests)};

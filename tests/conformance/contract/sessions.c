@@ -213,6 +213,20 @@ static void a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back(vo
     assert_true(taken.token > first);
 }
 
+/* The holder may not have got the answers, and believe in what the first heartbeat gave it. */
+static void heartbeats_with_a_shorter_ttl_never_shorten_the_session(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    ten_result session = must_beat(place, "a", 4 * LONG_MS);
+    must_take(place, "t", "a", 4 * LONG_MS);
+    for (int i = 0; i < 3; i++)
+        session = must_beat(place, "a", LONG_MS);
+    assert_true(session.session != 0);
+    assert_in_range(read_lease(place, "t").remaining_ms, 2 * LONG_MS, 4 * LONG_MS);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
+}
+
 /* ---- who touches what */
 
 static void the_holder_itself_touches_nothing(void **state) {
@@ -272,6 +286,26 @@ static void whoever_else_changes_a_lease_raises_the_version(void **state) {
     expect_touched(place, "a", &session);
     expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "b", 0, LONG_MS), TEN_OK);
     expect_untouched(place, "a", &session);
+}
+
+/* Who forces does not have the lease's word, whoever it says that it is. */
+static void who_forces_a_lease_in_the_name_of_its_holder_raises_the_version(void **state) {
+    static const unsigned flags[] = {TEN_OP_FORCE, TEN_OP_FORCE_NOW};
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    ten_result session = must_beat(place, "a", LONG_MS);
+    for (size_t i = 0; i < TEN_COUNT(flags); i++) {
+        const char *target = i == 0 ? "t" : "u";
+        must_take(place, target, "a", LONG_MS);
+        expect_outcome(apply_one(place->store, (ten_op){.kind = TEN_OP_RELEASE,
+                                                        .flags = flags[i] | TEN_OP_SESSION,
+                                                        .namespace_name = place->ns,
+                                                        .target = target,
+                                                        .holder = "a"}),
+                       TEN_OK);
+        expect_touched(place, "a", &session);
+    }
 }
 
 static void a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ended(void **state) {
@@ -390,6 +424,35 @@ static void a_batch_takes_the_heartbeat_first(void **state) {
     }
 }
 
+/* Without the heartbeat before it, the lease would end later than its session and stay beside it. That another lease is to
+ * end is unusual, which must not change the order of the batch. */
+static void a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    must_beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
+    sleep_ms(20);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    sleep_ms(20);
+    must_acquire(place, "u", "b", LONG_MS);
+    expect_outcome(
+        apply_one(place->store,
+                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "u", .ask = TEN_ASK_RESIGN}),
+        TEN_OK);
+    ten_op ops[] = {{.kind = TEN_OP_ANNOUNCE, .flags = TEN_OP_SESSION, .ttl_ms = LONG_MS, .weight = 1},
+                    {.kind = TEN_OP_RENEW, .flags = TEN_OP_SESSION, .target = "t", .token = token}};
+    ten_result results[TEN_COUNT(ops)];
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ops[i].namespace_name = place->ns;
+        ops[i].holder = "a";
+    }
+    assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), 0);
+    expect_outcome(results[1], TEN_OK);
+    assert_int_not_equal(results[0].session, 0);
+    assert_int_equal(results[1].session, results[0].session);
+}
+
 static void what_is_on_a_session_is_not_forgotten(void **state) {
     const struct place *place = *state;
     if (cannot(place) || !place->store->ops->forget)
@@ -409,12 +472,15 @@ static const struct CMUnitTest tests[] = {
     CASE(listings_show_that_a_lease_has_ended_with_its_session),
     CASE(a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back),
     CASE(the_holder_itself_touches_nothing),
+    CASE(heartbeats_with_a_shorter_ttl_never_shorten_the_session),
     CASE(whoever_else_changes_a_lease_raises_the_version),
+    CASE(who_forces_a_lease_in_the_name_of_its_holder_raises_the_version),
     CASE(a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ended),
     CASE(a_renewal_without_the_session_leaves_it_and_never_shortens),
     CASE(who_leaves_keeps_the_leases_until_the_session_ends),
     CASE(who_is_declared_gone_keeps_the_leases_and_gets_no_more),
     CASE(a_batch_takes_the_heartbeat_first),
+    CASE(a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended),
     CASE(what_is_on_a_session_is_not_forgotten),
 };
 

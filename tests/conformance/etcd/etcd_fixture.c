@@ -70,7 +70,7 @@ static void put_older(ten_etcd_store *store, const json_t *item, char key[TEN_ET
     json_t *at = json_object_get(entry.value, "at_ms");
     if (strstr(key, "/feed/") && at && json_integer_set(at, json_integer_value(at) - 120000) == 0) {
         char *text = json_dumps(entry.value, JSON_COMPACT);
-        ten_etcd_put(&store->txn, key, text ? text : "", 0);
+        ten_etcd_txn_put(&store->txn, key, text ? text : "", 0);
         free(text);
     }
     ten_etcd_kv_free(&entry);
@@ -89,8 +89,8 @@ static void age_feed(struct fixture *fixture) {
         json_t *answer = NULL;
         uint64_t deadline_ms = ten_now_ms() + 30000;
         ten_etcd_txn_clear(&store->txn);
-        ten_etcd_get_all(&store->txn, "tenure/",
-                         &(struct ten_etcd_range){.after = after[0] ? after : NULL, .limit = 100});
+        ten_etcd_txn_get_all(&store->txn, "tenure/",
+                             &(struct ten_etcd_range){.after = after[0] ? after : NULL, .limit = 100});
         if (ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer) < 0)
             break;
         const json_t *items = ten_etcd_kvs(answer, 0);

@@ -184,7 +184,7 @@ static void fill_feed_at(const struct place *place, size_t revision, size_t coun
         for (size_t i = 0; i < 120 && at < count; i++, at++) {
             snprintf(name, sizeof name, "%016zx-%08zx-1", revision, at);
             ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, name);
-            ten_etcd_put(&store->txn, key, value, 0);
+            ten_etcd_txn_put(&store->txn, key, value, 0);
         }
         assert_int_equal(ten_etcd_commit(store, true, now_ms() + CALL_MS, &succeeded, NULL), TENURE_OK);
     }
@@ -202,7 +202,7 @@ static size_t feed_length(const struct place *place) {
     bool succeeded;
     ten_etcd_key_of(store, key, place->ns, TEN_ETCD_FEED, NULL);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
+    ten_etcd_txn_get_all(&store->txn, key, &(struct ten_etcd_range){.keys_only = true, .limit = 1});
     assert_int_equal(ten_etcd_commit(store, false, now_ms() + CALL_MS, &succeeded, &answer), TENURE_OK);
     size_t length = ten_etcd_count(answer, 0);
     json_decref(answer);
@@ -260,7 +260,7 @@ static void a_feed_that_was_trimmed_is_read_from_where_it_was_cut(void **state) 
         snprintf(mark, sizeof mark, "{\"revision\":%llu}", (unsigned long long)store->head.revision + 9999);
         ten_etcd_key_of(store, key, place->ns, TEN_ETCD_TRIMMED, NULL);
         ten_etcd_txn_clear(&store->txn);
-        ten_etcd_put(&store->txn, key, mark, 0);
+        ten_etcd_txn_put(&store->txn, key, mark, 0);
         assert_int_equal(ten_etcd_commit(store, true, now_ms() + CALL_MS, &succeeded, NULL), TENURE_OK);
         store->fed = 1000;
         etcd_wire.most_keys = 0;

@@ -438,6 +438,60 @@ static void garbage_in_the_feed_and_in_fences_stops_nothing(void **state) {
     expect_acquired(&elsewhere, &cursor, "t");
 }
 
+/* ---- another version's */
+
+static int ignore_row(const ten_row *row, void *userdata) {
+    (void)row, (void)userdata;
+    return 0;
+}
+
+static int ignore_instance(const ten_instance *instance, void *userdata) {
+    (void)instance, (void)userdata;
+    return 0;
+}
+
+static int ignore_change(const ten_change *change, void *userdata) {
+    (void)change, (void)userdata;
+    return 0;
+}
+
+static void expect_refused(ten_store *store, int r) {
+    assert_int_equal(r, TENURE_E_SCHEMA);
+    assert_non_null(strstr(store->error.message, "use another namespace, or another prefix"));
+}
+
+static void a_namespace_of_an_earlier_version_is_refused_and_left_as_it_is(void **state) {
+    const struct place *place = *state;
+    ten_store *store = place->other;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    (void)etcdctl("put tenure/%s/epoch '{\"cluster\":\"1\",\"index\":1}'", place->ns);
+    char *before =
+        strdup(etcdctl("get --prefix tenure/%s/ -w json", place->ns)); /* and the revision of the whole etcd */
+    assert_non_null(before);
+    ten_op ops[] = {{.kind = TEN_OP_ACQUIRE, .target = "u", .holder = "a", .ttl_ms = LONG_MS},
+                    {.kind = TEN_OP_RENEW, .target = "t", .holder = "a", .token = token, .ttl_ms = LONG_MS},
+                    {.kind = TEN_OP_RELEASE, .target = "t", .holder = "a", .token = token},
+                    {.kind = TEN_OP_ANNOUNCE, .holder = "a", .ttl_ms = LONG_MS, .weight = 1}};
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ten_result result;
+        ops[i].namespace_name = place->ns;
+        expect_refused(store, ten_store_apply(store, &ops[i], &result, 1, CALL_MS));
+    }
+    uint64_t cursor = TEN_CURSOR_OLDEST;
+    ten_query query = {.namespace_name = place->ns, .limit = 10};
+    ten_target_edit edit = {.action = TEN_TARGET_PUT, .target = {.id = "t"}};
+    ten_forget item = {.id = "u"};
+    const char *id = "t";
+    expect_refused(store, store->ops->list(store, &query, ignore_row, NULL, CALL_MS));
+    expect_refused(store, store->ops->read_targets(store, place->ns, &id, 1, ignore_row, NULL, CALL_MS));
+    expect_refused(store, store->ops->list_instances(store, place->ns, ignore_instance, NULL, CALL_MS));
+    expect_refused(store, store->ops->changes(store, place->ns, &cursor, 10, ignore_change, NULL, CALL_MS));
+    expect_refused(store, store->ops->edit_targets(store, place->ns, &edit, 1, CALL_MS));
+    expect_refused(store, store->ops->forget(store, place->ns, &item, 1, CALL_MS));
+    assert_string_equal(etcdctl("get --prefix tenure/%s/ -w json", place->ns), before);
+    free(before);
+}
+
 /* ---- lost replies */
 
 static void expect_lost_reply(const struct place *place, ten_op op) {
@@ -567,6 +621,7 @@ int main(void) {
         ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
         ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
         ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
+        ETCD_CASE(a_namespace_of_an_earlier_version_is_refused_and_left_as_it_is),
         ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
         ETCD_CASE(a_renewal_whose_reply_was_lost_can_be_repeated),
         ETCD_CASE(a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost),

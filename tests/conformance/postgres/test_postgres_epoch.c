@@ -195,83 +195,6 @@ static void tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch(void 
     expect_survival(place, token);
 }
 
-/* As an older version has left it. */
-static void narrow_identity(struct postgres_place *postgres) {
-    (void)postgres_text(postgres, "DROP VIEW tenure.server");
-    (void)postgres_text(postgres, "CREATE VIEW tenure.server AS "
-                                  "SELECT concat_ws(':', (pg_control_system()).system_identifier, "
-                                  "left(pg_walfile_name(pg_current_wal_lsn()), 8), 'tenure.lease'::regclass::oid) "
-                                  "AS identity");
-    (void)postgres_text(postgres, "GRANT SELECT ON tenure.server TO PUBLIC");
-    (void)postgres_text(postgres, "UPDATE tenure.store SET identity = (SELECT identity FROM tenure.server)");
-}
-
-static void expect_wide_identity(struct postgres_place *postgres, const char *is_wide) {
-    assert_string_equal(postgres_text(postgres, "SELECT identity LIKE '%%:base/%%' FROM tenure.store"), is_wide);
-    assert_string_equal(
-        postgres_text(postgres, "SELECT store.identity = server.identity FROM tenure.store, tenure.server"), "t");
-}
-
-static void an_older_identity_is_widened_and_no_lease_is_lost(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    narrow_identity(postgres);
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    /* Somebody reads all tables meanwhile: nobody waits for that, and the narrow identity goes on to count. */
-    struct postgres_blocker blocker;
-    postgres_block(postgres, &blocker, "LOCK TABLE tenure.server IN ACCESS SHARE MODE", 500);
-    postgres_place_open(postgres, "");
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    postgres_unblock(&blocker);
-    ten_store *older = place->store; /* a handle that is open when the identity changes */
-    place->store = NULL;
-    postgres_place_open(postgres, "");
-    expect_wide_identity(postgres, "t");
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    assert_int_equal(must_acquire(place, "u", "a", LONG_MS), 1);
-    ten_store *newer = place->store;
-    place->store = older;
-    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
-    place->store = newer;
-    ten_store_close(older);
-    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE event = 'store_recovering'"),
-                        "0");
-    (void)postgres_text(postgres, "DELETE FROM tenure.lease WHERE target_id = 'u'");
-    (void)postgres_text(postgres, "VACUUM FULL tenure.lease");
-    expect_survival(place, token);
-}
-
-static void an_older_identity_that_was_not_this_servers_begins_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    postgres_place_close(postgres);
-    narrow_identity(postgres);
-    lose_something(postgres);
-    postgres_place_open(postgres, "");
-    expect_survival(place, token);
-    expect_wide_identity(postgres, "t");
-}
-
-static void a_role_that_may_not_widen_an_older_identity_works_with_it(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    char url[FIXTURE_URL_SIZE];
-    narrow_identity(postgres);
-    (void)postgres_text(postgres, "CREATE ROLE worker_%s LOGIN", postgres->database);
-    (void)postgres_text(postgres, "GRANT USAGE ON SCHEMA tenure TO PUBLIC");
-    (void)postgres_text(postgres, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure TO PUBLIC");
-    char role[80];
-    snprintf(role, sizeof role, "worker_%s", postgres->database);
-    postgres_server_url(postgres->server, postgres->database, role, "", url, sizeof url);
-    postgres_place_close(postgres);
-    place->store = open_store(url);
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    expect_wide_identity(postgres, "f");
-}
-
 /* Fault 11. */
 /* Waits until the standby has the lease with its short TTL: what was not replicated is not part of this case. */
 static void await_on_standby(struct postgres_place *postgres) {
@@ -502,12 +425,15 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     /* An epoch that began in what is now the future does not last until then. */
     lose_something(postgres);
     assert_true(acquire(place, "u", "b", TTL_MS).recovering);
+    (void)version_of_session(place);
     set_clock(postgres, "-5m");
     result = acquire(place, "u", "b", TTL_MS);
     assert_true(result.recovering);
     assert_in_range(result.remaining_ms, 1, LONG_MS);
-    /* And one that begins now is another version to whoever has a session. */
+    /* Nor does a session outlive its instance. */
     (void)version_of_session(place);
+    assert_string_equal(postgres_text(postgres, "SELECT session_expires_at <= expires_at FROM tenure.instance"), "t");
+    /* And an epoch that begins now is another version to whoever has a session. */
     uint64_t version = version_of_session(place);
     lose_something(postgres);
     assert_int_not_equal(version_of_session(place), version);
@@ -526,9 +452,6 @@ int main(void) {
         POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
         POSTGRES_CASE(a_database_that_was_copied_and_renamed_begins_an_epoch),
         POSTGRES_CASE(tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch),
-        POSTGRES_CASE(an_older_identity_is_widened_and_no_lease_is_lost),
-        POSTGRES_CASE(an_older_identity_that_was_not_this_servers_begins_an_epoch),
-        POSTGRES_CASE(a_role_that_may_not_widen_an_older_identity_works_with_it),
         POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
         POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded),
         POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),

@@ -432,6 +432,26 @@ static void a_newer_schema_is_refused(void **state) {
     assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_SCHEMA);
 }
 
+/* Every row and its version; every table, view and column. */
+#define WHOLE_SCHEMA                                                                                                   \
+    "SELECT md5(schema_to_xml_and_xmlschema('tenure', true, true, '')::text) || (SELECT xmin FROM tenure.store)"
+
+static void a_schema_of_an_earlier_version_is_refused_and_left_as_it_is(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = LONG_MS};
+    ten_result result;
+    ten_error error;
+    char before[64];
+    must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "UPDATE tenure.store SET schema_version = 1");
+    snprintf(before, sizeof before, "%s", postgres_text(postgres, WHOLE_SCHEMA));
+    assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_SCHEMA);
+    assert_non_null(strstr(error.message, "use another database; or, when no program uses that schema, rename it"));
+    assert_int_equal(apply_for(place->store, op, CALL_MS, &result), TENURE_E_SCHEMA);
+    assert_string_equal(postgres_text(postgres, WHOLE_SCHEMA), before);
+}
+
 static void a_schema_that_was_dropped_under_a_handle_is_made_again(void **state) {
     struct place *place = open_place(state);
     must_acquire(place, "t", "a", TTL_MS);
@@ -563,6 +583,7 @@ int main(void) {
         POSTGRES_CASE(triggers_and_rules_of_strangers_are_refused),
         POSTGRES_CASE(an_empty_schema_of_another_role_is_refused),
         POSTGRES_CASE(a_newer_schema_is_refused),
+        POSTGRES_CASE(a_schema_of_an_earlier_version_is_refused_and_left_as_it_is),
         POSTGRES_CASE(a_schema_that_was_dropped_under_a_handle_is_made_again),
         POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter),
         POSTGRES_CASE(people_see_scenes_in_a_view),

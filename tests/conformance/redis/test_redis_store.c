@@ -338,6 +338,80 @@ static void an_instance_that_was_declared_gone_puts_nothing_back(void **state) {
     expect_outcome(renew(place, "t", "a", 100, TTL_MS), TEN_LOST);
 }
 
+/* All keys and what is in them. A dump of a hash has its fields in any order. A word of a command has no blanks. */
+static const char *whole_database(struct redis_place *redis) {
+    return redis_text(redis, "EVAL local\nall=redis.call('KEYS','*')for\ni=1,#all\ndo\nlocal\nkey=all[i]"
+                             "if\nredis.call('TYPE',key).ok~='hash'then\nall[i]=key..redis.call('DUMP',key)else\n"
+                             "local\nfields=redis.call('HGETALL',key)for\nj=1,#fields,2\ndo\n"
+                             "all[#all+1]=key..fields[j]..'='..fields[j+1]end\nend\nend\n"
+                             "table.sort(all)return\nredis.sha1hex(table.concat(all)) 0");
+}
+
+static int ignore_row(const ten_row *row, void *userdata) {
+    (void)row, (void)userdata;
+    return 0;
+}
+
+static int ignore_instance(const ten_instance *instance, void *userdata) {
+    (void)instance, (void)userdata;
+    return 0;
+}
+
+static int ignore_change(const ten_change *change, void *userdata) {
+    (void)change, (void)userdata;
+    return 0;
+}
+
+static void expect_refused(ten_store *store, int r) {
+    assert_int_equal(r, TENURE_E_SCHEMA);
+    assert_non_null(strstr(store->error.message, "fresh=1 in the URL"));
+}
+
+static void records_of_an_earlier_version_are_refused_and_left_as_they_are(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    char before[64];
+    ten_result result;
+    redis_place_open(redis, "fresh=1");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    redis_place_open(redis, "");
+    redis_command(redis, "HDEL tenure:%s:epoch layout", place->ns);
+    snprintf(before, sizeof before, "%s", whole_database(redis));
+    ten_op ops[] = {{.kind = TEN_OP_ACQUIRE, .target = "u", .holder = "a", .ttl_ms = LONG_MS},
+                    {.kind = TEN_OP_RENEW, .target = "t", .holder = "a", .token = token, .ttl_ms = LONG_MS},
+                    {.kind = TEN_OP_ANNOUNCE, .holder = "a", .ttl_ms = LONG_MS, .weight = 1}};
+    for (size_t i = 0; i < TEN_COUNT(ops); i++) {
+        ops[i].namespace_name = place->ns;
+        expect_refused(place->store, ten_store_apply(place->store, &ops[i], &result, 1, CALL_MS));
+    }
+    ten_store *store = place->store;
+    ten_query query = {.namespace_name = place->ns, .limit = 10};
+    expect_refused(store, store->ops->list(store, &query, ignore_row, NULL, CALL_MS));
+    expect_refused(store, store->ops->list_instances(store, place->ns, ignore_instance, NULL, CALL_MS));
+    expect_refused(store, store->ops->changes(store, place->ns, &cursor, 10, ignore_change, NULL, CALL_MS));
+    assert_string_equal(whole_database(redis), before);
+    /* What the remedy does: everything begins anew, but a lease that lives is held. Tokens go on to rise. */
+    redis_place_open(redis, "fresh=1");
+    expect_holder(acquire(place, "t", "b", LONG_MS), "a");
+    assert_true(must_acquire(place, "u", "b", LONG_MS) > token);
+    assert_string_equal(redis_text(redis, "HGET tenure:%s:epoch layout", place->ns), "2");
+}
+
+static void records_of_a_newer_version_are_refused_also_by_who_begins_anew(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    char before[64];
+    ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = LONG_MS};
+    ten_result result;
+    redis_place_open(redis, "fresh=1");
+    must_acquire(place, "t", "a", LONG_MS);
+    redis_command(redis, "HSET tenure:%s:epoch layout 3", place->ns);
+    snprintf(before, sizeof before, "%s", whole_database(redis));
+    expect_refused(place->store, ten_store_apply(place->store, &op, &result, 1, CALL_MS));
+    assert_string_equal(whole_database(redis), before);
+}
+
 static void another_pattern_of_keys_is_another_epoch(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -658,6 +732,8 @@ int main(void) {
         REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later),
         REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before),
         REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back),
+        REDIS_CASE(records_of_an_earlier_version_are_refused_and_left_as_they_are),
+        REDIS_CASE(records_of_a_newer_version_are_refused_also_by_who_begins_anew),
         REDIS_CASE(another_pattern_of_keys_is_another_epoch),
         REDIS_CASE(a_cursor_from_before_an_epoch_has_to_start_over),
         REDIS_CASE(entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before),

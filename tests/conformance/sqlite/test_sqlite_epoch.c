@@ -377,29 +377,6 @@ static void a_lease_that_is_only_kept_makes_nobody_wait(void **state) {
     assert_int_equal(query_sql(sqlite->path, "SELECT kept_ends_ms = ends_ms FROM lease WHERE target = 'daily'"), 1);
 }
 
-/* A file of a version that did not know of leases that are only kept. */
-static void a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch(void **state) {
-    struct sqlite_place *sqlite = *state;
-    struct place *place = &sqlite->place;
-    place->store = open_fake(sqlite);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    close_handles(sqlite);
-    run_sql(sqlite->path, "ALTER TABLE lease DROP COLUMN kept_ends_ms");
-    run_sql(sqlite->path,
-            "UPDATE store SET schema_cookie = (SELECT schema_version FROM pragma_schema_version), pings = pings + 1");
-    place->store = open_fake(sqlite);
-    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM pragma_table_info('lease') WHERE name = "
-                                             "'kept_ends_ms'"),
-                     1);
-    expect_outcome(renew(place, "t", "a", token, TTL_MS), TEN_OK);
-    assert_int_equal(must_acquire(place, "u", "b", TTL_MS), 1);
-    /* One that was restored as well is noticed. */
-    close_handles(sqlite);
-    run_sql(sqlite->path, "ALTER TABLE lease DROP COLUMN kept_ends_ms");
-    place->store = open_fake(sqlite);
-    assert_true(acquire(place, "v", "b", TTL_MS).recovering);
-}
-
 /* ---- the history */
 
 static void the_history_survives_an_epoch_and_readers_start_over(void **state) {
@@ -500,7 +477,6 @@ static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
 
 static const struct CMUnitTest tests[] = {
     SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait),
-    SQLITE_CASE(a_file_of_an_older_version_is_brought_up_to_date_without_an_epoch),
     SQLITE_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
     SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
     SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),

@@ -44,6 +44,19 @@ static void a_newer_schema_is_refused_and_untouched(void **state) {
     expect_refused_and_untouched(sqlite, TENURE_E_SCHEMA);
 }
 
+static void a_schema_of_an_earlier_version_is_refused_and_untouched(void **state) {
+    struct sqlite_place *sqlite = *state;
+    ten_error error;
+    sqlite->place.store = open_real(sqlite);
+    must_acquire(&sqlite->place, "t", "a", LONG_MS);
+    ten_store_close(sqlite->place.store);
+    sqlite->place.store = NULL;
+    run_sql(sqlite->path, "PRAGMA user_version = 1; PRAGMA wal_checkpoint(TRUNCATE)");
+    expect_refused_and_untouched(sqlite, TENURE_E_SCHEMA);
+    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_E_SCHEMA);
+    assert_non_null(strstr(error.message, "name another file"));
+}
+
 static void a_database_of_another_program_is_refused_and_untouched(void **state) {
     static const char *const schemas[] = {
         "CREATE TABLE bookmark (url TEXT)",
@@ -380,6 +393,7 @@ static void several_processes_may_make_the_same_database_at_once(void **state) {
 
 static const struct CMUnitTest tests[] = {
     SQLITE_CASE(a_newer_schema_is_refused_and_untouched),
+    SQLITE_CASE(a_schema_of_an_earlier_version_is_refused_and_untouched),
     SQLITE_CASE(a_database_of_another_program_is_refused_and_untouched),
     SQLITE_CASE(what_is_not_a_database_is_refused_and_untouched),
     SQLITE_CASE(a_directory_in_place_of_the_file_is_refused),

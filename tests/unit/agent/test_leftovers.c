@@ -14,6 +14,14 @@
 #include "base/io.h"
 
 static const ten_running none;
+static struct ten_shared_state state_of_commands;
+static const ten_shared shared = {.state = &state_of_commands};
+
+static void add_command(uint64_t mark) {
+    unsigned place = state_of_commands.poll_places++;
+    state_of_commands.polls[place].poll = mark;
+    state_of_commands.polls[place].belief = 1;
+}
 
 static _Noreturn void become_sleep(const char *variable) {
     char *const arguments[] = {(char *)"sleep", (char *)"1000", NULL};
@@ -46,7 +54,7 @@ static void end(ten_leftovers *leftovers, pid_t pid) {
 
 static bool is_left(ten_leftovers *leftovers, uint64_t mark, uint64_t walks_before) {
     ten_trouble trouble = {0};
-    bool left = ten_leftovers_signal(leftovers, &none, mark, walks_before, 0, &trouble);
+    bool left = ten_leftovers_signal(leftovers, &shared, &none, mark, walks_before, 0, &trouble);
     assert_int_equal(trouble.error, 0);
     return left;
 }
@@ -71,6 +79,18 @@ static void what_has_no_mark_may_be_anybodys(void **state) {
     pid_t pid = fork();
     if (pid == 0)
         become_sleep("OTHER=7");
+    assert_true(is_left(&leftovers, 7, 0));
+    assert_true(is_left(&leftovers, 8, 0));
+    end(&leftovers, pid);
+    ten_sleep_us(20000);
+    assert_false(is_left(&leftovers, 7, 0));
+    ten_leftovers_free(&leftovers);
+}
+
+static void a_mark_that_no_command_has_counts_as_none(void **state) {
+    (void)state;
+    ten_leftovers leftovers = {0};
+    pid_t pid = start(TEN_POLL_MARK "=4242", 4242);
     assert_true(is_left(&leftovers, 7, 0));
     assert_true(is_left(&leftovers, 8, 0));
     end(&leftovers, pid);
@@ -115,8 +135,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_walk_answers_for_all_that_were_reaped_before_it),
         cmocka_unit_test(what_has_no_mark_may_be_anybodys),
+        cmocka_unit_test(a_mark_that_no_command_has_counts_as_none),
         cmocka_unit_test(what_was_below_one_that_was_reaped_is_not_taken_for_gone),
     };
     ten_tree_adopt();
+    add_command(7);
+    add_command(8);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

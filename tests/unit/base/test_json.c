@@ -31,6 +31,7 @@ static void quotes_and_control_characters_are_escaped(void **state) {
                   "31m",
                   "\"\\u009b31m\""); /* a terminal takes it for an escape sequence */
     assert_string("\xc2\xa0", "\"\xc2\xa0\"");
+    assert_string("\xe2\x80\xae\xe2\x81\xa9\xe2\x80\xaf", "\"\\u202e\\u2069\xe2\x80\xaf\""); /* changes of direction */
 }
 
 static void what_is_not_utf8_becomes_the_replacement_character(void **state) {

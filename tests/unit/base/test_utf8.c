@@ -99,6 +99,29 @@ static void control_characters_are_not_printable(void **state) {
     assert_int_equal(ten_utf8_is_printable("a\0b", 3), false);
 }
 
+static void what_changes_the_direction_of_text_is_not_printable(void **state) {
+    (void)state;
+    assert_printable("a-\xe2\x80\xaenimda", false); /* reads as a-admin */
+    for (char last = '\xa8'; last <= '\xaf'; last++)
+        assert_printable((char[]){'\xe2', '\x80', last, '\0'}, last < '\xaa' || last > '\xae');
+    for (char last = '\xa5'; last <= '\xaa'; last++)
+        assert_printable((char[]){'\xe2', '\x81', last, '\0'}, last < '\xa6' || last > '\xa9');
+    assert_printable("\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", true); /* right to left by itself */
+    assert_int_equal(ten_utf8_hidden("\xe2\x80\xae", 3), 0x202e);
+    assert_int_equal(ten_utf8_hidden("\xe2\x81\xa6", 3), 0x2066);
+}
+
+static void a_text_is_cut_between_characters(void **state) {
+    (void)state;
+    assert_int_equal(ten_utf8_cut("", 5), 0);
+    assert_int_equal(ten_utf8_cut("abc", 5), 3);
+    assert_int_equal(ten_utf8_cut("abc", 2), 2);
+    assert_int_equal(ten_utf8_cut("a\xe2\x82\xac", 4), 4);
+    assert_int_equal(ten_utf8_cut("a\xe2\x82\xac", 3), 1);
+    assert_int_equal(ten_utf8_cut("a\xe2\x82\xac", 2), 1);
+    assert_int_equal(ten_utf8_cut("\xff\xff", 1), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(well_formed_sequences_have_their_length),
@@ -107,6 +130,8 @@ int main(void) {
         cmocka_unit_test(truncated_sequences_have_none),
         cmocka_unit_test(every_code_point_but_the_surrogates_is_well_formed),
         cmocka_unit_test(control_characters_are_not_printable),
+        cmocka_unit_test(what_changes_the_direction_of_text_is_not_printable),
+        cmocka_unit_test(a_text_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

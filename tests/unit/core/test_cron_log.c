@@ -136,18 +136,6 @@ static void texts_of_others_are_no_runs(void **state) {
     assert_int_equal(heard.count, 0);
 }
 
-/* What a version has written that knew no log. */
-static void an_older_checkpoint_is_read(void **state) {
-    (void)state;
-    ten_cron_memory memory;
-    struct heard heard = {0};
-    const char *text = "cron=1 instant=5 next=6 ran=5 open=0 started=5 ms=7 exit=3 runs=1 skipped=0 by=host-a-1-2";
-    assert_true(ten_cron_memory_read(text, &memory));
-    assert_string_equal(memory.holder, "host-a-1-2");
-    assert_int_equal(ten_cron_log_each(text, hear, &heard), 0);
-    assert_int_equal(heard.count, 0);
-}
-
 /* ---- in the history */
 
 struct shown {
@@ -224,7 +212,6 @@ int main(void) {
         cmocka_unit_test(the_oldest_runs_make_room),
         cmocka_unit_test(what_was_added_can_be_taken_back),
         cmocka_unit_test(texts_of_others_are_no_runs),
-        cmocka_unit_test(an_older_checkpoint_is_read),
         cmocka_unit_test(the_history_of_a_job_has_its_runs_with_their_runners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

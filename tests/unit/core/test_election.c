@@ -73,6 +73,79 @@ static ten_election make_leader(uint64_t token) {
     return election;
 }
 
+/* ---- drains */
+
+/* The answer to a request whose operations are on the role, and then the heartbeat. */
+static void answer_with(ten_election *election, uint64_t now_ms, uint64_t token, enum ten_ask ask) {
+    const ten_result lease = {.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
+    const ten_result beat = {.outcome = TEN_OK, .ttl_ms = TTL_MS, .ask = ask};
+    const ten_result results[] = {election->op_count == 1 ? beat : lease, beat};
+    ten_election_answer(election, now_ms, TENURE_OK, results);
+}
+
+static ten_election make_announced_leader(bool is_lock) {
+    ten_election election = make_election("me");
+    election.config.announces = TEN_ELECTION_ALWAYS;
+    election.config.is_lock = is_lock;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    assert_int_equal(election.op_count, 2);
+    answer_with(&election, START_MS + 1, 5, TEN_ASK_NOTHING);
+    assert_true(heard(&election, TENURE_EVENT_ACQUIRED, NULL));
+    return election;
+}
+
+/* The feed says that somebody wants something of this instance: the heartbeat comes at once. */
+static void ask_of(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
+    ten_election_change(election, now_ms,
+                        &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me"});
+    const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
+    assert_non_null(op);
+    assert_int_equal(op->kind, TEN_OP_ANNOUNCE);
+    answer_with(election, now_ms, 0, ask);
+}
+
+static void a_drained_leader_steps_down_and_campaigns_when_that_is_undone(void **state) {
+    (void)state;
+    ten_election election = make_announced_leader(false);
+    tenure_event event;
+    ask_of(&election, START_MS + 10, TEN_ASK_DRAIN);
+    assert_true(heard(&election, TENURE_EVENT_STOP, &event));
+    assert_string_equal(event.reason, "drain");
+    must_be_silent(&election, START_MS + 11); /* the work comes first */
+    ten_election_stopped(&election);
+    assert_int_equal(must_send(&election, START_MS + 20, TEN_OP_RELEASE).reason, TEN_REASON_DRAIN);
+    answer_with(&election, START_MS + 21, 5, TEN_ASK_DRAIN);
+    for (uint64_t now_ms = START_MS + 30; now_ms < START_MS + 5 * TTL_MS; now_ms += 100) {
+        const ten_op *op = ten_election_request(&election, now_ms, &(size_t){0});
+        assert_true(!op || op->kind == TEN_OP_ANNOUNCE);
+        if (op)
+            answer_with(&election, now_ms, 0, TEN_ASK_DRAIN);
+    }
+    ask_of(&election, START_MS + 5 * TTL_MS, TEN_ASK_NOTHING);
+    must_send(&election, START_MS + 5 * TTL_MS + JITTER_MS, TEN_OP_ACQUIRE);
+}
+
+static void a_drain_does_not_concern_a_lock(void **state) {
+    (void)state;
+    ten_election election = make_announced_leader(true);
+    ask_of(&election, START_MS + 10, TEN_ASK_DRAIN);
+    assert_false(heard(&election, TENURE_EVENT_STOP, NULL));
+}
+
+static void a_grant_that_comes_with_a_drain_begins_no_term(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    election.config.announces = TEN_ELECTION_ALWAYS;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    answer_with(&election, START_MS + 1, 5, TEN_ASK_DRAIN);
+    assert_false(heard(&election, TENURE_EVENT_ACQUIRED, NULL));
+    must_send(&election, START_MS + 2, TEN_OP_RELEASE);
+}
+
+/* ---- terms */
+
 static void a_candidate_asks_at_once_and_leads_with_its_token(void **state) {
     (void)state;
     ten_election election = make_leader(5);
@@ -651,6 +724,9 @@ static void whole_elections_have_never_two_leaders_and_always_higher_tokens(void
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_drained_leader_steps_down_and_campaigns_when_that_is_undone),
+        cmocka_unit_test(a_drain_does_not_concern_a_lock),
+        cmocka_unit_test(a_grant_that_comes_with_a_drain_begins_no_term),
         cmocka_unit_test(a_candidate_asks_at_once_and_leads_with_its_token),
         cmocka_unit_test(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader),
         cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),

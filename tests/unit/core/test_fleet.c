@@ -38,8 +38,6 @@ static bool wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
 
 static uint32_t targets_max; /* of the fleets of a test */
 
-static bool with_sessions; /* in the next fleet */
-
 static ten_fleet *new_unread_fleet(const char *instance) {
     ten_fleet_config config = {.namespace_name = "poll",
                                .instance = instance,
@@ -49,7 +47,6 @@ static ten_fleet *new_unread_fleet(const char *instance) {
                                .weight = 1,
                                .registry = true,
                                .targets_max = targets_max,
-                               .sessions = with_sessions,
                                .events = &reported};
     ten_timing_defaults(&config.timing);
     ten_fleet *fleet = ten_fleet_new(&config, 1000);
@@ -67,21 +64,6 @@ static ten_fleet *new_fleet_of(const char *instance) {
 
 static ten_fleet *new_fleet(void) {
     return new_fleet_of("me");
-}
-
-static ten_fleet *new_session_fleet(void) {
-    with_sessions = true;
-    ten_fleet *fleet = new_fleet();
-    with_sessions = false;
-    return fleet;
-}
-
-static void list_session_instance(ten_fleet *fleet, uint64_t now_ms) {
-    ten_instance me = {
-        .instance = "me", .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = 100 * TTL_MS, .has_session = true};
-    ten_fleet_instances_begin(fleet, now_ms);
-    ten_fleet_instance(fleet, now_ms, &me);
-    ten_fleet_instances_end(fleet, now_ms, TENURE_OK);
 }
 
 /* Answers a request as a store would in which everything is free; counts the acquires. */
@@ -413,80 +395,6 @@ static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_aft
         ten_fleet_free(fleets[i]);
 }
 
-/* A store with sessions in which the target is free until `barred`, and then barred on the session of "me". Counts the
- * acquires that were granted, and the releases. */
-struct sessions_store {
-    bool barred;
-    unsigned grants;
-    unsigned releases;
-};
-
-static ten_result answer_on_session(struct sessions_store *store, const ten_op *op) {
-    ten_result result = {.outcome = TEN_OK, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS, .session = 7};
-    bool lease = op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_RENEW || op->kind == TEN_OP_READ;
-    if (lease) {
-        result.token = store->grants + (op->kind == TEN_OP_ACQUIRE && !store->barred);
-        result.holder = "me";
-        result.barred = store->barred;
-    }
-    if (op->kind == TEN_OP_ACQUIRE && !store->barred)
-        store->grants++;
-    else if (lease && op->kind != TEN_OP_READ && store->barred)
-        result.outcome = op->kind == TEN_OP_ACQUIRE ? TEN_HELD : TEN_LOST;
-    if (op->kind == TEN_OP_RELEASE) {
-        store->releases++;
-        store->barred = false;
-    }
-    return result;
-}
-
-static void step_on_session(ten_fleet *fleet, uint64_t now_ms, struct sessions_store *store) {
-    ten_result results[8] = {0};
-    size_t count = 0;
-    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
-    for (size_t i = 0; ops && i < count; i++)
-        results[i] = answer_on_session(store, &ops[i]);
-    if (ops)
-        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
-}
-
-/* By a program that knows no sessions: the lease stays on the session, and would be barred for as long as that lives. The
- * feed may tell of it before a heartbeat finds it, or not. */
-static void a_lease_that_was_forced_and_left_on_the_session_is_released_at_its_end(void **state) {
-    (void)state;
-    for (int heard = 0; heard < 2; heard++) {
-        ten_fleet *fleet = new_session_fleet();
-        struct sessions_store store = {0};
-        uint64_t now_ms = 1000;
-        step_on_session(fleet, now_ms, &store);
-        uint32_t number = ten_fleet_put_target(fleet, now_ms, "t", false);
-        list_session_instance(fleet, now_ms);
-        for (; store.grants == 0 && now_ms < 3000; now_ms += 10)
-            step_on_session(fleet, now_ms, &store);
-        assert_true(ten_fleet_may_work(fleet, number, now_ms));
-        store.barred = true;
-        if (heard)
-            ten_fleet_change(fleet, now_ms,
-                             &(ten_change){.kind = TENURE_EVENT_LOST,
-                                           .reason = TEN_REASON_FORCED,
-                                           .target = "t",
-                                           .instance = "me",
-                                           .actor = "",
-                                           .token = store.grants});
-        uint64_t forced_ms = now_ms;
-        for (; store.releases == 0 && now_ms < forced_ms + 3 * TTL_MS; now_ms += 10) {
-            assert_true(store.barred);
-            step_on_session(fleet, now_ms, &store);
-        }
-        assert_int_equal(store.releases, 1);
-        assert_in_range(now_ms - forced_ms, TTL_MS, 2 * TTL_MS); /* until then somebody may believe in it */
-        for (uint64_t end_ms = now_ms + TTL_MS; store.grants == 1 && now_ms < end_ms; now_ms += 10)
-            step_on_session(fleet, now_ms, &store);
-        assert_true(ten_fleet_may_work(fleet, number, now_ms));
-        ten_fleet_free(fleet);
-    }
-}
-
 /* It reads of that and of its own word in one go, when it has nothing left to release. */
 static void what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves(void **state) {
     (void)state;
@@ -807,7 +715,6 @@ int main(void) {
         FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
         FLEET_TEST(a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed),
         FLEET_TEST(a_target_is_busy_until_the_last_piece_of_work_has_ended),
-        FLEET_TEST(a_lease_that_was_forced_and_left_on_the_session_is_released_at_its_end),
         FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves),
         FLEET_TEST(work_that_was_not_begun_cannot_end),
         FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),

@@ -308,34 +308,6 @@ static void pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced(voi
     }
 }
 
-/* One plan has its pins all the time, the other gets them back. */
-static void pins_that_are_not_used_are_as_if_they_were_not_there(void **state) {
-    (void)state;
-    static struct world world;
-    world_open(&world, 11, 200, 6);
-    for (unsigned i = 0; i < 6; i++)
-        put_instance(&world, i, 1);
-    for (unsigned i = 0; i < 200; i++)
-        put_target(&world, i);
-    settle(&world);
-    uint32_t before[200];
-    memcpy(before, world.told, sizeof before);
-    world.pinning = true;
-    for (unsigned i = 0; i < 50; i++)
-        pin_target(&world, i, i % 2 ? 1 : -2);
-    settle(&world);
-    check_pins(&world);
-    ten_plan_use_pins(world.plan, false);
-    settle(&world);
-    check_reports(&world);
-    assert_memory_equal(world.told, before, sizeof before);
-    ten_plan_use_pins(world.plan, true);
-    settle(&world);
-    check_pins(&world);
-    check_against_scratch(&world, 11);
-    world_close(&world);
-}
-
 static void a_pinned_target_that_is_set_aside_is_planned_for_nobody(void **state) {
     (void)state;
     static struct world world;
@@ -758,7 +730,6 @@ int main(void) {
         cmocka_unit_test(a_repaired_plan_is_the_plan_from_scratch_in_another_order),
         cmocka_unit_test(that_holds_for_large_shares_too),
         cmocka_unit_test(pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced),
-        cmocka_unit_test(pins_that_are_not_used_are_as_if_they_were_not_there),
         cmocka_unit_test(a_pinned_target_that_is_set_aside_is_planned_for_nobody),
         cmocka_unit_test(ids_decide_where_hashes_collide),
         cmocka_unit_test(large_weight_changes_are_repaired_to_the_same_plan),

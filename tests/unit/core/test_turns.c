@@ -49,6 +49,27 @@ static void whoever_came_first_is_first(void **state) {
     ten_turns_free(&turns);
 }
 
+static void whoever_is_drained_does_not_stand_in_the_line(void **state) {
+    (void)state;
+    ten_turns turns;
+    ten_turns_init(&turns, "web", "me", TTL_MS);
+    ten_turns_list_begin(&turns);
+    ten_turns_list(&turns, &(ten_instance){.instance = "a", .metadata = metadata, .since_ms = 1, .ask = TEN_ASK_DRAIN},
+                   0);
+    ten_turns_list(&turns, &(ten_instance){.instance = "me", .metadata = metadata, .since_ms = 2}, 0);
+    ten_turns_list_end(&turns, true);
+    assert_int_equal(rank_of(&turns), 0);
+    ten_turns_free(&turns);
+}
+
+static void a_lock_says_so(void **state) {
+    (void)state;
+    assert_false(ten_turns_is_lock(NULL));
+    assert_false(ten_turns_is_lock(metadata));
+    assert_true(ten_turns_is_lock("{\"version\":\"1\",\"role\":\"web\",\"kind\":\"lock\"}"));
+    assert_false(ten_turns_is_lock("{\"role\":\"web\",\"labels\":{\"kind\":\"lock\"}}"));
+}
+
 static void whoever_has_led_goes_to_the_end(void **state) {
     (void)state;
     const char *const line[] = {"a", "me", "b"};
@@ -301,6 +322,8 @@ static void the_loss_of_one_ends_the_term_of_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_came_first_is_first),
+        cmocka_unit_test(whoever_is_drained_does_not_stand_in_the_line),
+        cmocka_unit_test(a_lock_says_so),
         cmocka_unit_test(whoever_has_led_goes_to_the_end),
         cmocka_unit_test(a_listing_that_fails_changes_nothing),
         cmocka_unit_test(only_candidates_of_the_role_stand_in_the_line),

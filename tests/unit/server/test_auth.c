@@ -45,15 +45,18 @@ static void comments_blank_lines_tabs_and_returns_are_nothing(void **state) {
     assert_int_equal(auth.count, 1);
     assert_string_equal(ten_auth_find(&auth, "abc")->name, "one");
     ten_auth_free(&auth);
-    auth = parsed("");
-    assert_int_equal(auth.count, 0);
-    assert_null(ten_auth_find(&auth, ""));
-    ten_auth_free(&auth);
+}
+
+static void a_file_without_a_principal_is_refused(void **state) {
+    (void)state;
+    assert_refused("", "it names no principal");
+    assert_refused("\n# a comment\n\n", "it names no principal");
 }
 
 static void a_wrong_line_is_named_by_its_number(void **state) {
     (void)state;
     assert_refused("nonsense", "line 1");
+    assert_refused("a\xff read * * " ABC, "line 1: a name must be UTF-8");
     assert_refused("# x\n\na read * * " ABC "\nb read * *\n", "line 4");
     assert_refused("a read * * " ABC " more\n", "line 1");
     assert_refused("a read * * " ABC "\n\nb write * * " ABC, "line 3: a role is read, hold or admin, not 'write'");
@@ -206,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_a_principal),
         cmocka_unit_test(comments_blank_lines_tabs_and_returns_are_nothing),
+        cmocka_unit_test(a_file_without_a_principal_is_refused),
         cmocka_unit_test(a_wrong_line_is_named_by_its_number),
         cmocka_unit_test(words_that_are_too_long_are_refused_not_cut),
         cmocka_unit_test(only_the_whole_token_is_found),

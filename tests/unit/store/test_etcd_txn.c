@@ -90,8 +90,8 @@ static void an_empty_transaction_is_one(void **state) {
 static void comparisons_are_of_the_revision_of_the_last_write(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_compare(&txn, "a", 0);
-    ten_etcd_compare(&txn, "b", UINT64_MAX);
+    ten_etcd_txn_compare(&txn, "a", 0);
+    ten_etcd_txn_compare(&txn, "b", UINT64_MAX);
     assert_int_equal(txn.compare_count, 2);
     json_t *body = body_of(&txn);
     const json_t *compares = json_object_get(body, "compare");
@@ -110,10 +110,10 @@ static void comparisons_are_of_the_revision_of_the_last_write(void **state) {
 static void puts_and_deletions_name_key_value_and_lease(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_put(&txn, "k", "{\"a\":1}", 0);
-    ten_etcd_put(&txn, "k", "", 77);
-    ten_etcd_delete(&txn, "gone");
-    ten_etcd_delete_between(&txn, "a", "c");
+    ten_etcd_txn_put(&txn, "k", "{\"a\":1}", 0);
+    ten_etcd_txn_put(&txn, "k", "", 77);
+    ten_etcd_txn_delete(&txn, "gone");
+    ten_etcd_txn_delete_between(&txn, "a", "c");
     assert_int_equal(txn.operation_count, 4);
     json_t *body = body_of(&txn);
     const json_t *put = operation(body, 0, "requestPut");
@@ -133,7 +133,7 @@ static void puts_and_deletions_name_key_value_and_lease(void **state) {
 static void a_touch_writes_only_what_is_there(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_touch(&txn, "g");
+    ten_etcd_txn_touch(&txn, "g");
     json_t *body = body_of(&txn);
     const json_t *inner = operation(body, 0, "requestTxn");
     const json_t *compare = json_array_get(json_object_get(inner, "compare"), 0);
@@ -151,11 +151,12 @@ static void a_touch_writes_only_what_is_there(void **state) {
 static void a_range_ends_behind_everything_below_its_key(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_get(&txn, "p/lease/t");
-    ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
-    ten_etcd_get_all(&txn, "p/lease/", &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5, .keys_only = true});
-    ten_etcd_get_all(&txn, "p/feed/",
-                     &(struct ten_etcd_range){.from = "p/feed/7", .created_since = 9, .by_creation = true});
+    ten_etcd_txn_get(&txn, "p/lease/t");
+    ten_etcd_txn_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
+    ten_etcd_txn_get_all(&txn, "p/lease/",
+                         &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5, .keys_only = true});
+    ten_etcd_txn_get_all(&txn, "p/feed/",
+                         &(struct ten_etcd_range){.from = "p/feed/7", .created_since = 9, .by_creation = true});
     json_t *body = body_of(&txn);
     assert_null(json_object_get(operation(body, 0, "requestRange"), "range_end"));
     const json_t *all = operation(body, 1, "requestRange");
@@ -178,9 +179,9 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
 static void what_is_read_otherwise_is_no_operation(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_compare(&txn, "g", 7);
-    ten_etcd_get_otherwise(&txn, "g");
-    ten_etcd_get_otherwise(&txn, "h");
+    ten_etcd_txn_compare(&txn, "g", 7);
+    ten_etcd_txn_get_otherwise(&txn, "g");
+    ten_etcd_txn_get_otherwise(&txn, "h");
     assert_int_equal(txn.operation_count, 0);
     json_t *body = body_of(&txn);
     const json_t *failure = json_object_get(body, "failure");
@@ -194,9 +195,9 @@ static void what_is_read_otherwise_is_no_operation(void **state) {
 static void a_transaction_that_was_cleared_starts_anew(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_compare(&txn, "a", 1);
-    ten_etcd_put(&txn, "a", "b", 0);
-    ten_etcd_get_otherwise(&txn, "a");
+    ten_etcd_txn_compare(&txn, "a", 1);
+    ten_etcd_txn_put(&txn, "a", "b", 0);
+    ten_etcd_txn_get_otherwise(&txn, "a");
     ten_etcd_txn_clear(&txn);
     assert_int_equal(txn.compare_count + txn.operation_count, 0);
     assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");

@@ -1,8 +1,8 @@
 /*
- * See server_kind.h. Each kind is asked in its own protocol, with the least that it answers without a login. The expected
+ * See server_probe.h. Each kind is asked in its own protocol, with the least that it answers without a login. The expected
  * kind is asked first, so that a server which is only slow or still starting gets no foreign words into its log.
  */
-#include "agent/common/server_kind.h"
+#include "agent/common/server_probe.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static bool may_be_another(const struct kind *expected, int failure) {
     return failure == TENURE_E_UNREACHABLE || (failure == TENURE_E_TIMEOUT && expected->protocol == POSTGRES);
 }
 
-bool ten_server_kind_is_wrong(const char *store, int failure, ten_error *error) {
+bool ten_server_probe(const char *store, int failure, ten_error *error) {
     ten_url url;
     ten_addresses addresses;
     ten_error unused;
