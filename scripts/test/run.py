@@ -90,7 +90,7 @@ class Runner:
         progress = Progress(self.clock, label, names, log, f"{directory}/test-output")
         # Most programs wait most of the time, for leases to expire and for each other: more of them than cores.
         words = ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs",
-                 "--num-processes", str(3 * len(os.sched_getaffinity(0))), *options]
+                 "--num-processes", str(5 * len(os.sched_getaffinity(0))), *options]
         # New kernels randomize the address space more widely than the thread sanitizer can bear.
         if build.label == "tsan" and subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
             words = ["setarch", "-R", *words]

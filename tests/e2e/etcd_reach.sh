@@ -11,7 +11,7 @@
 . "$TENURE_SOURCE/tests/lib/etcd.sh"
 
 SECRET=open-sesame-42
-ELECT_AT_ONCE=4
+TAP_AT_ONCE=4
 LASTS=60 # of a poll, not of a term
 
 # lacks_secret: nothing that was printed so far has the password.

@@ -255,22 +255,23 @@ on_a_grid() {
          }' "$LOG"
 }
 
-it 'stdout that is one JSON value becomes data as it came, everything else a string' outputs
-it 'a non-zero exit, a signal, a missing command and over 1 MiB of output are failures with an error' failures
-it 'an output of exactly 1 MiB is published' exactly_one_mebibyte
-it 'a command whose output never ends is ended' endless_output
-it 'messages of the namespace scenes have a scene_id' scenes
-it 'a command sees its target, token, instance, namespace, url and spec, and none of the settings' environment
-it 'a poll inherits no descriptor of the agent' descriptors sqlite auto
-it 'the same on a store with connections' descriptors http auto
-it 'the same without a PID namespace' descriptors http off
-it 'fault 38: a poll that hangs for several TTLs keeps its lease and is cut at its own time-out' timed_out
-it 'a poll that ignores SIGTERM is cut at its time-out, too' timed_out stubborn
-it 'a poll longer than the TTL keeps its lease and is not started a second time' longer_than_the_ttl
-it 'fault 37: SIGTERM in a poll lets it end and publish, then releases, and exits with 0' stopped_in_a_poll
-it 'fault 37: an endless poll is ended when patience ends, then the lease is released' stopped_in_an_endless_poll
-it 'a second signal hurries' stopped_twice '' 2000
-it 'a second signal hurries, also when the poll ignores SIGTERM' stopped_twice stubborn 3000
+also 'stdout that is one JSON value becomes data as it came, everything else a string' outputs
+also 'a non-zero exit, a signal, a missing command and over 1 MiB of output are failures with an error' failures
+also 'an output of exactly 1 MiB is published' exactly_one_mebibyte
+also 'a command whose output never ends is ended' endless_output
+also 'messages of the namespace scenes have a scene_id' scenes
+also 'a command sees its target, token, instance, namespace, url and spec, and none of the settings' environment
+also 'a poll inherits no descriptor of the agent' descriptors sqlite auto
+also 'the same on a store with connections' descriptors http auto
+also 'the same without a PID namespace' descriptors http off
+also 'fault 38: a poll that hangs for several TTLs keeps its lease and is cut at its own time-out' timed_out
+also 'a poll that ignores SIGTERM is cut at its time-out, too' timed_out stubborn
+also 'a poll longer than the TTL keeps its lease and is not started a second time' longer_than_the_ttl
+also 'fault 37: SIGTERM in a poll lets it end and publish, then releases, and exits with 0' stopped_in_a_poll
+also 'fault 37: an endless poll is ended when patience ends, then the lease is released' stopped_in_an_endless_poll
+also 'a second signal hurries' stopped_twice '' 2000
+also 'a second signal hurries, also when the poll ignores SIGTERM' stopped_twice stubborn 3000
+gather
 it 'a slow target never delays another' slow_and_fast
 it 'polls stay on the grid of their interval' no_drift
 finish

@@ -1,47 +1,6 @@
 # Candidates for a role, real processes, for the end-to-end tests; sourced after tap.sh and fleet.sh. What each leader's
 # command wrote while it ran is in one log ($LOG), which tests/lib/fleet_check.py judges alone.
-#
-# Most cases wait most of the time. So those that are started by `also` run at the same time, a few of them, and
-# `gather` waits for them all and tells what came of them, in their order; each has its own directory and its own store,
-# as with `it`.
 # shellcheck shell=sh disable=SC2034 # INSTANCE and others are for the tests
-
-ELECT_AT_ONCE=${ELECT_AT_ONCE:-6}
-ELECT_STARTED= # numbers of cases, with their processes
-ELECT_RUNNING= # numbers of those that may still run
-
-# also SENTENCE FUNCTION [ARGUMENT...]
-also() {
-    until elect_has_room; do sleep 0.05; done
-    TAP_COUNT=$((TAP_COUNT + 1))
-    (
-        TAP_COUNT=$((TAP_COUNT - 1))
-        TAP_FAILED=0
-        it "$@" >"$TAP_DIR/told-$((TAP_COUNT + 1))"
-        : >"$TAP_DIR/done-$TAP_COUNT"
-        exit "$TAP_FAILED"
-    ) &
-    ELECT_STARTED="$ELECT_STARTED $TAP_COUNT:$!"
-    ELECT_RUNNING="$ELECT_RUNNING $TAP_COUNT"
-}
-elect_has_room() {
-    elect_left=
-    elect_count=0
-    for elect_each in $ELECT_RUNNING; do
-        if [ ! -e "$TAP_DIR/done-$elect_each" ]; then
-            elect_left="$elect_left $elect_each"
-            elect_count=$((elect_count + 1))
-        fi
-    done
-    ELECT_RUNNING=$elect_left
-    [ "$elect_count" -lt "$ELECT_AT_ONCE" ]
-}
-gather() {
-    for elect_each in $ELECT_STARTED; do
-        wait "${elect_each#*:}" || TAP_FAILED=$((TAP_FAILED + 1))
-        cat "$TAP_DIR/told-${elect_each%:*}"
-    done
-}
 
 # on_store_of_roles FUNCTION...: on the store that FLEET_STORE names; a Redis is not new to the namespace of roles.
 on_store_of_roles() {

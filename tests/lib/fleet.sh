@@ -86,7 +86,7 @@ steady_ttl() {
         fleet_took=$(($(boot_ms) - fleet_begin))
         if [ "$fleet_took" -gt "$fleet_slowest" ]; then fleet_slowest=$fleet_took; fi
     done
-    TTL=$(($1 + 20 * fleet_slowest))
+    TTL=$(($1 + 10 * fleet_slowest))
     RENEW=$((TTL / 6))
     echo "TTL: $TTL ms"
 }

@@ -75,6 +75,45 @@ finish() {
     exit 0
 }
 
+# Most cases wait most of the time. So those that are started by `also` run at the same time, a few of them, and
+# `gather` waits for them all and tells what came of them, in their order.
+TAP_AT_ONCE=${TAP_AT_ONCE:-6}
+TAP_CASES= # numbers of cases, with their processes
+TAP_RUNNING= # numbers of those that may still run
+
+# also SENTENCE FUNCTION [ARGUMENT...]
+also() {
+    until tap_has_room; do sleep 0.05; done
+    TAP_COUNT=$((TAP_COUNT + 1))
+    (
+        TAP_COUNT=$((TAP_COUNT - 1))
+        TAP_FAILED=0
+        it "$@" >"$TAP_DIR/told-$((TAP_COUNT + 1))"
+        : >"$TAP_DIR/done-$TAP_COUNT"
+        exit "$TAP_FAILED"
+    ) &
+    TAP_CASES="$TAP_CASES $TAP_COUNT:$!"
+    TAP_RUNNING="$TAP_RUNNING $TAP_COUNT"
+}
+tap_has_room() {
+    tap_still=
+    tap_many=0
+    for tap_each in $TAP_RUNNING; do
+        if [ ! -e "$TAP_DIR/done-$tap_each" ]; then
+            tap_still="$tap_still $tap_each"
+            tap_many=$((tap_many + 1))
+        fi
+    done
+    TAP_RUNNING=$tap_still
+    [ "$tap_many" -lt "$TAP_AT_ONCE" ]
+}
+gather() {
+    for tap_each in $TAP_CASES; do
+        wait "${tap_each#*:}" || TAP_FAILED=$((TAP_FAILED + 1))
+        cat "$TAP_DIR/told-${tap_each%:*}"
+    done
+}
+
 # ---- inside a case
 
 fail() {

@@ -15,7 +15,7 @@
 #define START_MS   HANG_MS /* for a process to start, also under a sanitizer */
 #define YIELD_MS   300u    /* others go first for so long */
 #define BRIEF_MS   2500u
-#define LONGEST_MS 20000u
+#define LONGEST_MS 10000u
 #define PROBES     20
 
 /* ---- one candidate ------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static uint64_t choose_brief_ms(const struct place *place) {
         slowest_ms = ten_max_u64(slowest_ms, now_ms() - start_ms);
         (void)release(place, "probe", "probe", result.token);
     }
-    return ten_min_u64(BRIEF_MS + PROBES * slowest_ms, LONGEST_MS);
+    return ten_min_u64(BRIEF_MS + 10 * slowest_ms, LONGEST_MS);
 }
 
 int election_setup(void **state) {
