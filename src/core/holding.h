@@ -27,7 +27,7 @@
 #ifndef TEN_CORE_HOLDING_H
 #define TEN_CORE_HOLDING_H
 
-#include "core/op.h"
+#include "rules/op.h"
 #include "core/timing.h"
 
 enum ten_holding_state {

@@ -23,7 +23,7 @@
 #define TEN_CORE_TERM_H
 
 #include "core/backoff.h"
-#include "core/op.h"
+#include "rules/op.h"
 #include "core/work.h"
 
 /* Whether a command that has ended by itself is started again, in a later term. */

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/encode.h"
-#include "core/instance_row.h"
+#include "rules/instance_row.h"
 #include "store/backends.h"
 
 #define OPEN_TIMEOUT_MS 5000u

@@ -83,7 +83,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/url.h"
-#include "core/op.h"
+#include "rules/op.h"
 
 typedef struct ten_store ten_store;
 

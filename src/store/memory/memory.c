@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
-#include "core/pin.h"
+#include "rules/pin.h"
 #include "store/memory/memory_core.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
@@ -123,7 +123,7 @@ static int apply_to_lease(struct ten_memory_store *store, const ten_op *op, enum
     result->registered = entry && entry->registered;
     result->paused = entry && entry->registered && entry->paused;
     ten_change changes[TEN_LEASE_CHANGES_MAX];
-    size_t count = ten_lease_changes(&row, op, &effect, changes);
+    size_t count = ten_lease_row_changes(&row, op, &effect, changes);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = feed(store, &changes[i]);
     if (r == TENURE_OK && effect.row_changed) {

@@ -9,8 +9,8 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "core/instance_row.h"
-#include "core/lease_row.h"
+#include "rules/instance_row.h"
+#include "rules/lease_row.h"
 #include "store/store.h"
 
 /* A target: its registration and its lease. The lease row is the token counter. */
@@ -24,7 +24,7 @@ struct ten_memory_entry {
     char *url;
     char *exec;
     char *spec;
-    char *pin;        /* as core/pin.h has it; NULL: none */
+    char *pin;        /* as rules/pin.h has it; NULL: none */
     char *checkpoint; /* NULL: none */
     uint64_t checkpoint_token;
 };

@@ -127,7 +127,7 @@ BEGIN
 END
 $$;
 
--- A target's pin: a text, see core/pin.h. Versions that do not know the column leave it alone.
+-- A target's pin: a text, see rules/pin.h. Versions that do not know the column leave it alone.
 -- name: add_pin
 ALTER TABLE tenure.target ADD COLUMN pin text;
 

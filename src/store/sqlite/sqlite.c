@@ -11,9 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "core/instance_row.h"
-#include "core/lease_row.h"
-#include "core/pin.h"
+#include "rules/instance_row.h"
+#include "rules/lease_row.h"
+#include "rules/pin.h"
 #include "store/sqlite/sqlite_db.h"
 
 #define GONE_FOR_SESSION 2u /* instance.gone: it has left, and is kept until its session ends */
@@ -282,7 +282,7 @@ static int apply_to_lease(struct sqlite_store *store, const ten_op *op, enum ten
             r = touch_session(db, op, &effect);
     }
     ten_change changes[TEN_LEASE_CHANGES_MAX];
-    size_t count = ten_lease_changes(&row, op, &effect, changes);
+    size_t count = ten_lease_row_changes(&row, op, &effect, changes);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = ten_db_add_change(db, &changes[i]);
     if (r == TENURE_OK && effect.checkpointed)

@@ -100,7 +100,7 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FR
 -- name: add_kept
 ALTER TABLE lease ADD COLUMN kept_ends_ms INTEGER NOT NULL DEFAULT 0;
 
--- A pin is a text, see core/pin.h. It goes with the row, also when a version that does not know the column removes that.
+-- A pin is a text, see rules/pin.h. It goes with the row, also when a version that does not know the column removes that.
 -- name: add_pin
 ALTER TABLE target ADD COLUMN pin TEXT;
 

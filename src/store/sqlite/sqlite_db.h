@@ -8,7 +8,7 @@
 #include <sqlite3.h>
 
 #include "base/map.h"
-#include "core/lease_row.h"
+#include "rules/lease_row.h"
 #include "store/sqlite/sqlite_side.h"
 #include "store/store.h"
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "core/pin.h"
+#include "rules/pin.h"
 #include "store/sqlite/sqlite_db.h"
 
 /* ---- listings ------------------------------------------------------------------------------------------ */

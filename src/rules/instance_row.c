@@ -1,7 +1,7 @@
 /*
  * The rules of the store contract for one instance. Called by the memory, SQLite and etcd backends.
  */
-#include "core/instance_row.h"
+#include "rules/instance_row.h"
 
 #include "base/util.h"
 

@@ -13,7 +13,7 @@
  * when it is forced or renewed without TEN_OP_SESSION: its holder may believe in it until then. Whatever is done to it by
  * others raises the version of the session, by which its holder notices.
  */
-#include "core/lease_row.h"
+#include "rules/lease_row.h"
 
 #include "base/util.h"
 
@@ -357,7 +357,7 @@ enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool regi
     return TEN_FORGET_DONE;
 }
 
-size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
+size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                          ten_change changes[TEN_LEASE_CHANGES_MAX]) {
     size_t count = 0;
     ten_change change = {

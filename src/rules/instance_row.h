@@ -2,10 +2,10 @@
  * What a heartbeat, a leave or a request does to one instance's entry, as a pure function; the counterpart of
  * lease_row.h.
  */
-#ifndef TEN_STORE_INSTANCE_ROW_H
-#define TEN_STORE_INSTANCE_ROW_H
+#ifndef TEN_RULES_INSTANCE_ROW_H
+#define TEN_RULES_INSTANCE_ROW_H
 
-#include "core/op.h"
+#include "rules/op.h"
 
 #define TEN_METADATA_MAX 4096u /* bytes of what an instance says of itself */
 /* So long a store remembers an instance that has expired: since when are the leases of its session free? */

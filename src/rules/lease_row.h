@@ -3,11 +3,11 @@
  * rules are in C (memory, SQLite, etcd) read a row, call this and write the row back, so that the rules of the store
  * contract are in one place. Redis and PostgreSQL have the same rules in Lua and SQL. It knows nothing about storage.
  */
-#ifndef TEN_STORE_LEASE_ROW_H
-#define TEN_STORE_LEASE_ROW_H
+#ifndef TEN_RULES_LEASE_ROW_H
+#define TEN_RULES_LEASE_ROW_H
 
-#include "core/instance_row.h"
-#include "core/op.h"
+#include "rules/instance_row.h"
+#include "rules/op.h"
 
 typedef struct ten_lease_row {
     bool exists;                        /* was leased before: the counter is valid */
@@ -69,7 +69,7 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
 #define TEN_LEASE_CHANGES_MAX 2u
 /* The entries of the feed that follow from the effect: up to two, in order. Their texts point into the row, the
  * operation and the effect. at_ms 0: now. */
-size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
+size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                          ten_change changes[TEN_LEASE_CHANGES_MAX]);
 
 /* Whether the counter of a target may be forgotten. If so (TEN_FORGET_DONE), *forgotten is raised to the token of the row:
