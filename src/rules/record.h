@@ -56,6 +56,9 @@ typedef struct ten_life {
     uint64_t ttl_ms; /* now + that; 0: no matter */
     bool as_it_is;   /* the end that it has */
     ten_key with;    /* the end that another record has, if that is alive; id NULL: no matter */
+    /* Nobody believes in it for that long, it only keeps others out: what a backend remembers of lives that may be lost
+     * (ten_backend.lost_ms) need not count it. */
+    bool only_keeps;
 } ten_life;
 
 #define TEN_LIFE_AS_IT_IS ((ten_life){.kind = TEN_LIFE_LATEST, .as_it_is = true})

@@ -164,6 +164,7 @@ typedef struct ten_backend_ops {
     /* A write is confirmed only when it has returned (Redis with wait_replicas): an epoch begins with a quarantine without an
      * end, and the TTL counts from the confirmation. */
     bool confirms;
+    uint64_t quarantine_min_ms; /* of an epoch, where nobody knows how long what was lost may last */
     /* As in ten_store_ops. The handle is zeroed but for its base. */
     int (*open)(ten_backend *backend, const ten_url *url, uint64_t timeout_ms);
     void (*close)(ten_backend *backend);
