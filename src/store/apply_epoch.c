@@ -151,8 +151,13 @@ int ten_apply_recovery(ten_store *base, const char *namespace_name, uint64_t ttl
                        uint64_t *ret_left_ms, uint64_t timeout_ms) {
     ten_record_store *store = (ten_record_store *)base;
     ten_record_cache_begin(&store->cache);
+    ten_record_cache_forget_all(&store->cache);
     ten_run run = ten_apply_run(store, namespace_name, timeout_ms);
     run.ttl_ms = ttl_ms;
+    /* A store may look only when it writes whether it is the one that it was. */
+    int looked = store->backend->ops->touch(store->backend, NULL, "", 0, NULL, 0, timeout_ms);
+    if (looked < 0)
+        return looked;
     for (;;) {
         ten_apply_round_begin(&run);
         int verdict = look(&run, actor, ret_left_ms);

@@ -85,14 +85,24 @@ static int give_entry(const ten_entry *entry, void *userdata) {
     return reading->each ? reading->each(&change, reading->userdata) : 0;
 }
 
-/* Whether an epoch has begun since a cursor that is older than the feed. */
-static int look_for_epoch(ten_record_store *store, const char *namespace_name, uint64_t cursor, uint64_t timeout_ms,
-                          bool *ret_epoch) {
+/* Whether an epoch has begun since the cursor, as far as is known; what this handle has not heard of yet stands in the feed. */
+static int look_for_epoch(ten_record_store *store, const char *namespace_name, uint64_t cursor, bool fresh,
+                          uint64_t timeout_ms, bool *ret_epoch) {
+    ten_known *known = ten_record_cache_get(&store->cache, namespace_name, TEN_KIND_NAMESPACE, "");
     ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
     ten_namespace_row row;
-    int r = store->backend->ops->read(store->backend, namespace_name, &record, 1, timeout_ms);
-    if (r == TENURE_OK)
-        *ret_epoch = ten_namespace_row_read(&record, &row) && cursor < row.first;
+    int r = TENURE_OK;
+    if (!known)
+        return ten_apply_no_memory(store);
+    if (fresh || !ten_record_cache_is_known(&store->cache, known)) {
+        r = store->backend->ops->read(store->backend, namespace_name, &record, 1, timeout_ms);
+        if (r < 0)
+            return r;
+        ten_apply_answered(store);
+        if (!ten_record_cache_set(&store->cache, known, &record))
+            return ten_apply_no_memory(store);
+    }
+    *ret_epoch = ten_namespace_row_read(&known->record, &row) && cursor < row.first;
     return r;
 }
 
@@ -117,14 +127,17 @@ int ten_record_store_changes(ten_store *base, const char *namespace_name, uint64
             return r;
         from = range.before;
     }
-    r = backend->ops->feed(backend, namespace_name, from, limit, give_entry, &reading, &range, timeout_ms);
+    if (!reading.from_oldest)
+        r = look_for_epoch(store, namespace_name, from, false, timeout_ms, &reading.epoch);
+    if (r == TENURE_OK)
+        r = backend->ops->feed(backend, namespace_name, from, reading.epoch ? 0 : limit, give_entry, &reading, &range,
+                               timeout_ms);
     if (r != TENURE_OK && !reading.epoch)
         return r;
-    bool missed = !reading.epoch && (from < range.before || from > range.last);
-    if (missed && from <= range.last)
-        r = look_for_epoch(store, namespace_name, from, timeout_ms, &reading.epoch);
-    else
-        reading.epoch |= missed; /* from the future: the store that gave it is gone */
+    bool missed = from < range.before || from > range.last;
+    reading.epoch |= from > range.last; /* from the future: the store that gave it is gone */
+    if (missed && !reading.epoch)
+        r = look_for_epoch(store, namespace_name, from, true, timeout_ms, &reading.epoch);
     if (r < 0)
         return r;
     if (missed || reading.epoch) {

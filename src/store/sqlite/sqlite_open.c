@@ -16,10 +16,7 @@
 #include "store/sqlite/sqlite_sql.h"
 
 #define APPLICATION_ID 0x54656e75 /* "Tenu" */
-#define SCHEMA_VERSION ((int)TEN_COUNT(migrations))
-
-/* migrations[n] takes a database from version n to n + 1. */
-static const char *const migrations[] = {SQL_SCHEMA_1};
+#define SCHEMA_VERSION 2          /* 1: of Tenure 0.1 and 0.2 */
 
 /* Local file systems only: on a network one locks and the boot clock belong to different machines. By an allow-list,
  * since nobody can list all that would be wrong. */
@@ -160,25 +157,11 @@ static int wait_for_lock(void *arg, int tries) {
     return 1;
 }
 
-static int migrate(ten_db *db, uint64_t version) {
-    int r = TENURE_OK;
-    for (uint64_t v = version; r == TENURE_OK && v < TEN_COUNT(migrations); v++)
-        r = ten_db_execute(db, migrations[v]);
-    char pragmas[96];
-    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
-             SCHEMA_VERSION);
-    return r < 0 ? r : ten_db_execute(db, pragmas);
-}
-
-/* What the file says that it is, and which later additions it has. */
+/* What the file says that it is. */
 struct version {
     uint64_t number;
     uint64_t application;
     uint64_t tables;
-    bool has_kept;
-    bool has_checkpoint;
-    bool has_sessions;
-    bool has_pin;
 };
 
 static int read_version(ten_db *db, struct version *version) {
@@ -189,10 +172,6 @@ static int read_version(ten_db *db, struct version *version) {
         version->number = ten_column_u64(statement, 0);
         version->application = ten_column_u64(statement, 1);
         version->tables = ten_column_u64(statement, 2);
-        version->has_kept = ten_column_u64(statement, 3) > 0;
-        version->has_checkpoint = ten_column_u64(statement, 4) > 0;
-        version->has_sessions = ten_column_u64(statement, 5) > 0;
-        version->has_pin = ten_column_u64(statement, 6) > 0;
     }
     sqlite3_finalize(statement);
     return found < 0 ? found : TENURE_OK;
@@ -206,51 +185,36 @@ static int check_version(ten_db *db, struct version *version) {
     if (version->tables > 0 && version->application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
-    if (version->number > TEN_COUNT(migrations))
+    if (version->number > SCHEMA_VERSION)
         return ten_fail(db->error, TENURE_E_SCHEMA,
                         "%s was written by a newer version of Tenure: it has schema version %llu, and this one "
                         "(" TENURE_VERSION ") knows up to %d; upgrade this program",
                         db->path, (unsigned long long)version->number, SCHEMA_VERSION);
+    if (version->tables > 0 && version->number < SCHEMA_VERSION)
+        return ten_fail(db->error, TENURE_E_SCHEMA,
+                        "%s was written by Tenure 0.1 or 0.2, whose layout this version (" TENURE_VERSION
+                        ") does not use: stop all programs that use it, and name another file, or move this one away",
+                        db->path);
     return TENURE_OK;
-}
-
-/* There is nothing to add. */
-static bool is_whole(const struct version *version) {
-    return version->number == TEN_COUNT(migrations) && version->has_kept && version->has_checkpoint &&
-           version->has_sessions && version->has_pin;
-}
-
-/* What an older version did not make. Versions that do not know it go on to use the file. */
-static int add_what_lacks(ten_db *db, const struct version *version) {
-    uint64_t cookie = 0;
-    int r = ten_db_get_schema_cookie(db, &cookie);
-    if (r == TENURE_OK && !version->has_kept)
-        r = ten_db_execute(db, SQL_ADD_KEPT);
-    if (r == TENURE_OK && !version->has_checkpoint)
-        r = ten_db_execute(db, SQL_ADD_CHECKPOINT);
-    if (r == TENURE_OK && !version->has_sessions)
-        r = ten_db_execute(db, SQL_ADD_SESSIONS);
-    if (r == TENURE_OK && !version->has_pin)
-        r = ten_db_execute(db, SQL_ADD_PIN);
-    return r < 0 ? r : ten_db_run_number(db, TEN_SQL_FOLLOW_COOKIE, cookie);
 }
 
 static int make_schema(ten_db *db) {
     struct version version;
     int r = check_version(db, &version);
-    if (r < 0 || is_whole(&version))
+    if (r < 0 || version.number == SCHEMA_VERSION)
         return r;
     r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
     /* Another process may have been here while this one waited. */
     r = check_version(db, &version);
-    if (r == TENURE_OK && version.number < TEN_COUNT(migrations)) {
-        r = migrate(db, version.number);
-        version.has_kept = true;
+    if (r == TENURE_OK && version.number < SCHEMA_VERSION) {
+        char pragmas[96];
+        snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+                 SCHEMA_VERSION);
+        r = ten_db_execute(db, SQL_SCHEMA);
+        r = r < 0 ? r : ten_db_execute(db, pragmas);
     }
-    if (r == TENURE_OK && !is_whole(&version))
-        r = add_what_lacks(db, &version);
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
