@@ -91,8 +91,8 @@ static void want(ten_run *run, ten_known *known) {
     run->wants = true;
     if (known->wanted)
         return;
-    known->wanted = true;
-    if (!ADD(run->store->round->wanted, known))
+    known->wanted = ADD(run->store->round->wanted, known);
+    if (!known->wanted)
         run->error = ten_apply_no_memory(run->store);
 }
 
