@@ -3,20 +3,20 @@
 
 -- name: renew
 UPDATE record SET ends_ms = ?1
- WHERE namespace = ?2 AND kind = 4 AND id = ?3 AND number = ?4 AND name = ?5 AND ttl_ms = ?6 AND ends_ms > ?7;
+ WHERE key = ?2 || ' 4' || ?3 AND number = ?4 AND name = ?5 AND ttl_ms = ?6 AND ends_ms > ?7;
 
 -- name: get
-SELECT nullif(name, ''), number, ends_ms FROM record WHERE namespace = ?1 AND kind = 4 AND id = ?2;
+SELECT nullif(name, ''), number, ends_ms FROM record WHERE key = ?1 || ' 4' || ?2;
 
 -- name: put
-INSERT INTO record (namespace, kind, id, version, name, number, ends_ms, ttl_ms, kept_ends_ms, value)
-VALUES (?1, 4, ?2, 1, ?3, ?4, ?5, ?6, 0, '1 ttl=' || ?6 || ' at=' || ?7)
-    ON CONFLICT (namespace, kind, id) DO UPDATE
+INSERT INTO record (key, version, name, number, ends_ms, ttl_ms, kept_ends_ms, value)
+VALUES (?1 || ' 4' || ?2, 1, ?3, ?4, ?5, ?6, 0, '1 ttl=' || ?6 || ' at=' || ?7)
+    ON CONFLICT (key) DO UPDATE
    SET version = version + 1, name = ?3, number = ?4, ends_ms = ?5, ttl_ms = ?6, value = '1 ttl=' || ?6 || ' at=' || ?7;
 
 -- name: release
 UPDATE record SET name = '', version = version + 1
- WHERE namespace = ?1 AND kind = 4 AND id = ?2 AND number = ?3 AND name = ?4;
+ WHERE key = ?1 || ' 4' || ?2 AND number = ?3 AND name = ?4;
 
 -- name: feed
 INSERT INTO change (cursor, at_ms, namespace, id, text)

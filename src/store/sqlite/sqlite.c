@@ -63,13 +63,22 @@ static int end_unchanged(struct sqlite_store *store, int r) {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
+/* The key as the table has it, in a place that lasts until the next one is made; the size of what is before the id. */
+static size_t make_key(ten_db *db, const char *namespace_name, ten_key key) {
+    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
+    memcpy(db->key, namespace_name, size);
+    db->key[size] = ' ';
+    db->key[size + 1] = (char)('0' + (int)key.kind);
+    ten_copy_text(db->key + size + 2, sizeof db->key - size - 2, key.id);
+    return size + 2;
+}
+
 static sqlite3_stmt *statement_of(ten_db *db, enum ten_sql id, const char *namespace_name, ten_key key) {
     sqlite3_stmt *statement = ten_db_statement(db, id);
     if (!statement)
         return NULL;
-    ten_bind_text(statement, 1, namespace_name);
-    ten_bind_u64(statement, 2, (uint64_t)key.kind);
-    ten_bind_text(statement, 3, key.id);
+    (void)make_key(db, namespace_name, key);
+    ten_bind_text(statement, 1, db->key);
     return statement;
 }
 
@@ -131,11 +140,14 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
         sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_NEXT_NAMESPACE);
         if (!statement)
             return db->error->code;
-        ten_bind_text(statement, 1, name);
+        char behind[TENURE_NAMESPACE_MAX + 2];
+        snprintf(behind, sizeof behind, "%s%s", name, name[0] ? "!" : "");
+        ten_bind_text(statement, 1, behind);
         r = ten_db_step(db, statement);
         const char *found = r > 0 ? ten_column_text(statement, 0) : NULL;
         char next[TENURE_NAMESPACE_MAX + 1];
         ten_copy_text(next, sizeof next, found ? found : "");
+        next[strcspn(next, " ")] = '\0';
         sqlite3_reset(statement);
         if (r < 0 || !found)
             return r < 0 ? r : TENURE_OK;
@@ -151,18 +163,26 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
 
 static int scan_records(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
     ten_db *db = &store->db;
-    sqlite3_stmt *statement = statement_of(db, TEN_SQL_SCAN, scan->namespace_name, (ten_key){scan->kind, scan->after});
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCAN);
+    char from[TEN_DB_KEY_SIZE];
     if (!statement)
         return db->error->code;
-    ten_bind_u64(statement, 4, scan->limit);
-    ten_bind_u64(statement, 5, (uint64_t)scan->names);
+    (void)make_key(db, scan->namespace_name, (ten_key){scan->kind, scan->after});
+    memcpy(from, db->key, sizeof from);
+    size_t size = make_key(db, scan->namespace_name, (ten_key){scan->kind + 1, ""});
+    ten_bind_text(statement, 1, from);
+    ten_bind_text(statement, 2, db->key);
+    ten_bind_u64(statement, 3, scan->limit);
+    ten_bind_u64(statement, 4, (uint64_t)scan->names);
     int r;
     int stopped = 0;
     while (stopped == 0 && (r = ten_db_step(db, statement)) > 0) {
         ten_record record = {.key.kind = scan->kind};
         stopped = read_columns(db, statement, &record);
-        if (stopped == 0)
-            stopped = each(&record, userdata);
+        if (stopped < 0)
+            break;
+        record.key.id += size;
+        stopped = each(&record, userdata);
     }
     sqlite3_reset(statement);
     return stopped ? stopped : r;
@@ -195,15 +215,19 @@ static int look(ten_db *db, const char *namespace_name, ten_key key, uint64_t *r
 
 static int check_epoch(struct sqlite_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                        bool is_written) {
-    ten_record space = {.key = {TEN_KIND_NAMESPACE, ""}};
-    if (strcmp(store->db.row.identity, identity) != 0)
+    ten_db *db = &store->db;
+    if (strcmp(db->row.identity, identity) != 0)
         return TEN_OTHER_EPOCH;
     if (is_written)
         return TENURE_OK;
-    int r = get(store, namespace_name, &space);
-    if (r < 0)
-        return r;
-    return space.version && strcmp(space.name, identity) == 0 && space.number == epoch ? TENURE_OK : TEN_OTHER_EPOCH;
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_EPOCH, namespace_name, (ten_key){TEN_KIND_NAMESPACE, ""});
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 2, identity);
+    ten_bind_u64(statement, 3, epoch);
+    int found = ten_db_step(db, statement);
+    sqlite3_reset(statement);
+    return found < 0 ? found : found > 0 ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
 static int judge(struct sqlite_store *store, const char *namespace_name, ten_commit_change *change) {
@@ -272,13 +296,13 @@ static int put(ten_db *db, const char *namespace_name, const ten_write *write) {
     if (!statement)
         return r < 0 ? r : db->error->code;
     bool is_kept = write->life.kind == TEN_LIFE_LATEST && write->life.only_keeps;
-    ten_bind_u64(statement, 4, db->row.generation + 1);
-    ten_bind_text(statement, 5, write->name);
-    ten_bind_u64(statement, 6, write->number);
-    ten_bind_u64(statement, 7, ends_ms);
-    ten_bind_u64(statement, 8, ttl_ms);
-    ten_bind_u64(statement, 9, is_kept ? ends_ms : 0);
-    ten_bind_text(statement, 10, write->value);
+    ten_bind_u64(statement, 2, db->row.generation + 1);
+    ten_bind_text(statement, 3, write->name);
+    ten_bind_u64(statement, 4, write->number);
+    ten_bind_u64(statement, 5, ends_ms);
+    ten_bind_u64(statement, 6, ttl_ms);
+    ten_bind_u64(statement, 7, is_kept ? ends_ms : 0);
+    ten_bind_text(statement, 8, write->value);
     return ten_db_run(db, statement);
 }
 
@@ -293,7 +317,7 @@ static int write_one(ten_db *db, const char *namespace_name, ten_write *write) {
     if (removes)
         write->version = 0;
     else
-        ten_bind_u64(statement, 4, write->version);
+        ten_bind_u64(statement, 2, write->version);
     return ten_db_run(db, statement);
 }
 
@@ -335,29 +359,31 @@ static int sqlite_commit(ten_backend *base, ten_commit *commit, uint64_t timeout
     return r == TENURE_OK && written == 0 ? end_unchanged(store, r) : ten_db_end(&store->db, r);
 }
 
-static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch) {
-    bool any = touch->version == TEN_VERSION_ANY;
+/* One statement for nearly every renewal. It does not match what has a later end already: that is looked at by name, as
+ * heartbeats are, which go on whatever the version is. */
+static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch, bool any) {
     sqlite3_stmt *statement = statement_of(db, any ? TEN_SQL_TOUCH_ANY : TEN_SQL_TOUCH, namespace_name, touch->key);
     if (!statement)
         return db->error->code;
     uint64_t ends_ms = db->now_ms + touch->ttl_ms;
-    ten_bind_u64(statement, 4, ends_ms);
-    ten_bind_u64(statement, 5, touch->ttl_ms);
-    ten_bind_u64(statement, 6, db->now_ms);
-    ten_bind_text(statement, 7, touch->name);
-    if (!any)
-        ten_bind_u64(statement, 8, touch->version);
+    ten_bind_u64(statement, 2, ends_ms);
+    ten_bind_u64(statement, 3, db->now_ms + 1);
+    if (any)
+        ten_bind_text(statement, 4, touch->name);
+    else
+        ten_bind_u64(statement, 4, touch->version);
     int found = ten_db_step(db, statement);
     touch->present = found > 0 ? ten_column_u64(statement, 0) : touch->version;
     sqlite3_reset(statement);
     touch->extended = any ? found > 0 : found == 0 && sqlite3_changes(db->connection) > 0;
-    if (found < 0)
-        return found;
+    if (touch->extended)
+        ten_db_note_end(db, ends_ms);
+    if (found < 0 || touch->extended)
+        return found < 0 ? found : TENURE_OK;
     uint64_t before_ms;
-    if (!touch->extended)
-        return look(db, namespace_name, touch->key, &touch->present, &before_ms);
-    ten_db_note_end(db, ends_ms);
-    return TENURE_OK;
+    int r = look(db, namespace_name, touch->key, &touch->present, &before_ms);
+    bool is_later = !any && r == TENURE_OK && touch->present == touch->version && before_ms > ends_ms;
+    return is_later ? touch_one(db, namespace_name, touch, true) : r;
 }
 
 static int sqlite_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
@@ -371,7 +397,7 @@ static int sqlite_touch(ten_backend *base, const char *namespace_name, const cha
     if (r > 0)
         return end_unchanged(store, r);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = touch_one(&store->db, namespace_name, &touches[i]);
+        r = touch_one(&store->db, namespace_name, &touches[i], touches[i].version == TEN_VERSION_ANY);
     return ten_db_end(&store->db, r);
 }
 

@@ -14,9 +14,11 @@
 #define TEN_SQL_STATEMENTS(X)                                                                                          \
     X(GET_STORE)                                                                                                       \
     X(PUT_STORE)                                                                                                       \
-    X(SCHEMA_COOKIE) X(RAISE_GENERATION) X(RESTART_LIVES) X(LAST_END) X(GET) X(JUDGE) X(PUT) X(RAISE) X(REMOVE)        \
-        X(TOUCH) X(TOUCH_ANY) X(SCAN) X(NEXT_NAMESPACE) X(ADD_CHANGE) X(TRIM_CHANGES) X(BLANK_CHANGES) X(NEXT_CHANGES) \
-            X(CHANGE_RANGE) X(LIST_CHANGES)
+    X(SCHEMA_COOKIE)                                                                                                   \
+    X(RAISE_GENERATION)                                                                                                \
+    X(RESTART_LIVES) X(LAST_END) X(GET) X(EPOCH) X(JUDGE) X(PUT) X(RAISE) X(REMOVE) X(TOUCH) X(TOUCH_ANY) X(SCAN)      \
+        X(NEXT_NAMESPACE) X(ADD_CHANGE) X(TRIM_CHANGES) X(BLANK_CHANGES) X(NEXT_CHANGES) X(CHANGE_RANGE)               \
+            X(LIST_CHANGES)
 
 enum ten_sql {
     TEN_SQL_BEGIN_READ,
@@ -44,7 +46,10 @@ typedef struct ten_db_row {
     uint64_t lost_until_ms;
 } ten_db_row;
 
+#define TEN_DB_KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
+
 typedef struct ten_db {
+    char key[TEN_DB_KEY_SIZE]; /* that a statement is bound to */
     const ten_clock *clock;
     ten_error *error;    /* where failures are told */
     char *given_path;    /* as in the URL, made absolute */

@@ -325,7 +325,7 @@ static void a_counter_at_its_end_is_refused_and_never_wraps(void **state) {
     sqlite->place.store = open_real(sqlite);
     expect_outcome(release(place, "t", NULL, must_acquire(place, "t", "a", LONG_MS)), TEN_OK);
     run_sql(sqlite->path,
-            "UPDATE record SET number = 9007199254740990, version = version + 1000 WHERE kind = 4 AND id = 't'");
+            "UPDATE record SET number = 9007199254740990, version = version + 1000 WHERE key = 'poll 4t'");
     assert_int_equal(must_acquire(place, "t", "a", LONG_MS), TENURE_TOKEN_MAX);
     expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, LONG_MS), TEN_OK);
     expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
