@@ -110,6 +110,11 @@ static bool pin_target(const ten_arguments *arguments, const struct given *given
     return r == TENURE_OK;
 }
 
+/* What another program wrote there need not be a name. */
+static const char *nameable(const char *holder) {
+    return ten_id_check_holder(holder, NULL) == TENURE_OK ? holder : NULL;
+}
+
 /* Takes the lease away from who holds it before anything else is done: a holder that has nothing to do hands the target
  * over as soon as it hears of the pin, and the force must not meet its successor. */
 static int force(const ten_arguments *arguments, const struct given *given) {
@@ -129,7 +134,8 @@ static int force(const ten_arguments *arguments, const struct given *given) {
     bool is_there = pins && !info.barred && (strcmp(info.holder, pin.instance) == 0) != pin.away;
     r = TENURE_OK;
     if (info.holder[0] && !is_there)
-        r = tenure_force_release(arguments->context, target, info.holder, given->now ? TENURE_NOW : 0, &forced);
+        r = tenure_force_release(arguments->context, target, nameable(info.holder), given->now ? TENURE_NOW : 0,
+                                 &forced);
     if (r < 0)
         return ten_arguments_error(arguments, r);
     ten_id_shorten(info.holder, holder);

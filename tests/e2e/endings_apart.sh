@@ -21,7 +21,7 @@ stubborn_polls() {
     done | sort
 }
 polls_are() { [ "$(stubborn_polls | cut -d' ' -f1 | sort -u | wc -l)" -eq "$1" ]; }
-poll_ended() { ! stubborn_polls | grep -q "^$1 "; }
+polls_ended() { ! stubborn_polls | grep -qxF "$1"; }
 
 loss_of_one() {
     apart
@@ -31,8 +31,9 @@ loss_of_one() {
     until_true 10 polls_are 6
     stubborn_polls | grep '^t-[456] ' >"$CASE/before"
     for target in t-1 t-2 t-3; do
+        forced=$(stubborn_polls | grep "^$target ") # it gets another one: the agent takes the target again
         exits 0 "$TENURE" release "$target" --force
-        until_true 10 poll_ended "$target"
+        until_true 10 polls_ended "$forced"
     done
     pause_ms 200
     stubborn_polls | grep '^t-[456] ' >"$CASE/after" || :

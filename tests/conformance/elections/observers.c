@@ -221,7 +221,8 @@ static void the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else(v
     assert_int_equal(r, TENURE_OK);
     assert_true(released);
     await_demotion(election, 0, "forced", NOTICE_MS);
-    expect_order(election, 1);
+    assert_int_equal(await_leader(election, 0, NOTICE_MS), 1);
+    expect_order(election, 2);
 }
 
 static const struct CMUnitTest tests[] = {
