@@ -112,13 +112,17 @@ static ten_lease_context context_of(ten_run *run, const ten_op *op, const struct
     return context;
 }
 
+/* A lease with an end of its own may be attached, if the session ends no earlier. */
+static bool attaches(const ten_op *op, const struct sight *sight) {
+    return wants_session(op) && sight->before.holder[0] != '\0' && sight->before.session == 0 &&
+           strcmp(sight->before.holder, op->holder) == 0;
+}
+
 /* What is told about the time left, or compared with it, is read in this call. */
 static bool needs_times(const ten_op *op, const struct sight *sight) {
-    bool attaches = wants_session(op) && sight->before.holder[0] != '\0' && sight->before.session == 0 &&
-                    strcmp(sight->before.holder, op->holder) == 0;
     bool takes = op->kind == TEN_OP_ACQUIRE && sight->before.holder[0] != '\0';
     bool forces = op->kind == TEN_OP_RELEASE && (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW));
-    return attaches || takes || forces || op->kind == TEN_OP_ASK || op->kind == TEN_OP_HAND;
+    return attaches(op, sight) || takes || forces || op->kind == TEN_OP_ASK || op->kind == TEN_OP_HAND;
 }
 
 /* ---- what the store checks and writes ------------------------------------------------------------------- */
@@ -192,10 +196,12 @@ static int make_plan(ten_run *run, const ten_op *op, const struct sight *sight, 
     return r;
 }
 
-/* Everything stays as it is, but for a later end: that is what nearly all renewals come to. */
+/* Everything stays as it is, but for a later end: that is what nearly all renewals come to. An earlier end is written: it has
+ * no more left than when it was last seen. */
 static bool is_touch(const struct sight *sight, const ten_lease_row *row, const ten_lease_effect *effect) {
     const ten_life *life = &effect->life;
-    return effect->row_changed && !effect->acquired && life->kind == TEN_LIFE_LATEST && life->ttl_ms > 0 &&
+    bool is_later = life->as_it_is || sight->lease->record.left_ms <= life->ttl_ms;
+    return effect->row_changed && !effect->acquired && life->kind == TEN_LIFE_LATEST && life->ttl_ms > 0 && is_later &&
            !life->with.id && !life->only_keeps && sight->own_end_lives && ten_lease_row_is_same(&sight->before, row);
 }
 
@@ -278,6 +284,8 @@ int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass,
     int r = set_end(run, &sight);
     if (r == TENURE_OK && needs_times(op, &sight) && !is_fresh(run, &sight, &claimed))
         return run->error ? run->error : TEN_VERDICT_WAITS;
+    if (r == TENURE_OK && attaches(op, &sight) && ten_apply_is_claimed(run, sight.own))
+        return TEN_VERDICT_WAITS; /* for the heartbeat before it */
     r = r < 0 ? r : refuse(run, op, &sight, result);
     if (r != TEN_VERDICT_PLANNED)
         return r;
@@ -301,6 +309,8 @@ int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass,
             return TEN_VERDICT_WAITS;
         plan->touched = sight.lease;
         plan->touch_ms = effect.life.ttl_ms;
+        if (sight.own) /* a heartbeat before it in this round may begin a session */
+            ten_plan_check(plan, sight.own, TEN_CHECK_EITHER);
         return TEN_VERDICT_PLANNED;
     }
     r = make_plan(run, op, &sight, &row, &effect, plan);

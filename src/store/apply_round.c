@@ -219,10 +219,11 @@ bool ten_apply_is_claimed(const ten_run *run, const ten_known *known) {
     return claims_of(run, known) & (TEN_CLAIM_WRITE | TEN_CLAIM_RAISE | TEN_CLAIM_TOUCH);
 }
 
-/* Touches are sent first. So a change may follow a touch of the same record, but not the other way round. */
+/* Touches are sent first. So a change may follow a touch of the same record, but not the other way round. The checks of a touch
+ * are what it was decided by; they are not sent. */
 bool ten_apply_may(const ten_run *run, const ten_plan *plan) {
-    if (plan->touched)
-        return !(claims_of(run, plan->touched) & (TEN_CLAIM_WRITE | TEN_CLAIM_RAISE));
+    if (plan->touched && (claims_of(run, plan->touched) & (TEN_CLAIM_WRITE | TEN_CLAIM_RAISE)))
+        return false;
     for (size_t i = 0; i < plan->check_count; i++)
         if (claims_of(run, plan->checks[i].known) & TEN_CLAIM_WRITE)
             return false;
@@ -407,8 +408,7 @@ static int commit(ten_run *run) {
 }
 
 bool ten_apply_touch_went_well(const ten_run *run, size_t place) {
-    const ten_touch *touch = &run->store->round->touches.items[place];
-    return touch->extended && touch->present == run->store->round->touch_known.items[place]->record.version;
+    return run->store->round->touches.items[place].extended;
 }
 
 static int touch(ten_run *run, bool *ret_as_expected) {
@@ -421,9 +421,10 @@ static int touch(ten_run *run, bool *ret_as_expected) {
         return r;
     ten_apply_answered(run->store);
     for (size_t i = 0; i < round->touches.count; i++) {
-        const ten_touch *touched = &round->touches.items[i];
+        ten_touch *touched = &round->touches.items[i];
         ten_known *known = round->touch_known.items[i];
-        if (!ten_apply_touch_went_well(run, i)) {
+        bool is_same = touched->extended && touched->present == known->record.version;
+        if (!is_same) {
             *ret_as_expected = false;
             ten_record_cache_forget(known);
         } else {
@@ -433,6 +434,7 @@ static int touch(ten_run *run, bool *ret_as_expected) {
         }
         if (touched->extended)
             known->touched_in = run->store->cache.call;
+        touched->extended = is_same; /* a change of the same round may give the record another version */
     }
     return TENURE_OK;
 }
