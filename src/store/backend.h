@@ -39,7 +39,7 @@
  *    so that its caller knows who won.
  *  - If a store cannot carry out two changes of one commit because of each other (it has a limit, or writes a record once a
  *    transaction), it carries out one after the other by itself.
- *  - A change that would make a new record may be refused with an error of its own: TENURE_E_FULL, where little room is left
+ *  - A change that makes a record or writes a registration may be refused with an error of its own: TENURE_E_FULL, where little room is left
  *    for those that exist.
  * A change has at most TEN_CHANGE_TARGETS ids of targets; a commit any number of changes. One round trip, where the server
  * allows it.

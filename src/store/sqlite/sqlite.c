@@ -248,8 +248,9 @@ static int judge(struct sqlite_store *store, const char *namespace_name, ten_com
     }
     /* Whoever invents targets or instances must not end everybody's leases. */
     for (size_t i = 0; r == TENURE_OK && !change->conflict && i < change->check_count; i++) {
-        bool is_new = change->checks[i].version == 0 && change->checks[i].key.kind > TEN_KIND_QUARANTINE;
-        for (size_t j = 0; is_new && j < change->write_count; j++)
+        enum ten_kind kind = change->checks[i].key.kind;
+        bool grows = kind == TEN_KIND_TARGET || (change->checks[i].version == 0 && kind > TEN_KIND_QUARANTINE);
+        for (size_t j = 0; grows && j < change->write_count; j++)
             if (change->writes[j].kind == TEN_WRITE_PUT && change->writes[j].key.kind == change->checks[i].key.kind &&
                 strcmp(change->writes[j].key.id, change->checks[i].key.id) == 0 && !ten_db_has_room(db))
                 change->error = ten_db_say_full(db);
