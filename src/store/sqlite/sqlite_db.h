@@ -17,8 +17,10 @@
     X(SCHEMA_COOKIE)                                                                                                   \
     X(RAISE_GENERATION)                                                                                                \
     X(RESTART_LIVES)                                                                                                   \
-    X(LAST_END) X(GET) X(EPOCH) X(JUDGE) X(PUT) X(RAISE) X(REMOVE) X(TOUCH) X(TOUCH_ANY) X(SCAN) X(NEXT_NAMESPACE)     \
-        X(ADD_CHANGE) X(TRIM_CHANGES) X(BLANK_CHANGES) X(NEXT_CHANGES) X(CHANGE_RANGE) X(LIST_CHANGES)
+    X(LAST_END)                                                                                                        \
+    X(GET)                                                                                                             \
+    X(EPOCH) X(JUDGE) X(PUT) X(RAISE) X(REMOVE) X(TOUCH) X(TOUCH_ANY) X(SCAN) X(NEXT_NAMESPACE) X(ADD_CHANGE)          \
+        X(TRIM_CHANGES) X(BLANK_CHANGES) X(NEXT_CHANGES) X(CHANGE_RANGE) X(LIST_CHANGES)
 
 enum ten_sql {
     TEN_SQL_BEGIN_READ,
