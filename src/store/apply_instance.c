@@ -203,8 +203,9 @@ int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, te
     const char *said = is_beat && op->metadata ? op->metadata : "";
     bool differs = is_beat && strcmp(metadata, said) != 0;
     ten_instance_row row = before;
-    ten_instance_row_apply(&row, op, TEN_APPLY_NOW_MS, run->wall_ms, differs, fleet_ttl_ms, new_session(), result,
-                           &effect);
+    bool begins = (op->flags & TEN_OP_SESSION) && ten_instance_row_session(&before, TEN_APPLY_NOW_MS).id == 0;
+    ten_instance_row_apply(&row, op, TEN_APPLY_NOW_MS, run->wall_ms, differs, fleet_ttl_ms, begins ? new_session() : 0,
+                           result, &effect);
     if (!effect.row_changed && !effect.row_removed)
         return rests_on_reads(run, known) ? TEN_VERDICT_DONE : TEN_VERDICT_WAITS;
     if (is_beat && !effect.changed && is_same(&before, &row))

@@ -11,14 +11,31 @@
 #include "store/sqlite/sqlite_side.h"
 
 /* The statements of sqlite.sql that are prepared once. */
-#define TEN_SQL_STATEMENTS(X)                                                                                          \
-    X(GET_STORE)                                                                                                       \
-    X(PUT_STORE)                                                                                                       \
-    X(SCHEMA_COOKIE)                                                                                                   \
-    X(RAISE_GENERATION)                                                                                                \
-    X(RESTART_LIVES)                                                                                                   \
-    X(LAST_END) X(GET) X(EPOCH) X(JUDGE) X(PUT) X(RAISE) X(REMOVE) X(TOUCH) X(TOUCH_ANY) X(SCAN) X(NEXT_NAMESPACE)     \
-        X(ADD_CHANGE) X(TRIM_CHANGES) X(BLANK_CHANGES) X(NEXT_CHANGES) X(CHANGE_RANGE) X(LIST_CHANGES)
+// clang-format off
+#define TEN_SQL_STATEMENTS(X) \
+    X(GET_STORE) \
+    X(PUT_STORE) \
+    X(SCHEMA_COOKIE) \
+    X(RAISE_GENERATION) \
+    X(RESTART_LIVES) \
+    X(LAST_END) \
+    X(GET) \
+    X(EPOCH) \
+    X(JUDGE) \
+    X(PUT) \
+    X(RAISE) \
+    X(REMOVE) \
+    X(TOUCH) \
+    X(TOUCH_ANY) \
+    X(SCAN) \
+    X(NEXT_NAMESPACE) \
+    X(ADD_CHANGE) \
+    X(TRIM_CHANGES) \
+    X(BLANK_CHANGES) \
+    X(NEXT_CHANGES) \
+    X(CHANGE_RANGE) \
+    X(LIST_CHANGES)
+// clang-format on
 
 enum ten_sql {
     TEN_SQL_BEGIN_READ,
