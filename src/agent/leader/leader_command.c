@@ -31,7 +31,6 @@ static void free_words(struct words *words) {
 
 static bool make_words(struct ten_leader *leader, uint64_t mark, const char *reason, struct words *ret_words) {
     const ten_leader_config *config = leader->config;
-    *ret_words = (struct words){0};
     ten_candidate_tokens(leader->election, &ret_words->tokens);
     snprintf(ret_words->token, sizeof ret_words->token, "%llu", (unsigned long long)TEN_TERM_TOKEN(leader->term.token));
     snprintf(ret_words->slot, sizeof ret_words->slot, "%u", TEN_TERM_SLOT(leader->term.token));
@@ -48,7 +47,7 @@ static bool make_words(struct ten_leader *leader, uint64_t mark, const char *rea
 }
 
 static bool start_child(struct ten_leader *leader, char *const *arguments, uint32_t belief, const char *reason) {
-    TEN_CLEANUP(free_words) struct words words;
+    TEN_CLEANUP(free_words) struct words words = {0};
     uint64_t mark = ten_tree_new_mark();
     bool made = make_words(leader, mark, reason, &words);
     char **variables = made ? ten_environment_make(words.ours, TEN_COUNT(words.ours), true) : NULL;
@@ -76,15 +75,17 @@ static bool start_child(struct ten_leader *leader, char *const *arguments, uint3
 
 /* While another leads. */
 void ten_leader_make_ready(struct ten_leader *leader) {
-    TEN_CLEANUP(free_words) struct words words;
+    TEN_CLEANUP(free_words) struct words words = {0};
+    if (ten_ready_is_there(&leader->ready))
+        return;
     uint64_t mark = ten_tree_new_mark();
-    if (!ten_ready_is_there(&leader->ready) && make_words(leader, mark, "", &words))
+    if (make_words(leader, mark, "", &words))
         ten_ready_make(&leader->ready, &leader->children, leader->config->command, mark, words.ours,
                        TEN_COUNT(words.ours));
 }
 
 static bool start_ready(struct ten_leader *leader) {
-    TEN_CLEANUP(free_words) struct words words;
+    TEN_CLEANUP(free_words) struct words words = {0};
     return make_words(leader, leader->ready.child.mark, "", &words) &&
            ten_ready_go(&leader->ready, &leader->children, words.ours, TEN_COUNT(words.ours), &leader->child,
                         &leader->alive_fds[0]);
