@@ -14,7 +14,7 @@ Arguments:
   NAME...      only these checks:
                  abi        the library's ABI is the one in src/libtenure.abi (builds the library with debug information)
                  commands   ./dev itself: each command has its help, and building again keeps what is built
-                 core       src/core reaches no clock, no I/O and no threads through its includes
+                 core       src/core and src/rules reach no clock, no I/O and no threads through its includes
                  cppcheck   static analysis
                  files      each file starts with a comment and is not too long; no path of one machine
                  layers     includes point down the layers, and no store includes another

@@ -21,7 +21,7 @@
 
 #include "core/backoff.h"
 #include "core/event_queue.h"
-#include "core/op.h"
+#include "rules/op.h"
 
 /* ---- what is driven */
 

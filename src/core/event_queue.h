@@ -6,7 +6,7 @@
 #ifndef TEN_CORE_EVENT_QUEUE_H
 #define TEN_CORE_EVENT_QUEUE_H
 
-#include "core/op.h"
+#include "rules/op.h"
 
 #define TEN_EVENT_QUEUE_MIN 16u   /* there is always room for so many */
 #define TEN_EVENT_QUEUE_MAX 4096u /* unless it is unbounded */

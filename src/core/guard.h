@@ -19,7 +19,7 @@
 #define TEN_CORE_GUARD_H
 
 #include "base/map.h"
-#include "core/op.h"
+#include "rules/op.h"
 
 typedef struct ten_guard_config {
     uint64_t cache_ttl_ms;

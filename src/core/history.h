@@ -7,7 +7,7 @@
 #ifndef TEN_CORE_HISTORY_H
 #define TEN_CORE_HISTORY_H
 
-#include "core/op.h"
+#include "rules/op.h"
 
 typedef struct ten_history ten_history;
 

@@ -27,8 +27,8 @@
 #ifndef TEN_CORE_HOLDING_H
 #define TEN_CORE_HOLDING_H
 
-#include "core/op.h"
 #include "core/timing.h"
+#include "rules/op.h"
 
 enum ten_holding_state {
     TEN_HOLDING_NONE,

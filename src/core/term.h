@@ -23,8 +23,8 @@
 #define TEN_CORE_TERM_H
 
 #include "core/backoff.h"
-#include "core/op.h"
 #include "core/work.h"
+#include "rules/op.h"
 
 /* Whether a command that has ended by itself is started again, in a later term. */
 enum ten_restart { TEN_RESTART_NEVER, TEN_RESTART_ON_FAILURE, TEN_RESTART_ALWAYS };

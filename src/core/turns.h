@@ -14,7 +14,7 @@
 #ifndef TEN_CORE_TURNS_H
 #define TEN_CORE_TURNS_H
 
-#include "core/op.h"
+#include "rules/op.h"
 
 #define TEN_TURNS_MAX 4096u /* candidates that are remembered */
 

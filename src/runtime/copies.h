@@ -4,7 +4,7 @@
 #ifndef TEN_RUNTIME_COPIES_H
 #define TEN_RUNTIME_COPIES_H
 
-#include "core/op.h"
+#include "rules/op.h"
 
 /* Items of one size, and the texts that they point to. */
 typedef struct ten_copies {

@@ -9,7 +9,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "base/plain.h"
-#include "core/instance_row.h"
+#include "rules/instance_row.h"
 #include "server/plain_batch.h"
 #include "server/server_state.h"
 

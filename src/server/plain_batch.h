@@ -5,7 +5,7 @@
 #ifndef TEN_SERVER_PLAIN_BATCH_H
 #define TEN_SERVER_PLAIN_BATCH_H
 
-#include "core/op.h"
+#include "rules/op.h"
 
 typedef struct ten_plain_op {
     enum ten_op_kind kind;

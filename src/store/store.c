@@ -13,8 +13,8 @@
 #include "base/duration.h"
 #include "base/encode.h"
 #include "base/utf8.h"
-#include "core/instance_row.h"
 #include "core/turns.h"
+#include "rules/instance_row.h"
 #include "store/backends.h"
 
 #define OPEN_TIMEOUT_MS 5000u

@@ -82,7 +82,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/url.h"
-#include "core/op.h"
+#include "rules/op.h"
 
 typedef struct ten_store ten_store;
 
@@ -169,6 +169,7 @@ typedef struct ten_store_ops {
                     uint64_t *ret_left_ms, uint64_t timeout_ms);
     /* What the backend knows about its own fitness, for `tenure doctor`. */
     int (*check)(ten_store *store, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+    const struct ten_backend_ops *backend; /* of a store that is made of a backend (record_store.h); else NULL */
 } ten_store_ops;
 
 /* What every backend's handle starts with. Filled in by ten_store_open(). */

@@ -85,7 +85,7 @@ history_over_rest() {
 broken_spec() {
     exits 0 "$TENURE" target add good --spec '{"a": [1, 2]}'
     exits 0 "$TENURE" target add bad --spec 1
-    sqlite3 "${TENURE_STORE#sqlite:}" "UPDATE target SET spec = '{oops' WHERE id = 'bad'"
+    sqlite3 "${TENURE_STORE#sqlite:}" "UPDATE record SET value = '1 spec={oops' WHERE key LIKE '% 3bad'"
     exits 0 "$TENURE" target ls --json
     all_json
     out_has '"spec":{"a": [1, 2]}'

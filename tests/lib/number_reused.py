@@ -80,7 +80,7 @@ def try_once(directory, number_of_round):
     connection = sqlite3.connect(store, isolation_level=None)
     connection.execute("PRAGMA busy_timeout = 20000")
     connection.execute("BEGIN EXCLUSIVE")
-    (ends_ms,) = connection.execute("SELECT max(ends_ms) FROM leases WHERE holder IS NOT NULL").fetchone()
+    (ends_ms,) = connection.execute("SELECT max(ends_ms) FROM lease WHERE holder IS NOT NULL").fetchone()
     ends = ends_ms / 1000
     # It ends when a renewal has failed: its result is withheld, so that the agent goes on with it until the lease ends.
     wait_for(lambda: not os.path.exists(f"/proc/{poll}"), 60)

@@ -104,7 +104,7 @@ def wait_for_polls(worker, count):
 
 def ends_of_leases(connection):
     """{target: when its lease ends}, on the clock by which the store judges that."""
-    rows = connection.execute("SELECT target, ends_ms FROM leases WHERE holder IS NOT NULL")
+    rows = connection.execute("SELECT target, ends_ms FROM lease WHERE holder IS NOT NULL")
     return {target: ends_ms / 1000 for target, ends_ms in rows}
 
 

@@ -10,7 +10,7 @@ patch --silent --batch --forward --fuzz=0 --reject-file=- --output="$output" "$s
 rm -f "$output" "$output.orig"
 cat >&2 <<END
 
-The planted bugs in tests/mutants/core/${diff##*/} no longer fit ${source##*/}: the code around them has changed.
+The planted bugs in ${diff} no longer fit ${source##*/}: the code around them has changed.
 Repair them with
 
     tests/mutants/refresh.sh

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Keeps the planted bugs fitting the core. See README.md.
+# Keeps the planted bugs fitting the core and the rules. See README.md.
 #
 #   refresh.sh                unpacks, and writes the diffs anew unless something has to be edited first
 #   refresh.sh unpack [DIR]   makes planted copies of the core files; where a bug does not fit, both versions are marked
@@ -14,18 +14,28 @@ say() {
     printf '%s\n' "$*"
 }
 
+# room_of NAME: the layer whose file it is.
+room_of() {
+    if [ -f "$root/src/rules/$1" ] || [ -f "$mutants/rules/$1.diff" ]; then
+        echo rules
+    else
+        echo core
+    fi
+}
+
 # merge NAME OUTPUT: the bugs of a diff that no longer fits, merged into the changed core file. The commit that last wrote
 # the diff has the core file that it did fit. False: something has to be edited.
 merge() {
-    current=$root/src/core/$1
-    diff=$mutants/core/$1.diff
+    room=$(room_of "$1")
+    current=$root/src/$room/$1
+    diff=$mutants/$room/$1.diff
     scratch=$(mktemp -d) || return 2
-    fits=$(git -C "$root" log -1 --format=%H -- "tests/mutants/core/$1.diff" 2>/dev/null)
+    fits=$(git -C "$root" log -1 --format=%H -- "tests/mutants/$room/$1.diff" 2>/dev/null)
     if [ -n "$fits" ] &&
-        git -C "$root" show "$fits:tests/mutants/core/$1.diff" 2>/dev/null | cmp -s - "$diff" &&
-        git -C "$root" show "$fits:src/core/$1" >"$scratch/original" 2>/dev/null &&
+        git -C "$root" show "$fits:tests/mutants/$room/$1.diff" 2>/dev/null | cmp -s - "$diff" &&
+        git -C "$root" show "$fits:src/$room/$1" >"$scratch/original" 2>/dev/null &&
         patch --silent --batch --forward --fuzz=0 --output="$scratch/planted" "$scratch/original" "$diff"; then
-        git merge-file -p -L "src/core/$1" -L 'before' -L "planted" "$current" "$scratch/original" \
+        git merge-file -p -L "src/$room/$1" -L 'before' -L "planted" "$current" "$scratch/original" \
             "$scratch/planted" >"$2"
     else
         patch --silent --batch --forward --merge --output="$2" "$current" "$diff"
@@ -41,13 +51,14 @@ unpack() {
     clean=true
     mkdir -p "$directory" || return 2
     rm -f "$directory"/*.[ch] "$directory"/*.orig
-    for diff in "$mutants"/core/*.diff; do
+    for diff in "$mutants"/*/*.diff; do
         name=$(basename "$diff" .diff)
-        if [ ! -f "$root/src/core/$name" ]; then
-            say "src/core/$name is gone: plant the bugs of tests/mutants/core/$name.diff elsewhere, and remove it"
+        room=$(room_of "$name")
+        if [ ! -f "$root/src/$room/$name" ]; then
+            say "src/$room/$name is gone: plant the bugs of tests/mutants/$room/$name.diff elsewhere, and remove it"
             clean=false
         elif patch --silent --batch --forward --fuzz=0 --reject-file=- --output="$directory/$name" \
-            "$root/src/core/$name" "$diff" >/dev/null 2>&1; then
+            "$root/src/$room/$name" "$diff" >/dev/null 2>&1; then
             continue
         elif ! merge "$name" "$directory/$name"; then
             say "$directory/$name: look for <<<<<<< and plant again what did not fit"
@@ -62,9 +73,10 @@ write() {
     status=0
     for planted in "$directory"/*.[ch]; do
         name=$(basename "$planted")
-        diff=$mutants/core/$name.diff
-        if [ ! -f "$root/src/core/$name" ]; then
-            say "there is no src/core/$name"
+        room=$(room_of "$name")
+        diff=$mutants/$room/$name.diff
+        if [ ! -f "$root/src/$room/$name" ]; then
+            say "there is no src/$room/$name"
             status=1
         elif grep -qE '^(<<<<<<<|=======|>>>>>>>)' "$planted"; then
             say "$planted: there are still places marked with <<<<<<<"
@@ -73,8 +85,8 @@ write() {
             say "$planted: there is no TEN_MUTANT in it; remove it, or its diff"
             status=1
         else
-            [ -f "$diff" ] || say "tests/mutants/core/$name.diff is new: add $name to tests/mutants/core/meson.build"
-            diff -u --label "src/core/$name" --label "planted/core/$name" "$root/src/core/$name" "$planted" >"$diff"
+            [ -f "$diff" ] || say "tests/mutants/$room/$name.diff is new: add $name to tests/mutants/$room/meson.build"
+            diff -u --label "src/$room/$name" --label "planted/$room/$name" "$root/src/$room/$name" "$planted" >"$diff"
         fi
     done
     return "$status"

@@ -1,6 +1,6 @@
 /*
  * Crontabs in the simulator: hosts with clocks that are off by up to ten minutes run the jobs of core/cron_job.h under
- * leases of the rules of core/lease_row.h. Hosts crash at every step, pause, are replaced and cut off from the store;
+ * leases of the rules of rules/lease_row.h. Hosts crash at every step, pause, are replaced and cut off from the store;
  * answers get lost; clocks are set, and the local time of some jobs changes. What is right is for cron_judge.c to say. Called
  * by main.c with --cron.
  */

@@ -6,7 +6,7 @@
 #define SIM_CRON_WORLD_H
 
 #include "core/cron_job.h"
-#include "core/lease_row.h"
+#include "rules/lease_row.h"
 
 #define HOSTS       4u
 #define JOBS        8u

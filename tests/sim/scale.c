@@ -14,7 +14,7 @@
 
 #include "base/hash.h"
 #include "sim.h"
-#include "store/memory/memory_core.h"
+#include "store/memory/memory.h"
 
 #define NAMESPACE     "scale"
 #define TTL_MS        30000u
@@ -291,7 +291,7 @@ static int make_call(struct instance *instance, ten_result *results, uint64_t *c
 static void arrive(struct instance *instance) {
     static ten_result results[TEN_FLEET_BATCH + 2];
     uint64_t cursor = 0;
-    uint64_t last = world.core->last_cursor;
+    uint64_t last = ten_memory_last_number(world.core, NAMESPACE);
     bool lost = world.lost > 0 && (double)chance(1000000) < world.lost * 1e6;
     int r = TENURE_E_TIMEOUT;
     if (!instance->calling)
@@ -299,7 +299,7 @@ static void arrive(struct instance *instance) {
     memset(results, 0, sizeof results);
     if (!world.down && (!lost || instance->call.kind == TEN_CALL_APPLY))
         r = make_call(instance, results, &cursor);
-    if (world.core->last_cursor != last)
+    if (ten_memory_last_number(world.core, NAMESPACE) != last)
         notify_all();
     instance->calling = false;
     if (!instance->alive)
@@ -404,7 +404,7 @@ static void apply_for_crowd(struct instance *instance, enum ten_op_kind kind, ui
         op.token = instance->tokens[first + i];
         ops[filled++] = op;
     }
-    uint64_t last = world.core->last_cursor;
+    uint64_t last = ten_memory_last_number(world.core, NAMESPACE);
     if (ten_store_apply(world.store, ops, results, filled, 0) < 0)
         abort();
     for (uint32_t i = 0; kind == TEN_OP_ACQUIRE && i < count; i++) {
@@ -413,7 +413,7 @@ static void apply_for_crowd(struct instance *instance, enum ten_op_kind kind, ui
         instance->tokens[first + i] = results[i].token;
         instance->granted++;
     }
-    if (world.core->last_cursor != last)
+    if (ten_memory_last_number(world.core, NAMESPACE) != last)
         notify_all();
 }
 
@@ -619,8 +619,8 @@ bool sim_scale(uint32_t instances, uint32_t targets, uint32_t real, bool faults,
     if (!world.instances || !world.believers || !world.tokens ||
         ten_store_open("memory:", &(ten_store_config){.clock = &world.clock}, &world.store, &error) < 0)
         abort();
-    world.core = ((struct ten_memory_store *)world.store)->core;
-    world.core->feed_room = TEN_FEED_MOST;
+    world.core = ten_memory_core_of(world.store);
+    ten_memory_set_feed_room(world.core, TEN_FEED_MOST);
     for (uint32_t i = 0; i < instances; i++)
         world.instances[i].real = i < real;
     register_targets();

@@ -15,7 +15,8 @@
 #include "core/fleet.h"
 #include "core/work.h"
 #include "mutants/mutants.h"
-#include "store/memory/memory_core.h"
+#include "rules/lease_row.h"
+#include "store/memory/memory.h"
 
 #define SIM_NAMESPACE       "sim"
 #define SIM_FALLBACK_DELAYS 10u /* rank delays: so much longer than the planned instance others wait */
@@ -211,8 +212,7 @@ struct sim_target {
     uint32_t pinned; /* the process that its pin names; SIM_NOBODY: it has no pin, or it has ended by then */
     bool pinned_away;
     uint64_t pinned_until_us;
-    struct ten_memory_entry *entry; /* the store's; NULL until there is one */
-    ten_lease_row lease;            /* for sim_held() */
+    ten_lease_row lease; /* for sim_held() */
     uint64_t highest_token;
     const char *highest_holder;
     uint64_t published_token;

@@ -43,27 +43,49 @@ void sim_storage_open(struct sim_world *world) {
         printf("Bail out! %s\n", error.message);
         exit(2);
     }
-    world->core = ((struct ten_memory_store *)world->store)->core;
+    world->core = ten_memory_core_of(world->store);
 }
 
 /* ---- looking */
 
-static struct ten_memory_entry *entry_of(const struct sim_world *world, uint32_t number) {
-    struct sim_target *target = &world->targets[number];
-    if (!target->entry)
-        target->entry = ten_memory_find(world->core, SIM_NAMESPACE, target->id);
-    return target->entry;
+static ten_record look(const struct sim_world *world, enum ten_kind kind, const char *id) {
+    return ten_memory_look(world->core, SIM_NAMESPACE, kind, id, sim_store_ms(world));
+}
+
+/* When the session of the holder ends on which the lease hangs; 0: it has ended. */
+static uint64_t session_end_ms(const struct sim_world *world, const ten_lease_row *lease) {
+    static ten_buf texts;
+    ten_record record = look(world, TEN_KIND_INSTANCE, lease->holder);
+    ten_instance_row row;
+    const char *metadata;
+    uint64_t now_ms = sim_store_ms(world);
+    if (!record.alive || !ten_instance_row_read(&record, now_ms, 0, &row, &metadata, &texts))
+        return 0;
+    return ten_instance_row_session_end_ms(&row, lease->session);
 }
 
 const ten_lease_row *sim_held(const struct sim_world *world, uint32_t number) {
-    const struct ten_memory_entry *entry = entry_of(world, number);
-    ten_lease_row *lease = &world->targets[number].lease;
-    *lease = entry ? ten_memory_lease(world->core, entry) : (ten_lease_row){0};
-    return ten_lease_row_is_held(lease, sim_store_ms(world)) ? lease : NULL;
+    struct sim_target *target = &world->targets[number];
+    ten_lease_row *lease = &target->lease;
+    ten_record record = look(world, TEN_KIND_LEASE, target->id);
+    uint64_t now_ms = sim_store_ms(world);
+    TEN_INVARIANT(ten_lease_row_read(&record, lease));
+    lease->ends_ms = record.alive ? now_ms + record.left_ms : 0;
+    if (lease->session) {
+        uint64_t end_ms = session_end_ms(world, lease);
+        if (end_ms == 0)
+            lease->session = 0;
+        lease->ends_ms = ten_max_u64(lease->ends_ms, end_ms);
+    }
+    return ten_lease_row_is_held(lease, now_ms) ? lease : NULL;
 }
 
 bool sim_is_recovering(const struct sim_world *world) {
-    return sim_store_ms(world) < world->core->recovering_until_ms;
+    return look(world, TEN_KIND_QUARANTINE, "").alive;
+}
+
+static uint64_t last_number(const struct sim_world *world) {
+    return ten_memory_last_number(world->core, SIM_NAMESPACE);
 }
 
 /* ---- operations */
@@ -136,69 +158,73 @@ static void execute_one(struct sim_world *world, struct sim_process *process, st
 
 /* ---- listings */
 
+struct listing {
+    const struct sim_world *world;
+    struct sim_message *message;
+};
+
+/* What the store tells is gone when the answer arrives: the texts are those of the world. */
 static int add_instance(const ten_instance *instance, void *userdata) {
-    struct sim_message *message = userdata;
+    const struct listing *listing = userdata;
+    struct sim_message *message = listing->message;
     if (message->count % 64 == 0) {
         void *larger = realloc(message->instances, (message->count + 64) * sizeof *message->instances);
         if (!larger)
             return TENURE_E_NOMEM;
         message->instances = larger;
     }
-    message->instances[message->count++] = *instance;
+    const struct sim_process *process = sim_find_process(listing->world, instance->instance);
+    ten_instance *copy = &message->instances[message->count++];
+    *copy = *instance;
+    copy->instance = process->id;
+    copy->metadata = process->candidate ? process->candidate->metadata : NULL;
     return 0;
 }
 
 static void list_instances(struct sim_world *world, struct sim_message *message) {
-    message->error = world->store->ops->list_instances(world->store, SIM_NAMESPACE, add_instance, message, 0);
-    for (uint32_t i = 0; i < message->count; i++) { /* what the store had may be gone when the answer arrives */
-        const struct sim_process *process = sim_find_process(world, message->instances[i].instance);
-        message->instances[i].instance = process->id;
-        message->instances[i].metadata = process->candidate ? process->candidate->metadata : NULL;
-    }
+    struct listing listing = {.world = world, .message = message};
+    message->error = world->store->ops->list_instances(world->store, SIM_NAMESPACE, add_instance, &listing, 0);
 }
 
 static int add_change(const ten_change *change, void *userdata) {
-    struct sim_message *message = userdata;
+    const struct listing *listing = userdata;
+    const struct sim_world *world = listing->world;
+    struct sim_message *message = listing->message;
     if (!message->changes)
         message->changes = sim_allocate(SIM_CHANGES_MAX, sizeof *message->changes);
-    message->changes[message->count++] = *change;
+    ten_change *copy = &message->changes[message->count++];
+    *copy = *change;
+    copy->namespace_name = SIM_NAMESPACE;
+    copy->actor = "";
+    copy->instance = change->instance[0] ? sim_find_process(world, change->instance)->id : "";
+    copy->target = change->target[0] ? world->targets[sim_target_number(world, change->target)].id : "";
     return 0;
 }
 
 /* Entries that nobody has read yet were removed from the feed: its reader hears only whether an epoch has begun. */
 static void overrun_feed(struct sim_world *world, struct sim_message *message) {
+    struct listing listing = {.world = world, .message = message};
     bool epoch = false;
-    while (message->error == TENURE_OK && message->cursor != world->core->last_cursor) {
+    while (message->error == TENURE_OK && message->cursor != last_number(world)) {
         message->count = 0;
         message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, SIM_CHANGES_MAX,
-                                                    add_change, message, 0);
+                                                    add_change, &listing, 0);
         for (uint32_t i = 0; i < message->count; i++)
             epoch |= message->changes[i].kind == TENURE_EVENT_RECOVERING;
     }
     message->count = 0;
-    message->error = ten_store_missed(world->store, SIM_NAMESPACE, message->cursor, epoch, add_change, message);
+    message->error = ten_store_missed(world->store, SIM_NAMESPACE, message->cursor, epoch, add_change, &listing);
 }
 
 static void read_changes(struct sim_world *world, struct sim_message *message) {
-    if (message->cursor != TEN_CURSOR_NOW && message->cursor != world->core->last_cursor &&
+    struct listing listing = {.world = world, .message = message};
+    if (message->cursor != TEN_CURSOR_NOW && message->cursor != last_number(world) &&
         sim_chance(world, world->weather.overrun))
         overrun_feed(world, message);
     else
         message->error = world->store->ops->changes(world->store, SIM_NAMESPACE, &message->cursor, message->limit,
-                                                    add_change, message, 0);
-    for (uint32_t i = 0; i < message->count; i++) {
-        ten_change *change = &message->changes[i];
-        change->namespace_name = SIM_NAMESPACE;
-        change->actor = "";
-        change->instance = change->instance[0] ? sim_find_process(world, change->instance)->id : "";
-        change->target = change->target[0] ? world->targets[sim_target_number(world, change->target)].id : "";
-    }
+                                                    add_change, &listing, 0);
 }
-
-struct listing {
-    const struct sim_world *world;
-    struct sim_message *message;
-};
 
 /* With texts that stay. */
 static ten_pin pin_of(const struct sim_world *world, const ten_pin *pin) {
@@ -308,9 +334,12 @@ void sim_edit_target(struct sim_world *world, uint32_t number, enum ten_target_a
     ten_target_edit edit = {.action = action, .target = {.id = target->id, .exec = "true"}};
     sim_note(world, names[action], SIM_NOBODY, number, 0);
     (void)world->store->ops->edit_targets(world->store, SIM_NAMESPACE, &edit, 1, 0);
-    const struct ten_memory_entry *entry = entry_of(world, number);
-    target->registered = entry && entry->registered;
-    target->paused = entry && entry->registered && entry->paused;
+    ten_result registration;
+    (void)ten_store_apply(world->store,
+                          &(ten_op){.kind = TEN_OP_READ, .namespace_name = SIM_NAMESPACE, .target = target->id},
+                          &registration, 1, 0);
+    target->registered = registration.registered;
+    target->paused = registration.paused;
     if (action == TEN_TARGET_REMOVE || action == TEN_TARGET_UNPIN)
         target->pinned = SIM_NOBODY;
     sim_notify_all(world);
@@ -344,7 +373,6 @@ bool sim_forget(struct sim_world *world, uint32_t number) {
     if (item.outcome != TEN_FORGET_DONE)
         return false;
     sim_note(world, "is forgotten", SIM_NOBODY, number, 0);
-    world->targets[number].entry = NULL;
     world->stats.forgotten++;
     return true;
 }
@@ -414,13 +442,13 @@ bool sim_ask_instance(struct sim_world *world, const struct sim_process *process
 static void forget_leases(struct sim_world *world, double part) {
     world->stats.losses++;
     for (uint32_t i = 0; i < world->target_count; i++) {
-        struct ten_memory_entry *entry = entry_of(world, i);
-        if (!entry)
+        const char *id = world->targets[i].id;
+        if (look(world, TEN_KIND_LEASE, id).version == 0 && look(world, TEN_KIND_TARGET, id).version == 0)
             continue;
         world->targets[i].excused_us = world->now_us + sim_ttl_us(world);
         if (!sim_chance(world, part))
             continue;
-        entry->lease = (ten_lease_row){0};
+        ten_memory_lose(world->core, SIM_NAMESPACE, TEN_KIND_LEASE, id);
         if (world->roles)
             sim_forget_promises(world, i);
     }
@@ -431,9 +459,11 @@ static void forget_leases(struct sim_world *world, double part) {
 void sim_lose_data(struct sim_world *world, bool all) {
     sim_note(world, all ? "the store loses its data" : "the store comes back older", SIM_NOBODY, SIM_NOBODY, 0);
     forget_leases(world, all ? 1 : 0.5);
-    for (const ten_map_entry *found; all && (found = ten_map_next(&world->core->instances, &(size_t){0}));)
-        ten_memory_remove_instance(world->core, found->value);
-    (void)ten_memory_begin_epoch(world->core, sim_store_ms(world) + world->timing.ttl_ms, wall_ms(world));
+    if (all)
+        ten_memory_lose(world->core, SIM_NAMESPACE, TEN_KIND_INSTANCE, NULL);
+    ten_memory_replace(world->core, world->timing.ttl_ms);
+    uint64_t left_ms; /* somebody looks, and the epoch begins */
+    (void)world->store->ops->recovery(world->store, SIM_NAMESPACE, world->timing.ttl_ms, NULL, &left_ms, 0);
     sim_notify_all(world);
 }
 

@@ -7,7 +7,7 @@
 #define TEN_AGENT_RENEWALS_H
 
 #include "base/log.h"
-#include "core/op.h"
+#include "rules/op.h"
 
 typedef struct ten_renewals {
     uint64_t since_ms; /* boot clock; 0: none has been counted */

@@ -208,7 +208,7 @@ static bool shows_loss(ten_etcd_chunk *chunk, const ten_etcd_cell *cell, uint64_
 
 static void tell_feed(ten_etcd_chunk *chunk, ten_etcd_cell *cell) {
     ten_change changes[TEN_LEASE_CHANGES_MAX];
-    size_t count = ten_lease_changes(&cell->row, &cell->op, &cell->effect, changes);
+    size_t count = ten_lease_row_changes(&cell->row, &cell->op, &cell->effect, changes);
     for (size_t i = 0; i < count; i++) {
         if (changes[i].kind == TENURE_EVENT_ACQUIRED && has_new_token(cell))
             changes[i].token = 0;

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/encode.h"
 #include "base/json.h"
-#include "core/pin.h"
+#include "rules/pin.h"
 #include "store/etcd/etcd_cell.h"
 
 #define PAGE_MAX       1000u
@@ -18,7 +18,7 @@
 
 /* ---- the registry ------------------------------------------------------------------------------------------ */
 
-/* pin: as core/pin.h has it; NULL: none. */
+/* pin: as rules/pin.h has it; NULL: none. */
 static void write_target(ten_buf *value, const tenure_target *target, const char *pin) {
     ten_buf_clear(value);
     ten_json_open(value);

@@ -34,8 +34,8 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "core/instance_row.h"
-#include "core/lease_row.h"
+#include "rules/instance_row.h"
+#include "rules/lease_row.h"
 #include "store/etcd/etcd_link.h"
 #include "store/etcd/etcd_txn.h"
 

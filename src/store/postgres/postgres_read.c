@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "core/pin.h"
+#include "rules/pin.h"
 #include "store/postgres/postgres_instance_sql.h"
 #include "store/postgres/postgres_state.h"
 #include "store/postgres/postgres_target_sql.h"

@@ -54,7 +54,7 @@ CREATE TABLE tenure.checkpoint (
     value text NOT NULL,
     PRIMARY KEY (namespace, target_id)
 );
--- pin: a text, see core/pin.h.
+-- pin: a text, see rules/pin.h.
 CREATE TABLE tenure.target (
     namespace text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,

@@ -1,7 +1,7 @@
 -- The PostgreSQL store: the target registry, and everything that only reads.
 
 -- Edits of one namespace ($1), none of them of the same target; the namespace is locked. For each, in order: whether
--- the target was registered before. Removing one keeps its lease. A pin is a text, see core/pin.h; $9 lacks its end.
+-- the target was registered before. Removing one keeps its lease. A pin is a text, see rules/pin.h; $9 lacks its end.
 -- name: edit_targets
 WITH edit AS MATERIALIZED (
     SELECT at, action, edit.id, edit.url, edit.exec, edit.spec, edit.every_ms, edit.paused, edit.pin, for_ms, reason,

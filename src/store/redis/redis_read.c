@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "core/pin.h"
+#include "rules/pin.h"
 #include "store/redis/redis_state.h"
 
 #define LOOK_AT      250u /* ids that one call looks at */

@@ -2,7 +2,7 @@
 -- Edits of the target registry. Removing a target keeps its token counter, and its lease.
 --
 -- KEYS: the lease key of each edit. ARGV, for each edit: action ("put", "remove", "pause", "resume", "pin", "unpin"), id,
---   description (for "put": as the hash has it), actor for the feed; and only for "pin" and "unpin": the pin (as core/pin.h
+--   description (for "put": as the hash has it), actor for the feed; and only for "pin" and "unpin": the pin (as rules/pin.h
 --   has it, but for its end), for how many ms, and reason and instance for the feed. Reply: for each edit 1 if the target was
 --   registered before, else 0.
 --

@@ -1,720 +1,560 @@
 /*
- * The SQLite backend: the store contract on one database file, for processes of one host. A batch is one transaction.
- * The rules for leases and instances are lease_row.c's and instance_row.c's; the file, the clock and the epoch are
- * sqlite_db.c's.
+ * The SQLite backend: records in one database file, for processes of one host. A commit is one transaction. The file, the
+ * clock and its identity are sqlite_db.c's and sqlite_epoch.c's.
  *
- * A transaction of plain renewals and heartbeats is committed without waiting for the disk. Losing it with the power is
- * harmless: every holder on this host is gone then, too, and after a reboot a lease is kept for its whole TTL.
- * Everything else waits for the disk, so that a token once granted is never granted again.
+ * A transaction of touches is committed without waiting for the disk. Losing it with the power is harmless: every holder on
+ * this host is gone then, too, and after a reboot a life begins anew. Commits wait for the disk, so that a token once granted
+ * is never granted again.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "core/instance_row.h"
-#include "core/lease_row.h"
-#include "core/pin.h"
+#include "base/json.h"
+#include "store/record_store.h"
 #include "store/sqlite/sqlite_db.h"
 
-#define GONE_FOR_SESSION 2u /* instance.gone: it has left, and is kept until its session ends */
+#define HISTORY_STEP 5000u /* changes that one step of unfeed() looks at */
+#define NEVER_MS     ((uint64_t)INT64_MAX)
 
 struct sqlite_store {
-    ten_store base;
+    ten_backend base;
     ten_db db;
-    ten_arena results;
+    ten_arena texts; /* of the last answer */
 };
 
-static struct sqlite_store *self(ten_store *store) {
-    return (struct sqlite_store *)store;
+static struct sqlite_store *self(ten_backend *base) {
+    return (struct sqlite_store *)base;
 }
 
-/* ---- leases -------------------------------------------------------------------------------------------- */
-
-static void copy_holder(char *holder, const char *text) {
-    snprintf(holder, TENURE_HOLDER_MAX + 1, "%s", text ? text : "");
+static void tell_identity(struct sqlite_store *store) {
+    const ten_db *db = &store->db;
+    store->base.wall_ms = db->wall_ms;
+    memcpy(store->base.identity, db->row.identity, sizeof db->row.identity);
+    store->base.lost = db->row.lost;
+    store->base.lost_ms = ten_sub_saturating(db->row.lost_until_ms, db->now_ms);
 }
 
-static int get_lease(ten_db *db, const ten_op *op, ten_lease_row *row) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_LEASE);
-    if (!statement)
-        return db->error->code;
-    *row = (ten_lease_row){0};
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->target);
-    int found = ten_db_step(db, statement);
-    if (found > 0) {
-        const char *holder = ten_column_text(statement, 0);
-        row->exists = true;
-        copy_holder(row->holder, holder);
-        row->token = ten_column_u64(statement, 1);
-        /* A holder that could not be read must not pass for none; nor a token that no store grants for one to count on
-         * from. */
-        if (!holder && sqlite3_column_type(statement, 0) != SQLITE_NULL)
-            found = ten_fail_memory(db->error, "the lease on %s", op->target);
-        else if (row->token > TENURE_TOKEN_MAX)
-            found = ten_fail(db->error, TENURE_E_STORE,
-                             "%s: the token of %s is out of range: the database is damaged; restore a backup of it",
-                             db->path, op->target);
-        row->ends_ms = ten_column_u64(statement, 2);
-        row->ttl_ms = ten_column_u64(statement, 3);
-        row->acquired_at_ms = ten_column_u64(statement, 4);
-        row->barred = ten_column_u64(statement, 5) != 0;
-        row->ask = (enum ten_ask)ten_column_u64(statement, 6);
-        row->session = ten_column_u64(statement, 7);
-    }
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
-static int put_lease(ten_db *db, const ten_op *op, const ten_lease_row *row) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_LEASE);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->target);
-    ten_bind_text(statement, 3, row->holder[0] ? row->holder : NULL);
-    ten_bind_u64(statement, 4, row->token);
-    ten_bind_u64(statement, 5, row->session ? TEN_ENDS_WITH_SESSION : row->ends_ms);
-    ten_bind_u64(statement, 6, row->ttl_ms);
-    ten_bind_u64(statement, 7, row->acquired_at_ms);
-    ten_bind_u64(statement, 8, row->barred);
-    ten_bind_u64(statement, 9, (uint64_t)row->ask);
-    ten_bind_u64(statement, 10, (op->flags & TEN_OP_KEEP) != 0);
-    ten_bind_u64(statement, 11, row->session);
-    return ten_db_run(db, statement);
-}
-
-static int get_registration(ten_db *db, const char *namespace_name, const char *id, bool *ret_registered,
-                            bool *ret_paused) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_TARGET);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, namespace_name);
-    ten_bind_text(statement, 2, id);
-    int found = ten_db_step(db, statement);
-    *ret_registered = found > 0;
-    *ret_paused = found > 0 && ten_column_u64(statement, 0) != 0;
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
-static int get_instance(ten_db *db, const ten_op *op, ten_instance_row *row, bool *ret_same_metadata) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_INSTANCE);
-    if (!statement)
-        return db->error->code;
-    *row = (ten_instance_row){0};
-    *ret_same_metadata = false;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->holder);
-    ten_bind_text(statement, 3, op->metadata ? op->metadata : "");
-    int found = ten_db_step(db, statement);
-    if (found > 0) {
-        row->exists = true;
-        row->weight = (uint32_t)ten_column_u64(statement, 0);
-        row->ttl_ms = ten_column_u64(statement, 1);
-        row->ends_ms = ten_column_u64(statement, 2);
-        row->since_ms = ten_column_u64(statement, 3);
-        row->gone = ten_column_u64(statement, 4) != 0;
-        row->ask = (enum ten_ask)ten_column_u64(statement, 5);
-        *ret_same_metadata = ten_column_u64(statement, 6) != 0;
-        row->session = ten_column_u64(statement, 7);
-        row->session_ends_ms = ten_column_u64(statement, 8);
-        row->session_version = ten_column_u64(statement, 9);
-        if (ten_column_u64(statement, 4) == GONE_FOR_SESSION)
-            row->ends_ms = 0;
-    }
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
-static int put_checkpoint(ten_db *db, const ten_op *op) {
-    bool removes = op->checkpoint[0] == '\0';
-    sqlite3_stmt *statement = ten_db_statement(db, removes ? TEN_SQL_REMOVE_CHECKPOINT : TEN_SQL_PUT_CHECKPOINT);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->target);
-    if (!removes) {
-        ten_bind_u64(statement, 3, op->token);
-        ten_bind_text(statement, 4, op->checkpoint);
-    }
-    return ten_db_run(db, statement);
-}
-
-static int get_checkpoint(struct sqlite_store *store, const ten_op *op, ten_result *result) {
-    ten_db *db = &store->db;
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_CHECKPOINT);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->target);
-    int found = ten_db_step(db, statement);
-    if (found > 0) {
-        const char *value = ten_column_text(statement, 0);
-        result->checkpoint = value ? ten_arena_text(&store->results, value) : NULL;
-        result->checkpoint_token = ten_column_u64(statement, 1);
-        if (!result->checkpoint)
-            found = ten_fail_memory(db->error, "the checkpoint of %s", op->target);
-    }
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
-/* One statement for nearly every renewal; 1 when it matched, 0 when the rules have to be asked. */
-static int renew_plainly(ten_db *db, const ten_op *op, ten_result *result) {
-    if (!op->holder || op->ttl_ms == 0 || (op->flags & (TEN_OP_KEEP | TEN_OP_SESSION)))
-        return 0;
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RENEW);
-    if (!statement)
-        return db->error->code;
-    uint64_t ends_ms = db->context.now_ms + op->ttl_ms;
-    ten_bind_u64(statement, 1, ends_ms);
-    ten_bind_text(statement, 2, op->namespace_name);
-    ten_bind_text(statement, 3, op->target);
-    ten_bind_u64(statement, 4, op->token);
-    ten_bind_text(statement, 5, op->holder);
-    ten_bind_u64(statement, 6, op->ttl_ms);
-    ten_bind_u64(statement, 7, db->context.now_ms);
-    int r = ten_db_run(db, statement);
-    if (r < 0)
-        return r;
-    if (sqlite3_changes(db->connection) == 0)
-        return 0;
-    ten_db_note_end(db, ends_ms);
-    *result = (ten_result){
-        .outcome = TEN_OK, .token = op->token, .ttl_ms = op->ttl_ms, .remaining_ms = op->ttl_ms, .holder = op->holder};
-    return 1;
-}
-
-/* Whether a lease may be handed over to the successor. */
-static int look_at_successor(ten_db *db, const ten_op *op) {
-    ten_op heartbeat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = op->namespace_name, .holder = op->successor};
-    ten_instance_row successor;
-    bool same_metadata;
-    int r = get_instance(db, &heartbeat, &successor, &same_metadata);
-    db->context.successor_ms = r == TENURE_OK ? ten_instance_row_ready_ms(&successor, db->context.now_ms) : 0;
-    return r;
-}
-
-/* What an acquire, a read or a hand has to know beside the lease. 1: the result is settled. */
-static int look_before(ten_db *db, const ten_op *op, const ten_lease_row *row, ten_result *result) {
-    int r = TENURE_OK;
-    if (op->kind == TEN_OP_READ || (op->flags & TEN_OP_REQUIRE_TARGET))
-        r = get_registration(db, op->namespace_name, op->target, &result->registered, &result->paused);
-    if (r == TENURE_OK && (op->flags & TEN_OP_REQUIRE_TARGET) && !result->registered && !row->exists) {
-        result->outcome = TEN_UNKNOWN;
-        return 1;
-    }
-    if (r == TENURE_OK && op->kind == TEN_OP_HAND)
-        r = look_at_successor(db, op);
-    db->context.session = (ten_session){0};
-    bool on_session = (op->flags & TEN_OP_SESSION) && op->holder;
-    if (r == TENURE_OK && (op->kind == TEN_OP_ACQUIRE || (op->kind == TEN_OP_RENEW && on_session))) {
-        ten_instance_row instance;
-        bool same_metadata;
-        r = get_instance(db, op, &instance, &same_metadata);
-        if (r == TENURE_OK && on_session)
-            db->context.session = ten_instance_row_session(&instance, db->context.now_ms);
-        if (r == TENURE_OK && op->kind == TEN_OP_ACQUIRE &&
-            ten_instance_row_is_tombstone(&instance, db->context.now_ms)) {
-            result->error = TENURE_E_GONE;
-            return 1;
-        }
-    }
-    return r;
-}
-
-static const ten_result no_room = {.outcome = TEN_ERROR, .error = TENURE_E_FULL};
-
-/* Its holder learns with its next heartbeat that somebody has touched a lease of the session. */
-static int touch_session(ten_db *db, const ten_op *op, const ten_lease_effect *effect) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TOUCH_SESSION);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, effect->touched_holder);
-    ten_bind_u64(statement, 3, effect->touched_session);
-    return ten_db_run(db, statement);
-}
-
-static int apply_to_lease(struct sqlite_store *store, const ten_op *op, enum ten_group_pass pass, ten_result *result,
-                          bool *must_last) {
-    ten_db *db = &store->db;
-    int r = op->kind == TEN_OP_RENEW ? renew_plainly(db, op, result) : 0;
-    if (r != 0)
-        return r < 0 ? r : TENURE_OK;
-    ten_lease_row row;
-    ten_lease_effect effect;
-    r = get_lease(db, op, &row);
+static int begin_read(struct sqlite_store *store, uint64_t timeout_ms) {
+    int r = ten_db_begin_read(&store->db, timeout_ms);
     if (r == TENURE_OK)
-        r = look_before(db, op, &row, result);
-    if (r != TENURE_OK)
-        return r < 0 ? r : TENURE_OK;
-    if (op->kind == TEN_OP_ACQUIRE && !row.exists && !ten_db_has_room(db)) {
-        *result = no_room;
-        return TENURE_OK;
-    }
-    if (!row.exists && (r = ten_db_get_forgotten(db, op->namespace_name)) < 0)
-        return r;
-    uint64_t ended_ms = row.ends_ms;
-    bool was_on_session = row.session != 0;
-    db->context.withheld = pass == TEN_GROUP_WITHHOLD;
-    ten_lease_row_apply(&row, op, &db->context, result, &effect);
-    if (pass == TEN_GROUP_JUDGE)
-        return TENURE_OK;
-    if (effect.proves_loss) {
-        *must_last = true;
-        r = ten_db_begin_proved_epoch(db, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
-        if (r < 0)
-            return r;
-        ten_lease_row_apply(&row, op, &db->context, result, &effect);
-    }
-    if (effect.row_changed) {
-        *must_last |= effect.must_last;
-        /* What is only kept for others, nobody believes in: no epoch waits for it. Whoever asks for it, or bars it,
-         * leaves its end as it is. */
-        if (row.holder[0] == '\0' && !was_on_session)
-            ten_db_note_released(db, ended_ms);
-        else if (row.holder[0] != '\0' && !(op->flags & TEN_OP_KEEP) && row.ends_ms != ended_ms)
-            ten_db_note_end(db, row.ends_ms);
-        r = put_lease(db, op, &row);
-        if (r == TENURE_OK && effect.touched_session)
-            r = touch_session(db, op, &effect);
-    }
-    ten_change changes[TEN_LEASE_CHANGES_MAX];
-    size_t count = ten_lease_changes(&row, op, &effect, changes);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = ten_db_add_change(db, &changes[i]);
-    if (r == TENURE_OK && effect.checkpointed)
-        r = put_checkpoint(db, op);
-    if (r == TENURE_OK && (op->flags & TEN_OP_WITH_CHECKPOINT) && result->outcome == TEN_OK)
-        r = get_checkpoint(store, op, result);
-    if (r == TENURE_OK && result->holder && !(result->holder = ten_arena_text(&store->results, result->holder)))
-        r = ten_fail_memory(db->error, "the answer about %s", op->target);
+        tell_identity(store);
     return r;
 }
 
-/* ---- instances ----------------------------------------------------------------------------------------- */
+static int begin_write(struct sqlite_store *store, bool lasting, uint64_t timeout_ms) {
+    int r = ten_db_begin_write(&store->db, lasting, timeout_ms);
+    if (r == TENURE_OK)
+        tell_identity(store);
+    return r;
+}
 
-/* One statement for nearly every heartbeat; 1 when it matched. */
-static int beat_plainly(ten_db *db, const ten_op *op, ten_result *result) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BEAT);
+/* Nothing was written, unless it has become another store. */
+static int end_unchanged(struct sqlite_store *store, int r) {
+    ten_error none = *store->base.error;
+    if (store->db.has_changed) {
+        int ended = ten_db_end(&store->db, TENURE_OK);
+        return ended < 0 ? ended : r;
+    }
+    (void)ten_db_end(&store->db, TENURE_E_CANCELLED);
+    *store->base.error = none;
+    return r;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+/* The key as the table has it, in a place that lasts until the next one is made; the size of what is before the id. */
+static size_t make_key(ten_db *db, const char *namespace_name, ten_key key) {
+    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
+    memcpy(db->key, namespace_name, size);
+    db->key[size] = ' ';
+    db->key[size + 1] = (char)('0' + (int)key.kind);
+    ten_copy_text(db->key + size + 2, sizeof db->key - size - 2, key.id);
+    return size + 2;
+}
+
+static sqlite3_stmt *statement_of(ten_db *db, enum ten_sql id, const char *namespace_name, ten_key key) {
+    sqlite3_stmt *statement = ten_db_statement(db, id);
+    if (!statement)
+        return NULL;
+    (void)make_key(db, namespace_name, key);
+    ten_bind_text(statement, 1, db->key);
+    return statement;
+}
+
+static void read_life(const ten_db *db, uint64_t ends_ms, ten_record *record) {
+    record->alive = ends_ms > db->now_ms;
+    record->left_ms = ends_ms == NEVER_MS ? TEN_FOREVER : ten_sub_saturating(ends_ms, db->now_ms);
+    record->ended_ms = ten_sub_saturating(db->now_ms, ends_ms);
+}
+
+/* The texts are SQLite's, until the next step. */
+static int read_columns(ten_db *db, sqlite3_stmt *statement, ten_record *record) {
+    record->key.id = ten_column_text(statement, 0);
+    record->version = ten_column_u64(statement, 1);
+    record->name = ten_column_text(statement, 2);
+    record->number = ten_column_u64(statement, 3);
+    read_life(db, ten_column_u64(statement, 4), record);
+    record->value = ten_column_text(statement, 5);
+    /* What could not be read must not pass for nothing. */
+    return record->key.id && record->name && record->value ? TENURE_OK : ten_fail_memory(db->error, "a record");
+}
+
+static int get(struct sqlite_store *store, const char *namespace_name, ten_record *record) {
+    ten_db *db = &store->db;
+    ten_key key = record->key;
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_GET, namespace_name, key);
     if (!statement)
         return db->error->code;
-    ten_bind_u64(statement, 1, db->context.now_ms + op->ttl_ms);
-    ten_bind_text(statement, 2, op->namespace_name);
-    ten_bind_text(statement, 3, op->holder);
-    ten_bind_u64(statement, 4, op->weight);
-    ten_bind_text(statement, 5, op->metadata ? op->metadata : "");
-    ten_bind_u64(statement, 6, op->ttl_ms);
-    ten_bind_u64(statement, 7, db->context.now_ms);
-    ten_bind_u64(statement, 8, (op->flags & TEN_OP_SESSION) != 0);
+    *record = (ten_record){.key = key, .name = ""};
     int found = ten_db_step(db, statement);
     if (found > 0) {
-        *result = (ten_result){.outcome = TEN_OK,
-                               .ttl_ms = op->ttl_ms,
-                               .remaining_ms = op->ttl_ms,
-                               .session = ten_column_u64(statement, 0)};
-        ten_instance_row row = {.session_version = ten_column_u64(statement, 1)};
-        result->session_version = ten_instance_row_reported_version(&row, db->context.token_floor, db->epoch_ms);
-        if (result->session)
-            ten_db_note_end(db, db->context.now_ms + op->ttl_ms);
-        else
-            result->session_version = 0;
+        int r = read_columns(db, statement, record);
+        record->key = key;
+        record->value = r == TENURE_OK ? ten_arena_text(&store->texts, record->value) : NULL;
+        record->name = record->value ? ten_arena_text(&store->texts, record->name) : NULL;
+        found = record->name ? 1 : ten_fail_memory(db->error, "a record");
     }
-    sqlite3_reset(statement);
-    return found;
-}
-
-/* Marks the instances that have expired, and tells the feed. They are noticed when one joins; that is rare, and
- * must look at the others anyway. */
-static int sweep_instances(ten_db *db, const ten_op *op) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_EXPIRED_INSTANCES);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->holder);
-    ten_bind_u64(statement, 3, db->context.now_ms);
-    int found;
-    while ((found = ten_db_step(db, statement)) > 0) {
-        ten_change change = {.kind = TENURE_EVENT_LEFT,
-                             .reason = TEN_REASON_EXPIRED,
-                             .namespace_name = op->namespace_name,
-                             .target = "",
-                             .instance = ten_column_text(statement, 0),
-                             .actor = ""};
-        found = ten_db_add_change(db, &change);
-        if (found < 0)
-            break;
-    }
-    sqlite3_reset(statement);
-    sqlite3_stmt *removal = found < 0 ? NULL : ten_db_statement(db, TEN_SQL_REMOVE_INSTANCES);
-    if (!removal)
-        return found < 0 ? found : db->error->code;
-    ten_bind_text(removal, 1, op->namespace_name);
-    ten_bind_text(removal, 2, op->holder);
-    ten_bind_u64(removal, 3, ten_sub_saturating(db->context.now_ms, TEN_INSTANCE_KEPT_MS));
-    return ten_db_run(db, removal);
-}
-
-static int get_fleet_ttl(ten_db *db, const ten_op *op, uint64_t *ret_ttl_ms) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_FLEET_TTL);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->holder);
-    ten_bind_u64(statement, 3, db->context.now_ms);
-    int found = ten_db_step(db, statement);
-    *ret_ttl_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-static int put_instance(ten_db *db, const ten_op *op, const ten_instance_row *row) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_INSTANCE);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->holder);
-    ten_bind_u64(statement, 3, row->weight);
-    ten_bind_text(statement, 4, op->kind != TEN_OP_ANNOUNCE ? NULL : op->metadata ? op->metadata : "");
-    ten_bind_u64(statement, 5, row->ttl_ms);
-    bool for_session = row->gone && row->session_ends_ms > row->ends_ms;
-    ten_bind_u64(statement, 6, for_session ? row->session_ends_ms : row->ends_ms);
-    ten_bind_u64(statement, 7, row->since_ms);
-    ten_bind_u64(statement, 8, for_session ? GONE_FOR_SESSION : row->gone);
-    ten_bind_u64(statement, 9, (uint64_t)row->ask);
-    ten_bind_u64(statement, 10, row->session);
-    ten_bind_u64(statement, 11, row->session_ends_ms);
-    ten_bind_u64(statement, 12, row->session_version);
-    return ten_db_run(db, statement);
-}
-
-static int remove_instance(ten_db *db, const ten_op *op) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_REMOVE_INSTANCE);
-    if (!statement)
-        return db->error->code;
-    ten_bind_text(statement, 1, op->namespace_name);
-    ten_bind_text(statement, 2, op->holder);
-    return ten_db_run(db, statement);
-}
-
-static int apply_to_instance(ten_db *db, const ten_op *op, ten_result *result, bool *must_last) {
-    int r = op->kind == TEN_OP_ANNOUNCE ? beat_plainly(db, op, result) : 0;
-    if (r != 0)
-        return r < 0 ? r : TENURE_OK;
-    ten_instance_row row;
-    ten_instance_effect effect;
-    bool same_metadata;
-    uint64_t fleet_ttl_ms = 0;
-    r = get_instance(db, op, &row, &same_metadata);
-    bool joins = op->kind == TEN_OP_ANNOUNCE && !ten_instance_row_is_live(&row, db->context.now_ms);
-    bool buries = op->kind == TEN_OP_LEAVE && !row.exists && op->ttl_ms > 0; /* a tombstone of one that was not there */
-    if (r == TENURE_OK && (joins || buries) && !ten_db_has_room(db)) {
-        *result = no_room;
-        return TENURE_OK;
-    }
-    if (r == TENURE_OK && joins)
-        r = sweep_instances(db, op);
-    if (r == TENURE_OK && joins)
-        r = get_fleet_ttl(db, op, &fleet_ttl_ms);
-    if (r < 0)
-        return r;
-    ten_instance_row_apply(&row, op, db->context.now_ms, db->context.wall_ms, !same_metadata, fleet_ttl_ms,
-                           db->generation + 1, result, &effect);
-    if (result->session) {
-        result->session_version = ten_instance_row_reported_version(&row, db->context.token_floor, db->epoch_ms);
-        ten_db_note_end(db, row.session_ends_ms);
-    }
-    *must_last |= effect.must_last;
-    if (effect.row_removed)
-        r = remove_instance(db, op);
-    else if (effect.row_changed)
-        r = put_instance(db, op, &row);
-    if (r == TENURE_OK && effect.changed)
-        r = ten_db_add_change(db, &(ten_change){.kind = effect.change,
-                                                .reason = effect.reason,
-                                                .namespace_name = op->namespace_name,
-                                                .target = "",
-                                                .instance = op->holder,
-                                                .actor = op->actor ? op->actor : ""});
-    return r;
-}
-
-/* ---- batches ------------------------------------------------------------------------------------------- */
-
-enum weight { ONLY_READS, ONLY_RENEWALS, CHANGES };
-
-static enum weight weigh(const ten_op *ops, size_t count) {
-    enum weight weight = ONLY_READS;
-    for (size_t i = 0; i < count; i++) {
-        if (ops[i].kind == TEN_OP_RENEW || ops[i].kind == TEN_OP_ANNOUNCE)
-            weight = ONLY_RENEWALS;
-        else if (ops[i].kind != TEN_OP_READ)
-            return CHANGES;
-    }
-    return weight;
-}
-
-/* Whether the acquires of a group get their targets; of one operation by itself, nothing has to be known before. */
-static int judge_group(struct sqlite_store *store, const ten_op *ops, size_t count, enum ten_group_pass *ret_pass) {
-    int r = TENURE_OK;
-    *ret_pass = TEN_GROUP_GRANT;
-    for (size_t i = 0; r == TENURE_OK && ops[0].group && i < count; i++) {
-        ten_result judged = {0};
-        bool must_last;
-        r = apply_to_lease(store, &ops[i], TEN_GROUP_JUDGE, &judged, &must_last);
-        if (judged.outcome != TEN_OK)
-            *ret_pass = TEN_GROUP_WITHHOLD;
-    }
-    return r;
-}
-
-static int apply_all(struct sqlite_store *store, const ten_op *ops, ten_result *results, size_t count,
-                     bool *must_last) {
-    int r = TENURE_OK;
-    size_t refused = 0;
-    enum ten_group_pass pass = TEN_GROUP_GRANT;
-    ten_arena_reset(&store->results);
-    for (size_t i = 0, judged = 0; r == TENURE_OK && i < count; i++) {
-        if (i == judged) {
-            judged += ten_op_group_length(&ops[i], count - i);
-            r = judge_group(store, &ops[i], judged - i, &pass);
-        }
-        results[i] = (ten_result){0};
-        if (r == TENURE_OK)
-            r = ops[i].target ? apply_to_lease(store, &ops[i], pass, &results[i], must_last)
-                              : apply_to_instance(&store->db, &ops[i], &results[i], must_last);
-        refused += results[i].outcome == TEN_ERROR && results[i].error == TENURE_E_FULL;
-    }
-    return r == TENURE_OK && refused == count ? ten_db_say_full(&store->db) : r;
-}
-
-static int sqlite_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+static int sqlite_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
+                       uint64_t timeout_ms) {
     struct sqlite_store *store = self(base);
-    enum weight weight = weigh(ops, count);
-    bool must_last = false;
-    int r = weight == ONLY_READS ? ten_db_begin_read(&store->db, timeout_ms)
-                                 : ten_db_begin_write(&store->db, weight == CHANGES, timeout_ms);
+    ten_arena_reset(&store->texts);
+    int r = begin_read(store, timeout_ms);
     if (r < 0)
         return r;
-    r = apply_all(store, ops, results, count, &must_last);
-    if (r < 0 || weight == CHANGES || !must_last)
-        return ten_db_end(&store->db, r);
-    /* A renewal turned out to be more than that (another TTL, a lease put back, a join): once more, to last. Nothing
-     * was committed. */
-    ten_error cancelled = {.code = TENURE_E_CANCELLED};
-    (void)ten_db_end(&store->db, cancelled.code);
-    r = ten_db_begin_write(&store->db, true, ten_sub_saturating(store->db.end_us, ten_boot_us()) / 1000u);
-    return r < 0 ? r : ten_db_end(&store->db, apply_all(store, ops, results, count, &must_last));
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = get(store, namespace_name, &records[i]);
+    return ten_db_end(&store->db, r);
 }
 
-/* ---- targets ------------------------------------------------------------------------------------------- */
+static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
+    ten_db *db = &store->db;
+    char name[TENURE_NAMESPACE_MAX + 1];
+    int r = TENURE_OK;
+    ten_copy_text(name, sizeof name, scan->after);
+    for (size_t given = 0; r == TENURE_OK && given < scan->limit; given++) {
+        sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_NEXT_NAMESPACE);
+        if (!statement)
+            return db->error->code;
+        char behind[TENURE_NAMESPACE_MAX + 2];
+        snprintf(behind, sizeof behind, "%s%s", name, name[0] ? "!" : "");
+        ten_bind_text(statement, 1, behind);
+        r = ten_db_step(db, statement);
+        const char *found = r > 0 ? ten_column_text(statement, 0) : NULL;
+        char next[TENURE_NAMESPACE_MAX + 1];
+        ten_copy_text(next, sizeof next, found ? found : "");
+        next[strcspn(next, " ")] = '\0';
+        sqlite3_reset(statement);
+        if (r < 0 || !found)
+            return r < 0 ? r : TENURE_OK;
+        memcpy(name, next, sizeof name);
+        ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
+        r = get(store, name, &record);
+        record.key.id = name;
+        if (r == TENURE_OK && record.version)
+            r = each(&record, userdata);
+    }
+    return r;
+}
 
-static int run_edit(ten_db *db, const char *namespace_name, const ten_target_edit *edit) {
-    static const enum ten_sql ids[] = {TEN_SQL_PUT_TARGET,   TEN_SQL_REMOVE_TARGET, TEN_SQL_PAUSE_TARGET,
-                                       TEN_SQL_PAUSE_TARGET, TEN_SQL_PIN_TARGET,    TEN_SQL_PIN_TARGET};
-    const tenure_target *target = &edit->target;
-    sqlite3_stmt *statement = ten_db_statement(db, ids[edit->action]);
+static int scan_records(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
+    ten_db *db = &store->db;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCAN);
+    char from[TEN_DB_KEY_SIZE];
     if (!statement)
         return db->error->code;
+    (void)make_key(db, scan->namespace_name, (ten_key){scan->kind, scan->after});
+    memcpy(from, db->key, sizeof from);
+    size_t size = make_key(db, scan->namespace_name, (ten_key){scan->kind + 1, ""});
+    ten_bind_text(statement, 1, from);
+    ten_bind_text(statement, 2, db->key);
+    ten_bind_u64(statement, 3, scan->limit);
+    ten_bind_u64(statement, 4, (uint64_t)scan->names);
+    int r;
+    int stopped = 0;
+    while (stopped == 0 && (r = ten_db_step(db, statement)) > 0) {
+        ten_record record = {.key.kind = scan->kind};
+        stopped = read_columns(db, statement, &record);
+        if (stopped < 0)
+            break;
+        record.key.id += size;
+        stopped = each(&record, userdata);
+    }
+    sqlite3_reset(statement);
+    return stopped ? stopped : r;
+}
+
+static int sqlite_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata,
+                       uint64_t timeout_ms) {
+    struct sqlite_store *store = self(base);
+    ten_arena_reset(&store->texts);
+    int r = begin_read(store, timeout_ms);
+    if (r < 0)
+        return r;
+    r = scan->namespace_name ? scan_records(store, scan, each, userdata) : scan_namespaces(store, scan, each, userdata);
+    return ten_db_end(&store->db, r);
+}
+
+/* ---- commit -------------------------------------------------------------------------------------------- */
+
+/* The version and the end that a record has; 0 and 0: it is absent. */
+static int look(ten_db *db, const char *namespace_name, ten_key key, uint64_t *ret_version, uint64_t *ret_ends_ms) {
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_JUDGE, namespace_name, key);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    *ret_version = found > 0 ? ten_column_u64(statement, 0) : 0;
+    *ret_ends_ms = found > 0 ? ten_column_u64(statement, 1) : 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int check_epoch(struct sqlite_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                       bool is_written) {
+    ten_db *db = &store->db;
+    if (strcmp(db->row.identity, identity) != 0)
+        return TEN_OTHER_EPOCH;
+    if (is_written)
+        return TENURE_OK;
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_EPOCH, namespace_name, (ten_key){TEN_KIND_NAMESPACE, ""});
+    if (!statement)
+        return db->error->code;
+    ten_bind_text(statement, 2, identity);
+    ten_bind_u64(statement, 3, epoch);
+    int found = ten_db_step(db, statement);
+    sqlite3_reset(statement);
+    return found < 0 ? found : found > 0 ? TENURE_OK : TEN_OTHER_EPOCH;
+}
+
+static int judge(struct sqlite_store *store, const char *namespace_name, ten_commit_change *change) {
+    ten_db *db = &store->db;
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < change->check_count; i++) {
+        const ten_check *check = &change->checks[i];
+        uint64_t version;
+        uint64_t ends_ms;
+        r = look(db, namespace_name, check->key, &version, &ends_ms);
+        bool alive = ends_ms > db->now_ms;
+        change->conflict |= (check->version != TEN_VERSION_ANY && check->version != version) ||
+                            (check->life != TEN_CHECK_EITHER && alive != (check->life == TEN_CHECK_ALIVE));
+    }
+    for (size_t i = 0; r == TENURE_OK && change->conflict && i < change->check_count; i++) {
+        change->checks[i].present = (ten_record){.key = change->checks[i].key};
+        r = get(store, namespace_name, &change->checks[i].present);
+    }
+    /* Whoever invents targets or instances must not end everybody's leases. */
+    for (size_t i = 0; r == TENURE_OK && !change->conflict && i < change->check_count; i++) {
+        enum ten_kind kind = change->checks[i].key.kind;
+        bool grows = kind == TEN_KIND_TARGET || (change->checks[i].version == 0 && kind > TEN_KIND_QUARANTINE);
+        for (size_t j = 0; grows && j < change->write_count; j++)
+            if (change->writes[j].kind == TEN_WRITE_PUT && change->writes[j].key.kind == change->checks[i].key.kind &&
+                strcmp(change->writes[j].key.id, change->checks[i].key.id) == 0 && !ten_db_has_room(db))
+                change->error = ten_db_say_full(db);
+    }
+    return r;
+}
+
+/* The end of a life that is written now, and how long it is. */
+static int end_of(ten_db *db, const char *namespace_name, const ten_write *write, uint64_t *ret_ends_ms,
+                  uint64_t *ret_ttl_ms) {
+    const ten_life *life = &write->life;
+    uint64_t version;
+    uint64_t before_ms = 0;
+    uint64_t other_ms = 0;
+    int r = TENURE_OK;
+    *ret_ttl_ms = 0;
+    *ret_ends_ms = life->kind == TEN_LIFE_ENDLESS ? NEVER_MS : db->now_ms;
+    if (life->kind == TEN_LIFE_ENDLESS)
+        return TENURE_OK;
+    r = look(db, namespace_name, write->key, &version, &before_ms);
+    if (life->kind == TEN_LIFE_ENDED) {
+        ten_db_note_released(db, before_ms);
+        return r;
+    }
+    if (r == TENURE_OK && life->with.id)
+        r = look(db, namespace_name, life->with, &version, &other_ms);
+    uint64_t ends_ms = life->as_it_is ? before_ms : 0;
+    if (other_ms > db->now_ms)
+        ends_ms = ten_max_u64(ends_ms, other_ms);
+    if (life->ttl_ms)
+        ends_ms = ten_max_u64(ends_ms, db->now_ms + life->ttl_ms);
+    *ret_ends_ms = ends_ms;
+    *ret_ttl_ms = ends_ms == NEVER_MS ? 0 : ten_max_u64(life->ttl_ms, ten_sub_saturating(ends_ms, db->now_ms));
+    if (!life->only_keeps && ends_ms != NEVER_MS && ends_ms != before_ms)
+        ten_db_note_end(db, ends_ms);
+    return r;
+}
+
+static int put(ten_db *db, const char *namespace_name, const ten_write *write) {
+    uint64_t ends_ms;
+    uint64_t ttl_ms;
+    int r = end_of(db, namespace_name, write, &ends_ms, &ttl_ms);
+    sqlite3_stmt *statement = r < 0 ? NULL : statement_of(db, TEN_SQL_PUT, namespace_name, write->key);
+    if (!statement)
+        return r < 0 ? r : db->error->code;
+    bool is_kept = write->life.kind == TEN_LIFE_LATEST && write->life.only_keeps;
+    ten_bind_u64(statement, 2, db->row.generation + 1);
+    ten_bind_text(statement, 3, write->name);
+    ten_bind_u64(statement, 4, write->number);
+    ten_bind_u64(statement, 5, ends_ms);
+    ten_bind_u64(statement, 6, ttl_ms);
+    ten_bind_u64(statement, 7, is_kept ? ends_ms : 0);
+    ten_bind_text(statement, 8, write->value);
+    return ten_db_run(db, statement);
+}
+
+static int write_one(ten_db *db, const char *namespace_name, ten_write *write) {
+    write->version = db->row.generation + 1;
+    if (write->kind == TEN_WRITE_PUT)
+        return put(db, namespace_name, write);
+    bool removes = write->kind == TEN_WRITE_REMOVE;
+    sqlite3_stmt *statement = statement_of(db, removes ? TEN_SQL_REMOVE : TEN_SQL_RAISE, namespace_name, write->key);
+    if (!statement)
+        return db->error->code;
+    if (removes)
+        write->version = 0;
+    else
+        ten_bind_u64(statement, 2, write->version);
+    return ten_db_run(db, statement);
+}
+
+static int carry_out(ten_db *db, const ten_commit *commit, ten_commit_change *change) {
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < change->write_count; i++)
+        r = write_one(db, commit->namespace_name, &change->writes[i]);
+    for (size_t i = 0; r == TENURE_OK && i < change->entry_count; i++)
+        r = ten_db_add_change(db, commit->namespace_name, &change->entries[i], commit->least_number);
+    return r;
+}
+
+static bool writes_namespace(const ten_commit *commit) {
+    for (size_t i = 0; i < commit->count; i++)
+        for (size_t j = 0; j < commit->changes[i].write_count; j++)
+            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
+                return true;
+    return false;
+}
+
+static int sqlite_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
+    struct sqlite_store *store = self(base);
+    ten_arena_reset(&store->texts);
+    int r = begin_write(store, true, timeout_ms);
+    if (r < 0)
+        return r;
+    r = check_epoch(store, commit->namespace_name, commit->identity, commit->epoch, writes_namespace(commit));
+    if (r > 0)
+        return end_unchanged(store, r);
+    size_t written = 0;
+    for (size_t i = 0; r == TENURE_OK && i < commit->count; i++)
+        r = judge(store, commit->namespace_name, &commit->changes[i]);
+    for (size_t i = 0; r == TENURE_OK && i < commit->count; i++) {
+        if (commit->changes[i].conflict || commit->changes[i].error)
+            continue;
+        r = carry_out(&store->db, commit, &commit->changes[i]);
+        written++;
+    }
+    return r == TENURE_OK && written == 0 ? end_unchanged(store, r) : ten_db_end(&store->db, r);
+}
+
+/* One statement for nearly every renewal. It does not match what has a later end already: that is looked at by name, as
+ * heartbeats are, which go on whatever the version is. */
+static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch, bool any) {
+    sqlite3_stmt *statement = statement_of(db, any ? TEN_SQL_TOUCH_ANY : TEN_SQL_TOUCH, namespace_name, touch->key);
+    if (!statement)
+        return db->error->code;
+    uint64_t ends_ms = db->now_ms + touch->ttl_ms;
+    ten_bind_u64(statement, 2, ends_ms);
+    ten_bind_u64(statement, 3, db->now_ms + 1);
+    if (any)
+        ten_bind_text(statement, 4, touch->name);
+    else
+        ten_bind_u64(statement, 4, touch->version);
+    int found = ten_db_step(db, statement);
+    touch->present = found > 0 ? ten_column_u64(statement, 0) : touch->version;
+    sqlite3_reset(statement);
+    touch->extended = any ? found > 0 : found == 0 && sqlite3_changes(db->connection) > 0;
+    if (touch->extended)
+        ten_db_note_end(db, ends_ms);
+    if (found < 0 || touch->extended)
+        return found < 0 ? found : TENURE_OK;
+    uint64_t before_ms;
+    int r = look(db, namespace_name, touch->key, &touch->present, &before_ms);
+    bool is_later = !any && r == TENURE_OK && touch->present == touch->version && before_ms > ends_ms;
+    return is_later ? touch_one(db, namespace_name, touch, true) : r;
+}
+
+static int sqlite_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
+                        ten_touch *touches, size_t count, uint64_t timeout_ms) {
+    struct sqlite_store *store = self(base);
+    ten_arena_reset(&store->texts);
+    int r = begin_write(store, false, timeout_ms);
+    if (r < 0)
+        return r;
+    r = namespace_name ? check_epoch(store, namespace_name, identity, epoch, false) : TENURE_OK;
+    if (r > 0)
+        return end_unchanged(store, r);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = touch_one(&store->db, namespace_name, &touches[i], touches[i].version == TEN_VERSION_ANY);
+    return ten_db_end(&store->db, r);
+}
+
+/* ---- the feed ------------------------------------------------------------------------------------------ */
+
+static int get_range(ten_db *db, ten_feed_range *range) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_CHANGE_RANGE);
+    if (!statement)
+        return db->error->code;
+    int found = ten_db_step(db, statement);
+    range->before = found > 0 ? ten_column_u64(statement, 0) : 0;
+    range->last = found > 0 ? ten_column_u64(statement, 1) : 0;
+    sqlite3_reset(statement);
+    return found < 0 ? found : TENURE_OK;
+}
+
+static int list_changes(ten_db *db, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
+                        void *userdata) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LIST_CHANGES);
+    if (!statement)
+        return db->error->code;
+    ten_bind_u64(statement, 1, after);
+    ten_bind_text(statement, 2, namespace_name);
+    ten_bind_u64(statement, 3, limit);
+    int r;
+    int stopped = 0;
+    while (stopped == 0 && (r = ten_db_step(db, statement)) > 0) {
+        ten_entry entry = {.number = ten_column_u64(statement, 0),
+                           .at_ms = ten_column_u64(statement, 1),
+                           .id = ten_column_text(statement, 2),
+                           .text = ten_column_text(statement, 3)};
+        stopped = entry.text ? each(&entry, userdata) : ten_fail_memory(db->error, "a change");
+    }
+    sqlite3_reset(statement);
+    return stopped ? stopped : r;
+}
+
+static int sqlite_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
+                       void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
+    struct sqlite_store *store = self(base);
+    int r = begin_read(store, timeout_ms);
+    if (r < 0)
+        return r;
+    r = get_range(&store->db, ret_range);
+    bool missing = after < ret_range->before || after > ret_range->last;
+    if (r == TENURE_OK && !missing && limit > 0)
+        r = list_changes(&store->db, namespace_name, after, limit, each, userdata);
+    return ten_db_end(&store->db, r);
+}
+
+/* A step behind that cursor, which moves on; 0 afterwards: it was the last. */
+static int blank(ten_db *db, const char *namespace_name, const char *ids, uint64_t *place) {
+    sqlite3_stmt *next = ten_db_statement(db, TEN_SQL_NEXT_CHANGES);
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BLANK_CHANGES);
+    if (!next || !statement)
+        return db->error->code;
+    ten_bind_u64(next, 1, *place);
+    ten_bind_u64(next, 2, HISTORY_STEP);
+    int found = ten_db_step(db, next);
+    uint64_t end = found > 0 ? ten_column_u64(next, 0) : 0;
+    sqlite3_reset(next);
+    if (found < 0)
+        return found;
     ten_bind_text(statement, 1, namespace_name);
-    ten_bind_text(statement, 2, target->id);
-    if (edit->action == TEN_TARGET_PUT) {
-        ten_bind_text(statement, 3, target->url);
-        ten_bind_text(statement, 4, target->exec);
-        ten_bind_text(statement, 5, target->spec);
-        ten_bind_u64(statement, 6, target->every_ms);
-        ten_bind_u64(statement, 7, target->paused);
-    } else if (edit->action == TEN_TARGET_PAUSE || edit->action == TEN_TARGET_RESUME) {
-        ten_bind_u64(statement, 3, edit->action == TEN_TARGET_PAUSE);
-    }
-    TEN_CLEANUP(ten_buf_free) ten_buf pin = {0};
-    if (edit->action == TEN_TARGET_PIN) {
-        ten_pin_write(&pin, &edit->pin);
-        ten_bind_u64(statement, 4, db->context.wall_ms + edit->pin.left_ms);
-    }
-    if (edit->action == TEN_TARGET_PIN || edit->action == TEN_TARGET_UNPIN)
-        ten_bind_text(statement, 3, pin.size ? ten_buf_string(&pin) : NULL);
-    return pin.failed ? ten_fail_memory(db->error, "a pin") : ten_db_run(db, statement);
+    ten_bind_u64(statement, 2, *place);
+    ten_bind_u64(statement, 3, end ? end : INT64_MAX);
+    ten_bind_text(statement, 4, ids);
+    *place = end;
+    return ten_db_run(db, statement);
 }
 
-static int edit_target(ten_db *db, const char *namespace_name, ten_target_edit *edit) {
-    bool paused;
-    int r = get_registration(db, namespace_name, edit->target.id, &edit->found, &paused);
-    if (r < 0 || (!edit->found && edit->action != TEN_TARGET_PUT))
-        return r;
-    if (edit->action == TEN_TARGET_PUT && !ten_db_has_room(db))
-        return ten_db_say_full(db);
-    r = run_edit(db, namespace_name, edit);
-    if (r < 0)
-        return r;
-    enum tenure_event_kind kind = edit->action == TEN_TARGET_REMOVE ? TENURE_EVENT_TARGET_REMOVED
-                                  : edit->found                     ? TENURE_EVENT_TARGET_CHANGED
-                                                                    : TENURE_EVENT_TARGET_ADDED;
-    ten_change change = {
-        .kind = kind, .namespace_name = namespace_name, .target = edit->target.id, .instance = "", .actor = ""};
-    ten_pin_tell(edit, &change);
-    return ten_db_add_change(db, &change);
-}
-
-static int sqlite_edit_targets(ten_store *base, const char *namespace_name, ten_target_edit *edits, size_t count,
-                               uint64_t timeout_ms) {
-    ten_db *db = &self(base)->db;
-    int r = ten_db_begin_write(db, true, timeout_ms);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = edit_target(db, namespace_name, &edits[i]);
-    return ten_db_end(db, r);
-}
-
-static int forget_one(ten_db *db, const char *namespace_name, ten_forget *item) {
-    ten_op op = {.namespace_name = namespace_name, .target = item->id};
-    ten_lease_row row;
-    bool registered = false;
-    bool paused;
-    uint64_t forgotten = 0;
-    int r = get_lease(db, &op, &row);
-    if (r == TENURE_OK)
-        r = get_registration(db, namespace_name, item->id, &registered, &paused);
-    if (r < 0)
-        return r;
-    item->outcome = ten_lease_row_forget(&row, registered, &db->context, &forgotten);
-    return item->outcome == TEN_FORGET_DONE ? ten_db_forget(db, namespace_name, item->id, forgotten) : TENURE_OK;
-}
-
-static int sqlite_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count,
+static int sqlite_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
                          uint64_t timeout_ms) {
-    ten_db *db = &self(base)->db;
-    int r = ten_db_begin_write(db, true, timeout_ms);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = forget_one(db, namespace_name, &items[i]);
-    return ten_db_end(db, r);
-}
-
-static int sqlite_forget_history(ten_store *base, const char *namespace_name, uint64_t timeout_ms) {
-    ten_db *db = &self(base)->db;
+    struct sqlite_store *store = self(base);
+    TEN_CLEANUP(ten_buf_free) ten_buf list = {0};
+    for (size_t i = 0; i < count; i++) {
+        ten_buf_char(&list, i ? ',' : '[');
+        ten_json_string(&list, ids[i]);
+    }
+    ten_buf_char(&list, ']');
+    if (list.failed)
+        return ten_fail_memory(base->error, "a list of targets");
     uint64_t place = 0;
     int r;
     do {
-        r = ten_db_begin_write(db, true, timeout_ms);
+        r = begin_write(store, true, timeout_ms);
         if (r == TENURE_OK)
-            r = ten_db_end(db, ten_db_forget_history(db, namespace_name, &place));
+            r = ten_db_end(&store->db, blank(&store->db, namespace_name, ten_buf_string(&list), &place));
     } while (r == TENURE_OK && place > 0);
     return r;
 }
 
-/* ---- listings ------------------------------------------------------------------------------------------ */
-
-static int sqlite_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    return ten_db_list(&self(base)->db, query, each, userdata, timeout_ms);
-}
-
-static int sqlite_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
-                               ten_row_fn each, void *userdata, uint64_t timeout_ms) {
-    return ten_db_read_targets(&self(base)->db, namespace_name, ids, count, each, userdata, timeout_ms);
-}
-
-static int sqlite_list_instances(ten_store *base, const char *namespace_name, ten_instance_fn each, void *userdata,
-                                 uint64_t timeout_ms) {
-    return ten_db_list_instances(&self(base)->db, namespace_name, each, userdata, timeout_ms);
-}
-
-static int sqlite_list_namespaces(ten_store *base, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
-    return ten_db_list_namespaces(&self(base)->db, each, userdata, timeout_ms);
-}
-
-static int sqlite_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit,
-                          ten_change_fn each, void *userdata, uint64_t timeout_ms) {
-    bool epoch = false;
-    int r = ten_db_changes(&self(base)->db, namespace_name, cursor, limit, each, userdata, timeout_ms, &epoch);
-    return r == TENURE_E_RESYNC ? ten_store_missed(base, namespace_name, *cursor, epoch, each, userdata) : r;
-}
-
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
-static int sqlite_watch(ten_store *base, const char *namespace_name, int *ret_fd) {
+static int sqlite_watch(ten_backend *base, const char *namespace_name, int *ret_fd) {
     (void)namespace_name; /* a notice says that the file has changed, and no more */
     ten_db *db = &self(base)->db;
-    int r = ten_sqlite_side_watch(&db->side, &base->error);
+    int r = ten_sqlite_side_watch(&db->side, base->error);
     if (r == TENURE_OK)
         *ret_fd = db->side.watch_fd;
     return r;
 }
 
-static void sqlite_watch_clear(ten_store *base) {
+static void sqlite_watch_clear(ten_backend *base) {
     ten_sqlite_side_watch_clear(&self(base)->db.side);
 }
 
-static int sqlite_ping(ten_store *base, uint64_t timeout_ms) {
-    ten_db *db = &self(base)->db;
-    int r = ten_db_begin_write(db, false, timeout_ms);
-    if (r < 0)
-        return r;
-    return ten_db_end(db, TENURE_OK); /* every transaction writes */
-}
-
-static int sqlite_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
-                           uint64_t *ret_left_ms, uint64_t timeout_ms) {
-    (void)namespace_name; /* it is of the whole file, */
-    (void)ttl_ms;         /* and as long for everybody */
-    return ten_db_recovery(&self(base)->db, actor, ret_left_ms, timeout_ms);
-}
-
-static int sqlite_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+static int sqlite_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     return ten_db_check(&self(base)->db, each, userdata, timeout_ms);
 }
 
-static void sqlite_close(ten_store *base) {
+static void sqlite_close(ten_backend *base) {
     struct sqlite_store *store = self(base);
     ten_db_close(&store->db);
-    ten_arena_free(&store->results);
+    ten_arena_free(&store->texts);
 }
 
-static int sqlite_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
+static int sqlite_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {"timeout", NULL};
     ten_db *db = &self(base)->db;
-    ten_db_init(db, base->clock, &base->error);
-    int r = ten_url_check_options(url, options, &base->error);
+    ten_db_init(db, base->clock, base->error);
+    int r = ten_url_check_options(url, options, base->error);
     if (r < 0)
         return r;
     if (url->hosts && url->hosts[0] != '\0')
-        return ten_fail(&base->error, TENURE_E_INVALID,
+        return ten_fail(base->error, TENURE_E_INVALID,
                         "a sqlite: URL names a file on this host and no host: write sqlite:/%s%s", url->hosts,
                         url->path);
     if (url->path[0] == '\0')
-        return ten_fail(&base->error, TENURE_E_INVALID,
+        return ten_fail(base->error, TENURE_E_INVALID,
                         "a sqlite: URL names a file: write sqlite:/var/lib/jobs.db or sqlite:jobs.db");
     return ten_db_open(db, url->path, timeout_ms);
 }
 
-const ten_store_ops ten_sqlite_ops = {
-    .name = "sqlite",
+static const ten_backend_ops sqlite_ops = {
     .size = sizeof(struct sqlite_store),
-    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                     .shared_between_processes = true,
-                     .survives_restart = true,
-                     .hands = true,
-                     .sessions = true,
-                     .expiry_clock = "this host's boot clock, read after the lock is had",
-                     .change_notice = "inotify on the side file"},
+    .quarantine_min_ms = TENURE_TTL_DEFAULT_MS,
     .open = sqlite_open,
     .close = sqlite_close,
-    .apply = sqlite_apply,
-    .edit_targets = sqlite_edit_targets,
-    .forget = sqlite_forget,
-    .forget_history = sqlite_forget_history,
-    .list = sqlite_list,
-    .read_targets = sqlite_read_targets,
-    .list_instances = sqlite_list_instances,
-    .list_namespaces = sqlite_list_namespaces,
-    .changes = sqlite_changes,
+    .read = sqlite_read,
+    .commit = sqlite_commit,
+    .touch = sqlite_touch,
+    .scan = sqlite_scan,
+    .feed = sqlite_feed,
+    .unfeed = sqlite_unfeed,
     .watch = sqlite_watch,
     .watch_clear = sqlite_watch_clear,
-    .ping = sqlite_ping,
-    .recovery = sqlite_recovery,
     .check = sqlite_check,
 };
+
+const ten_store_ops ten_sqlite_ops =
+    TEN_RECORD_STORE("sqlite", &sqlite_ops,
+                     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                                      .shared_between_processes = true,
+                                      .survives_restart = true,
+                                      .hands = true,
+                                      .sessions = true,
+                                      .expiry_clock = "this host's boot clock, read after the lock is had",
+                                      .change_notice = "inotify on the side file"});

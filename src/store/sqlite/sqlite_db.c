@@ -1,5 +1,5 @@
 /*
- * The connection of a SQLite store: its transactions. Called by sqlite.c and sqlite_list.c.
+ * The connection of a SQLite store: its transactions. Called by sqlite.c.
  *
  * Why a transaction here is more than BEGIN and COMMIT: it waits for its turn (sqlite_side.h); it reads the clock only
  * when it has the lock, so that a lease cannot be renewed after a wait in which it ended; it makes sure that the file
@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "store/sqlite/sqlite_inherited.h"
 
-#define TRIM_EVERY 512u
+#define TRIM_EVERY 256u
 
 uint64_t ten_db_patience_end_us(const ten_db *db) {
     return db->start_us + ten_max_u64((db->end_us - db->start_us) / 4, 20000);
@@ -53,8 +53,8 @@ static bool has_moved(ten_db *db) {
 }
 
 static void read_clocks(ten_db *db) {
-    db->context.now_ms = ten_boot_ms(db->clock);
-    db->context.wall_ms = ten_wall_ms(db->clock);
+    db->now_ms = ten_boot_ms(db->clock);
+    db->wall_ms = ten_wall_ms(db->clock);
 }
 
 static int set_lasting(ten_db *db, bool lasting) {
@@ -86,9 +86,9 @@ static int give_up(ten_db *db, int r) {
 
 bool ten_db_has_room(ten_db *db) {
     struct statvfs about;
-    if (db->room_at_ms == db->context.now_ms && db->room_at_ms != 0)
+    if (db->room_at_ms == db->now_ms && db->room_at_ms != 0)
         return !db->little_room;
-    db->room_at_ms = db->context.now_ms;
+    db->room_at_ms = db->now_ms;
     db->little_room =
         db->path && statvfs(db->path, &about) == 0 &&
         about.f_bavail * about.f_frsize < ten_min_u64(TEN_DB_RESERVE, about.f_blocks * about.f_frsize / 8);
@@ -122,11 +122,10 @@ static int try_begin_write(ten_db *db, bool *lasting) {
         return AGAIN;
     }
     read_clocks(db);
-    bool changed = false;
-    r = ten_db_check_epoch(db, &changed);
+    r = ten_db_check_epoch(db, &db->has_changed);
     if (r < 0)
         return give_up(db, r);
-    if (changed && !*lasting) {
+    if (db->has_changed && !*lasting) {
         undo(db, TENURE_OK);
         *lasting = true;
         return AGAIN;
@@ -161,41 +160,38 @@ int ten_db_begin_read(ten_db *db, uint64_t timeout_ms) {
             return r;
     }
     int r = ten_db_run_plain(db, TEN_SQL_BEGIN_READ);
+    if (r == TENURE_OK)
+        r = ten_db_get_row(db);
     read_clocks(db);
-    return r;
-}
-
-/* The latest end of all that is held. */
-static int get_last_end(ten_db *db, uint64_t *ret_end_ms) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LAST_END);
-    if (!statement)
-        return db->error->code;
-    int found = ten_db_step(db, statement);
-    *ret_end_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
+    return r < 0 ? give_up(db, r) : r;
 }
 
 static int commit_write(ten_db *db) {
     uint64_t known_ms = db->memory.last_end_ms;
     uint64_t last_end_ms = ten_max_u64(known_ms, db->last_end_ms);
-    bool changed = db->cursor > db->memory.cursor;
-    int r = ten_db_run_number(db, TEN_SQL_RAISE_GENERATION, db->generation + 1);
+    uint64_t longest_ms;
+    bool changed = db->row.cursor > db->memory.cursor;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RAISE_GENERATION);
+    if (!statement)
+        return give_up(db, db->error->code);
+    ten_bind_u64(statement, 1, db->row.generation + 1);
+    ten_bind_u64(statement, 2, db->row.cursor);
+    int r = ten_db_run(db, statement);
     if (r == TENURE_OK && last_end_ms > known_ms) {
         /* Before the commit: a lease that is granted but not remembered could be forgotten with the database. */
         db->memory.last_end_ms = last_end_ms;
         r = ten_sqlite_side_write(&db->side, &db->memory, db->error);
     }
     if (r == TENURE_OK && db->recount)
-        r = get_last_end(db, &last_end_ms);
+        r = ten_db_get_last_end(db, &last_end_ms, &longest_ms);
     if (r == TENURE_OK)
         r = ten_db_run_plain(db, TEN_SQL_COMMIT);
     if (r < 0)
         return give_up(db, r);
     /* After the commit: a cursor or a generation that the database never had would look like lost data. */
     ten_error ignored;
-    db->memory.cursor = ten_max_u64(db->memory.cursor, db->cursor);
-    db->memory.generation = db->generation + 1;
+    db->memory.cursor = ten_max_u64(db->memory.cursor, db->row.cursor);
+    db->memory.generation = db->row.generation + 1;
     db->memory.last_end_ms = last_end_ms;
     (void)ten_sqlite_side_write(&db->side, &db->memory, &ignored);
     if (changed)
@@ -227,33 +223,24 @@ static int trim_changes(ten_db *db) {
     if (!statement)
         return db->error->code;
     ten_bind_u64(statement, 1, TEN_FEED_MAX);
-    ten_bind_u64(statement, 2, ten_sub_saturating(db->context.wall_ms, TEN_FEED_AGE_MS));
+    ten_bind_u64(statement, 2, ten_sub_saturating(db->wall_ms, TEN_FEED_AGE_MS));
     ten_bind_u64(statement, 3, TEN_FEED_MOST);
-    ten_bind_u64(statement, 4, ten_sub_saturating(db->context.wall_ms, TEN_FEED_YOUNG_MS));
+    ten_bind_u64(statement, 4, ten_sub_saturating(db->wall_ms, TEN_FEED_YOUNG_MS));
     return ten_db_run(db, statement);
 }
 
-int ten_db_add_change(ten_db *db, const ten_change *change) {
+int ten_db_add_change(ten_db *db, const char *namespace_name, const ten_entry *entry, uint64_t least_number) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_ADD_CHANGE);
     if (!statement)
         return db->error->code;
-    ten_bind_u64(statement, 1, db->cursor + 1);
-    ten_bind_u64(statement, 2, change->at_ms ? change->at_ms : db->context.wall_ms);
-    ten_bind_text(statement, 3, ten_event_name(change->kind));
-    ten_bind_text(statement, 4, ten_reason_name(change->reason));
-    ten_bind_text(statement, 5, change->namespace_name);
-    ten_bind_text(statement, 6, change->target);
-    ten_bind_text(statement, 7, change->instance);
-    ten_bind_text(statement, 8, change->actor);
-    ten_bind_u64(statement, 9, change->token);
+    db->row.cursor = ten_max_u64(db->row.cursor, least_number) + 1;
+    ten_bind_u64(statement, 1, db->row.cursor);
+    ten_bind_u64(statement, 2, db->wall_ms);
+    ten_bind_text(statement, 3, namespace_name);
+    ten_bind_text(statement, 4, entry->id);
+    ten_bind_text(statement, 5, entry->text);
     int r = ten_db_run(db, statement);
-    if (r < 0)
-        return r;
-    db->cursor++;
-    if (db->cursor % TRIM_EVERY != 0)
-        return r;
-    r = trim_changes(db);
-    return r < 0 ? r : ten_db_forget_aged(db);
+    return r < 0 || db->row.cursor % TRIM_EVERY != 0 ? r : trim_changes(db);
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */

@@ -1,74 +1,72 @@
 /*
  * The connection of a SQLite store: opening and checking the file, its schema, transactions with the time and the epoch
- * in them, and prepared statements. What the statements mean is sqlite.c's business.
+ * in them, and prepared statements. What is done with records is sqlite.c's business.
  */
 #ifndef TEN_STORE_SQLITE_DB_H
 #define TEN_STORE_SQLITE_DB_H
 
 #include <sqlite3.h>
 
-#include "base/map.h"
-#include "core/lease_row.h"
+#include "store/backend.h"
 #include "store/sqlite/sqlite_side.h"
-#include "store/store.h"
+
+/* The statements of sqlite.sql that are prepared once. */
+// clang-format off
+#define TEN_SQL_STATEMENTS(X) \
+    X(GET_STORE) \
+    X(PUT_STORE) \
+    X(SCHEMA_COOKIE) \
+    X(RAISE_GENERATION) \
+    X(RESTART_LIVES) \
+    X(LAST_END) \
+    X(GET) \
+    X(EPOCH) \
+    X(JUDGE) \
+    X(PUT) \
+    X(RAISE) \
+    X(REMOVE) \
+    X(TOUCH) \
+    X(TOUCH_ANY) \
+    X(SCAN) \
+    X(NEXT_NAMESPACE) \
+    X(ADD_CHANGE) \
+    X(TRIM_CHANGES) \
+    X(BLANK_CHANGES) \
+    X(NEXT_CHANGES) \
+    X(CHANGE_RANGE) \
+    X(LIST_CHANGES)
+// clang-format on
 
 enum ten_sql {
     TEN_SQL_BEGIN_READ,
     TEN_SQL_BEGIN_WRITE,
     TEN_SQL_COMMIT,
     TEN_SQL_ROLLBACK,
-    TEN_SQL_GET_STORE,
-    TEN_SQL_PUT_STORE,
-    TEN_SQL_SCHEMA_COOKIE,
-    TEN_SQL_RAISE_GENERATION,
-    TEN_SQL_END_RECOVERY,
-    TEN_SQL_RESTART_LEASES,
-    TEN_SQL_RESTART_INSTANCES,
-    TEN_SQL_LAST_END,
-    TEN_SQL_LONGEST_TTL,
-    TEN_SQL_GET_LEASE,
-    TEN_SQL_PUT_LEASE,
-    TEN_SQL_RENEW,
-    TEN_SQL_GET_FORGOTTEN,
-    TEN_SQL_PUT_FORGOTTEN,
-    TEN_SQL_REMOVE_LEASE,
-    TEN_SQL_GET_CHECKPOINT,
-    TEN_SQL_PUT_CHECKPOINT,
-    TEN_SQL_REMOVE_CHECKPOINT,
-    TEN_SQL_GET_AGED,
-    TEN_SQL_REMOVE_AGED,
-    TEN_SQL_PUT_AGED,
-    TEN_SQL_LIST_AGED,
-    TEN_SQL_LIST_LEASES,
-    TEN_SQL_READ_LEASE,
-    TEN_SQL_GET_TARGET,
-    TEN_SQL_PUT_TARGET,
-    TEN_SQL_REMOVE_TARGET,
-    TEN_SQL_PAUSE_TARGET,
-    TEN_SQL_PIN_TARGET,
-    TEN_SQL_LIST_TARGETS,
-    TEN_SQL_READ_TARGET,
-    TEN_SQL_GET_INSTANCE,
-    TEN_SQL_PUT_INSTANCE,
-    TEN_SQL_BEAT,
-    TEN_SQL_TOUCH_SESSION,
-    TEN_SQL_REMOVE_INSTANCES,
-    TEN_SQL_REMOVE_INSTANCE,
-    TEN_SQL_FLEET_TTL,
-    TEN_SQL_EXPIRED_INSTANCES,
-    TEN_SQL_LIST_INSTANCES,
-    TEN_SQL_NEXT_NAMESPACE,
-    TEN_SQL_ADD_CHANGE,
-    TEN_SQL_TRIM_CHANGES,
-    TEN_SQL_BLANK_CHANGES,
-    TEN_SQL_NEXT_CHANGES,
-    TEN_SQL_CHANGE_RANGE,
-    TEN_SQL_LIST_CHANGES,
-    TEN_SQL_EPOCH_SINCE,
-    TEN_SQL_COUNT,
+#define X(name) TEN_SQL_##name,
+    TEN_SQL_STATEMENTS(X)
+#undef X
+        TEN_SQL_COUNT,
 };
 
+/* Who and where the database is: the row of the table `store`. */
+typedef struct ten_db_row {
+    bool exists;
+    char boot_id[TEN_BOOT_ID_SIZE];
+    uint64_t time_namespace;
+    uint64_t device;
+    uint64_t inode;
+    uint64_t schema_cookie;
+    uint64_t generation;
+    uint64_t cursor; /* the newest change; grows with the transaction under way */
+    char identity[32];
+    bool lost;
+    uint64_t lost_until_ms;
+} ten_db_row;
+
+#define TEN_DB_KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
+
 typedef struct ten_db {
+    char key[TEN_DB_KEY_SIZE]; /* that a statement is bound to */
     const ten_clock *clock;
     ten_error *error;    /* where failures are told */
     char *given_path;    /* as in the URL, made absolute */
@@ -86,13 +84,13 @@ typedef struct ten_db {
     uint64_t inode;
     /* The transaction under way. */
     bool writing;
-    ten_lease_context context;
-    uint64_t epoch_ms; /* when the quarantine of the epoch ends or has ended; 0: there was none since the boot */
+    uint64_t now_ms;  /* boot clock */
+    uint64_t wall_ms; /* Unix time */
+    ten_db_row row;   /* as it was found, */
+    bool has_changed; /* or as it had to become: that must be committed */
     ten_side_memory memory;
-    uint64_t cursor;      /* the newest change */
-    uint64_t generation;  /* of the database as it was found */
-    uint64_t last_end_ms; /* the latest end of a lease granted in it */
-    bool recount;         /* the lease with the latest end was released */
+    uint64_t last_end_ms; /* the latest end of a life that was written in it */
+    bool recount;         /* the one with the latest end was ended */
     uint64_t room_at_ms;  /* when the room on the disk was looked at */
     bool little_room;
 } ten_db;
@@ -109,7 +107,7 @@ void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error);
 int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms);
 void ten_db_close(ten_db *db);
 
-/* A transaction that only reads; db->context has the time. */
+/* A transaction that only reads; db->now_ms has the time. */
 int ten_db_begin_read(ten_db *db, uint64_t timeout_ms);
 /* A transaction that writes: waits for its turn, then for the lock, and reads the clock after that; begins an epoch if
  * it must. `lasting`: its commit survives power loss. */
@@ -117,9 +115,6 @@ int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms);
 /* Ends the transaction, well or with everything undone. `r` is what the work in it came to; a negative one rolls
  * back and is returned. */
 int ten_db_end(ten_db *db, int r);
-
-/* lease.ends_ms of a lease that hangs on a session; it ends with that (see the view `leases` in sqlite.sql). */
-#define TEN_ENDS_WITH_SESSION (UINT64_C(1) << 52)
 
 /* The statement, ready to bind; NULL with the error told. Reset it when done. */
 sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id);
@@ -142,27 +137,16 @@ void ten_db_disconnect(ten_db *db);
 /* Compares what the store says of itself with what is found, and brings it up to date; *ret_changed: it had to
  * (sqlite_epoch.c). */
 int ten_db_check_epoch(ten_db *db, bool *ret_changed);
-/* How long newcomers still wait; with an actor, they do no longer (sqlite_epoch.c). */
-int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms);
-/* Begins an epoch in the transaction under way: a renewal with this TTL has proved that data was lost. */
-int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms);
+/* Reads the row of the store (sqlite_epoch.c). */
+int ten_db_get_row(ten_db *db);
+/* The latest end of all that somebody may believe in, and the longest life. */
+int ten_db_get_last_end(ten_db *db, uint64_t *ret_end_ms, uint64_t *ret_longest_ms);
 /* Until when to wait for one's turn before going on without it. */
 uint64_t ten_db_patience_end_us(const ten_db *db);
 
-/* Listings and changes (sqlite_list.c), as in the store contract. */
-int ten_db_list(ten_db *db, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
-int ten_db_read_targets(ten_db *db, const char *namespace_name, const char *const *ids, size_t count, ten_row_fn each,
-                        void *userdata, uint64_t timeout_ms);
-int ten_db_list_namespaces(ten_db *db, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
-int ten_db_list_instances(ten_db *db, const char *namespace_name, ten_instance_fn each, void *userdata,
-                          uint64_t timeout_ms);
-/* *ret_epoch, with TENURE_E_RESYNC: an epoch has begun since that cursor. */
-int ten_db_changes(ten_db *db, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
-                   void *userdata, uint64_t timeout_ms, bool *ret_epoch);
-
 /* Appends to the feed; part of the transaction. */
-int ten_db_add_change(ten_db *db, const ten_change *change);
-/* Notes that a lease was granted until then; or released, that would have ended then. */
+int ten_db_add_change(ten_db *db, const char *namespace_name, const ten_entry *entry, uint64_t least_number);
+/* Notes that a life was written that ends then; or one ended that would have ended then. */
 void ten_db_note_end(ten_db *db, uint64_t ends_ms);
 void ten_db_note_released(ten_db *db, uint64_t ends_ms);
 
@@ -171,17 +155,6 @@ void ten_db_note_released(ten_db *db, uint64_t ends_ms);
 bool ten_db_filesystem_allowed(long type, const char **ret_name);
 
 int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
-
-/* Counters of targets that are gone (sqlite_forget.c). Reads the highest token that the namespace forgot into
- * db->context. */
-int ten_db_get_forgotten(ten_db *db, const char *namespace_name);
-/* Removes the row of a lease with that token. */
-int ten_db_forget(ten_db *db, const char *namespace_name, const char *target, uint64_t token);
-/* One step of forgetting what has been free and unregistered for long; part of the transaction. */
-int ten_db_forget_aged(ten_db *db);
-/* A step of forget_history() behind that cursor, which moves on; 0 afterwards: it was the last. Part of the
- * transaction. */
-int ten_db_forget_history(ten_db *db, const char *namespace_name, uint64_t *place);
 
 /* Binding and reading. Texts must live until the statement is reset; NULL is NULL. */
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text);

@@ -1,25 +1,15 @@
 /*
- * Epochs of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are counted
- * anew; when it is a copy, a backup, or a new file beside an old side file, an epoch begins, in which newcomers wait
- * until every lease that it may have forgotten has ended. Called at the start of each write transaction.
+ * The identity of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are counted
+ * anew; when it is a copy, a backup, or a new file beside an old side file, it is another store from then on, and an epoch begins
+ * in each namespace (store/apply_epoch.c), in which newcomers wait until every lease that it may have forgotten has ended.
+ * Called at the start of each transaction.
  */
 #include <string.h>
 
+#include "base/random.h"
 #include "store/sqlite/sqlite_db.h"
 
-#define RECOVERING_MIN_MS TENURE_TTL_DEFAULT_MS
-
-struct store_row {
-    bool exists;
-    bool same_boot;
-    bool same_file; /* at the same place, and not restored into it */
-    uint64_t schema_cookie;
-    uint64_t time_namespace;
-    uint64_t recovering_until_ms;
-    uint64_t token_floor;
-    uint64_t cursor;
-    uint64_t generation;
-};
+#define LOST_MIN_MS TENURE_TTL_DEFAULT_MS
 
 static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE);
@@ -31,34 +21,36 @@ static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
     return found < 0 ? found : TENURE_OK;
 }
 
-static int get_store_row(ten_db *db, struct store_row *row) {
-    *row = (struct store_row){0};
-    int r = get_schema_cookie(db, &row->schema_cookie);
-    if (r < 0)
-        return r;
+int ten_db_get_row(ten_db *db) {
+    ten_db_row *row = &db->row;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
     if (!statement)
         return db->error->code;
+    *row = (ten_db_row){0};
     int found = ten_db_step(db, statement);
     if (found > 0) {
         const char *boot_id = ten_column_text(statement, 0);
-        row->exists = true;
-        row->same_boot = boot_id && strcmp(boot_id, db->boot_id) == 0;
+        const char *identity = ten_column_text(statement, 7);
+        row->exists = boot_id && identity;
+        ten_copy_text(row->boot_id, sizeof row->boot_id, boot_id ? boot_id : "");
         row->time_namespace = ten_column_u64(statement, 1);
-        /* A device may have another number after a reboot. */
-        row->same_file = ten_column_u64(statement, 7) == row->schema_cookie &&
-                         ten_column_u64(statement, 3) == db->inode &&
-                         (!row->same_boot || ten_column_u64(statement, 2) == db->device);
-        row->recovering_until_ms = ten_column_u64(statement, 4);
-        row->token_floor = ten_column_u64(statement, 5);
+        row->device = ten_column_u64(statement, 2);
+        row->inode = ten_column_u64(statement, 3);
+        row->schema_cookie = ten_column_u64(statement, 4);
+        row->generation = ten_column_u64(statement, 5);
         row->cursor = ten_column_u64(statement, 6);
-        row->generation = ten_column_u64(statement, 8);
+        ten_copy_text(row->identity, sizeof row->identity, identity ? identity : "");
+        row->lost = ten_column_u64(statement, 8) != 0;
+        row->lost_until_ms = ten_column_u64(statement, 9);
+        if (!row->exists)
+            found = ten_fail_memory(db->error, "the store's own row");
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-static int put_store_row(ten_db *db, const struct store_row *row) {
+static int put_row(ten_db *db, uint64_t schema_cookie) {
+    const ten_db_row *row = &db->row;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_STORE);
     if (!statement)
         return db->error->code;
@@ -66,118 +58,82 @@ static int put_store_row(ten_db *db, const struct store_row *row) {
     ten_bind_u64(statement, 2, db->time_namespace);
     ten_bind_u64(statement, 3, db->device);
     ten_bind_u64(statement, 4, db->inode);
-    ten_bind_u64(statement, 5, row->recovering_until_ms);
-    ten_bind_u64(statement, 6, row->token_floor);
-    ten_bind_u64(statement, 7, row->schema_cookie);
+    ten_bind_u64(statement, 5, schema_cookie);
+    ten_bind_u64(statement, 6, row->cursor);
+    ten_bind_text(statement, 7, row->identity);
+    ten_bind_u64(statement, 8, row->lost);
+    ten_bind_u64(statement, 9, row->lost_until_ms);
     return ten_db_run(db, statement);
 }
 
-/* Every lease that the database may have forgotten has ended by then: the side file remembers the latest end; where it
- * does not, the longest TTL that is known, and at least the default one. */
-static int recovering_end(ten_db *db, uint64_t *ret_until_ms) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LONGEST_TTL);
+int ten_db_get_last_end(ten_db *db, uint64_t *ret_end_ms, uint64_t *ret_longest_ms) {
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LAST_END);
     if (!statement)
         return db->error->code;
     int found = ten_db_step(db, statement);
-    uint64_t longest_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
+    *ret_end_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
+    *ret_longest_ms = found > 0 ? ten_column_u64(statement, 1) : 0;
     sqlite3_reset(statement);
-    *ret_until_ms = db->context.now_ms + ten_max_u64(longest_ms, RECOVERING_MIN_MS);
-    if (strcmp(db->memory.boot_id, db->boot_id) == 0)
-        *ret_until_ms = ten_max_u64(db->memory.last_end_ms, db->context.now_ms + longest_ms);
     return found < 0 ? found : TENURE_OK;
 }
 
-/* The database is not the one that it was: a copy, a backup, or a new file beside an old side file. */
-static int begin_epoch(ten_db *db, struct store_row *row) {
-    row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(db->context.wall_ms, TENURE_TOKEN_MAX / 2));
-    int r = recovering_end(db, &row->recovering_until_ms);
-    db->context.recovering_ms = 1; /* so that nothing is forgotten with the entry that follows */
-    /* Above every cursor that was: the entry of the epoch makes all readers that are behind it start over. */
-    db->cursor = ten_max_u64(row->cursor, db->memory.cursor) + 1;
-    if (r == TENURE_OK)
-        r = ten_db_add_change(
-            db, &(ten_change){
-                    .kind = TENURE_EVENT_RECOVERING, .namespace_name = "", .target = "", .instance = "", .actor = ""});
+/* The database is not the one that it was. Every lease that it may have forgotten has ended by then: the side file remembers the
+ * latest end; where it does not, the longest TTL that is known, and at least the default one. */
+static int become_another(ten_db *db) {
+    uint64_t end_ms;
+    uint64_t longest_ms;
+    int r = ten_db_get_last_end(db, &end_ms, &longest_ms);
+    bool remembers = strcmp(db->memory.boot_id, db->boot_id) == 0;
+    db->row.lost = true;
+    db->row.lost_until_ms = remembers ? ten_max_u64(db->memory.last_end_ms, db->now_ms + longest_ms)
+                                      : db->now_ms + ten_max_u64(longest_ms, LOST_MIN_MS);
+    db->row.identity[0] = '\0';
+    /* Above every cursor that was: all readers that are behind start over. */
+    db->row.cursor = ten_max_u64(db->row.cursor, db->memory.cursor) + 1;
     return r;
 }
 
-static int end_recovery(ten_db *db, const char *actor) {
-    int r = ten_db_run_plain(db, TEN_SQL_END_RECOVERY);
-    return r < 0 ? r
-                 : ten_db_add_change(db, &(ten_change){.kind = TENURE_EVENT_RECOVERING,
-                                                       .reason = TEN_REASON_FORCED,
-                                                       .namespace_name = "",
-                                                       .target = "",
-                                                       .instance = "",
-                                                       .actor = actor});
+static int restart_times(ten_db *db) {
+    uint64_t longest_ms;
+    db->row.lost_until_ms = 0;
+    int r = ten_db_run_number(db, TEN_SQL_RESTART_LIVES, db->now_ms);
+    return r < 0 ? r : ten_db_get_last_end(db, &db->last_end_ms, &longest_ms);
 }
 
-int ten_db_recovery(ten_db *db, const char *actor, uint64_t *ret_left_ms, uint64_t timeout_ms) {
-    int r = ten_db_begin_write(db, actor != NULL, timeout_ms);
-    if (r < 0)
-        return r;
-    uint64_t left_ms = db->context.recovering_ms;
-    if (actor && left_ms > 0)
-        r = end_recovery(db, actor);
-    r = ten_db_end(db, r);
-    if (r == TENURE_OK)
-        *ret_left_ms = left_ms;
-    return r;
-}
-
-/* A holder has shown a token that the database never granted: neither it nor the side file knows what was lost. */
-int ten_db_begin_proved_epoch(ten_db *db, uint64_t shown_ttl_ms) {
-    struct store_row row;
-    int r = get_store_row(db, &row);
-    if (r == TENURE_OK)
-        r = begin_epoch(db, &row);
-    uint64_t least_ms = db->context.now_ms + ten_max_u64(shown_ttl_ms, RECOVERING_MIN_MS);
-    row.recovering_until_ms = ten_max_u64(row.recovering_until_ms, least_ms);
-    if (r == TENURE_OK)
-        r = put_store_row(db, &row);
-    db->context.token_floor = row.token_floor;
-    db->epoch_ms = row.recovering_until_ms;
-    db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
-    return r;
-}
-
-static int restart_times(ten_db *db, struct store_row *row) {
-    row->recovering_until_ms = 0;
-    int r = ten_db_run_number(db, TEN_SQL_RESTART_LEASES, db->context.now_ms);
-    return r < 0 ? r : ten_db_run_number(db, TEN_SQL_RESTART_INSTANCES, db->context.now_ms);
-}
-
-/* Compares what the store says of itself with what is found. *ret_changed: it was brought up to date, which must last.
- */
 int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
-    struct store_row row;
-    int r = get_store_row(db, &row);
+    uint64_t cookie = 0;
+    int r = get_schema_cookie(db, &cookie);
+    if (r == TENURE_OK)
+        r = ten_db_get_row(db);
     if (r == TENURE_OK)
         r = ten_sqlite_side_read(&db->side, &db->memory, db->error);
     if (r < 0)
         return r;
-    db->cursor = row.cursor;
-    db->generation = row.generation;
-    if (row.exists && row.same_boot && row.time_namespace != db->time_namespace)
+    const ten_db_row *row = &db->row;
+    bool same_boot = row->exists && strcmp(row->boot_id, db->boot_id) == 0;
+    if (same_boot && row->time_namespace != db->time_namespace)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED,
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "
                         "them in the same one",
                         db->path);
+    /* At the same place, and not restored into it. A device may have another number after a reboot. */
+    bool same_file =
+        row->schema_cookie == cookie && row->inode == db->inode && (!same_boot || row->device == db->device);
+    bool remembers = strcmp(db->memory.boot_id, db->boot_id) == 0;
     /* After a loss of power the side file may be ahead of the database by renewals that were not waited for. */
-    bool generation_lost = strcmp(db->memory.boot_id, db->boot_id) == 0 && db->memory.generation > row.generation;
-    bool data_lost = (row.exists && !row.same_file) || db->memory.cursor > row.cursor || generation_lost;
-    *ret_changed = !row.exists || !row.same_boot || !row.same_file || data_lost;
-    if (*ret_changed && !row.same_boot)
-        r = restart_times(db, &row);
+    bool generation_lost = remembers && db->memory.generation > row->generation;
+    bool data_lost = (row->exists && !same_file) || db->memory.cursor > row->cursor || generation_lost;
+    *ret_changed = !row->exists || !same_boot || !same_file || data_lost;
+    if (*ret_changed && !same_boot)
+        r = restart_times(db);
     if (r == TENURE_OK && data_lost)
-        r = begin_epoch(db, &row);
+        r = become_another(db);
+    if (*ret_changed && db->row.identity[0] == '\0')
+        snprintf(db->row.identity, sizeof db->row.identity, "sqlite-%016llx", (unsigned long long)ten_random_u64());
     if (r == TENURE_OK && *ret_changed)
-        r = put_store_row(db, &row);
-    if (strcmp(db->memory.boot_id, db->boot_id) != 0)
+        r = put_row(db, cookie);
+    if (!remembers)
         db->memory = (ten_side_memory){.cursor = db->memory.cursor};
     memcpy(db->memory.boot_id, db->boot_id, sizeof db->boot_id);
-    db->context.token_floor = row.token_floor;
-    db->epoch_ms = row.recovering_until_ms;
-    db->context.recovering_ms = ten_sub_saturating(row.recovering_until_ms, db->context.now_ms);
     return r;
 }

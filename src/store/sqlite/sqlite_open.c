@@ -16,7 +16,7 @@
 #include "store/sqlite/sqlite_sql.h"
 
 #define APPLICATION_ID 0x54656e75 /* "Tenu" */
-#define SCHEMA_VERSION 2u
+#define SCHEMA_VERSION 2          /* 1: of Tenure 0.1 and 0.2 */
 
 /* Local file systems only: on a network one locks and the boot clock belong to different machines. By an allow-list,
  * since nobody can list all that would be wrong. */
@@ -177,49 +177,44 @@ static int read_version(ten_db *db, struct version *version) {
     return found < 0 ? found : TENURE_OK;
 }
 
-/* *ret_empty: it is a new file. */
-static int check_version(ten_db *db, bool *ret_empty) {
-    struct version version = {0};
-    int r = read_version(db, &version);
+static int check_version(ten_db *db, struct version *version) {
+    *version = (struct version){0};
+    int r = read_version(db, version);
     if (r < 0)
         return r;
-    *ret_empty = version.tables == 0;
-    if (version.tables > 0 && version.application != APPLICATION_ID)
+    if (version->tables > 0 && version->application != APPLICATION_ID)
         return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
-    if (version.number > SCHEMA_VERSION)
+    if (version->number > SCHEMA_VERSION)
         return ten_fail(db->error, TENURE_E_SCHEMA,
                         "%s was written by a newer version of Tenure: it has schema version %llu, and this one "
-                        "(" TENURE_VERSION ") knows %u; upgrade this program",
-                        db->path, (unsigned long long)version.number, SCHEMA_VERSION);
-    if (version.tables > 0 && version.number < SCHEMA_VERSION)
+                        "(" TENURE_VERSION ") knows up to %d; upgrade this program",
+                        db->path, (unsigned long long)version->number, SCHEMA_VERSION);
+    if (version->tables > 0 && version->number < SCHEMA_VERSION)
         return ten_fail(db->error, TENURE_E_SCHEMA,
-                        "%s was written by an earlier version of Tenure, whose schema (version %llu) this one "
-                        "(" TENURE_VERSION ") does not use; name another file",
-                        db->path, (unsigned long long)version.number);
+                        "%s was written by Tenure 0.1 or 0.2, whose layout this version (" TENURE_VERSION
+                        ") does not use: stop all programs that use it, and name another file, or move this one away",
+                        db->path);
     return TENURE_OK;
 }
 
-static int create_schema(ten_db *db) {
-    char pragmas[96];
-    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %u", APPLICATION_ID,
-             SCHEMA_VERSION);
-    int r = ten_db_execute(db, SQL_SCHEMA);
-    return r < 0 ? r : ten_db_execute(db, pragmas);
-}
-
 static int make_schema(ten_db *db) {
-    bool empty;
-    int r = check_version(db, &empty);
-    if (r < 0 || !empty)
+    struct version version;
+    int r = check_version(db, &version);
+    if (r < 0 || version.number == SCHEMA_VERSION)
         return r;
     r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
     /* Another process may have been here while this one waited. */
-    r = check_version(db, &empty);
-    if (r == TENURE_OK && empty)
-        r = create_schema(db);
+    r = check_version(db, &version);
+    if (r == TENURE_OK && version.number < SCHEMA_VERSION) {
+        char pragmas[96];
+        snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+                 SCHEMA_VERSION);
+        r = ten_db_execute(db, SQL_SCHEMA);
+        r = r < 0 ? r : ten_db_execute(db, pragmas);
+    }
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
@@ -265,8 +260,7 @@ static void make_file(const ten_db *db, const char *directory) {
     (void)fd; /* if it cannot be made, SQLite says why */
 }
 
-/* Looked at before anything is written, the side file included: a database of another program or version stays as
- * it is. */
+/* Looked at before anything is written, the side file included: a database of another program stays as it is. */
 static int open_file(ten_db *db) {
     int r = refuse_inherited(db);
     if (r < 0)
@@ -287,10 +281,10 @@ static int open_file(ten_db *db) {
         return ten_db_failed(db, code);
     db->path = sqlite3_db_filename(db->connection, "main");
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
-    bool empty;
+    struct version version;
     /* Again, since the path may have been a link to somewhere else. */
     r = check_filesystem(db, db->path);
-    return r < 0 ? r : check_version(db, &empty);
+    return r < 0 ? r : check_version(db, &version);
 }
 
 int ten_db_connect(ten_db *db) {

@@ -129,6 +129,28 @@ static void the_same_renewal_twice_in_one_batch_is_harmless(void **state) {
     expect_outcome(results[1], TEN_OK);
 }
 
+/* What extends a lease and what ends it behind that meet in one record: the first is not decided again by what the second
+ * has left. */
+static void what_extends_a_lease_comes_before_what_ends_it_in_one_batch(void **state) {
+    const struct place *place = *state;
+    static const enum ten_op_kind kinds[] = {TEN_OP_RENEW, TEN_OP_ACQUIRE};
+    for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
+        ten_op extends = {
+            .kind = kinds[i], .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
+        uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+        ten_op ends = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .token = token};
+        extends.token = kinds[i] == TEN_OP_RENEW ? token : 0;
+        ten_op ops[] = {extends, ends, {.kind = TEN_OP_READ, .namespace_name = place->ns, .target = "t"}};
+        ten_result results[TEN_COUNT(ops)];
+        assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), TENURE_OK);
+        for (size_t j = 0; j < TEN_COUNT(ops); j++) {
+            expect_outcome(results[j], TEN_OK);
+            assert_int_equal(results[j].token, token);
+        }
+        expect_holder(results[2], NULL);
+    }
+}
+
 static void kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch(void **state) {
     const struct place *place = *state;
     ten_op plain = {.kind = TEN_OP_RENEW,
@@ -252,6 +274,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_thousand_mixed_operations_get_their_own_outcomes_in_order),
     CASE(operations_of_one_batch_see_what_earlier_ones_did),
     CASE(the_same_renewal_twice_in_one_batch_is_harmless),
+    CASE(what_extends_a_lease_comes_before_what_ends_it_in_one_batch),
     CASE(kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch),
     CASE(heartbeats_and_renewals_travel_in_one_batch),
     CASE(after_an_error_every_result_of_the_batch_is_that_error),

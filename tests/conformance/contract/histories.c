@@ -1,6 +1,6 @@
 /*
  * The store contract: a random history of operations on leases and sessions has the same outcomes on every store as on the
- * memory store, which has the rules of core/lease_row.c and core/instance_row.c as they are. Nothing expires here; the
+ * memory store, which has the rules of rules/lease_row.c and rules/instance_row.c as they are. Nothing expires here; the
  * other topics have that. A failure names its seed; HISTORY_SEED repeats it.
  */
 #include "conformance/suite.h"

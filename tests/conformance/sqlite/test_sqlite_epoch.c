@@ -87,7 +87,7 @@ static void expect_feed_to_start_over(const struct place *place, uint64_t cursor
         cursor--;
         seen.count = 0;
         uint64_t from = cursor;
-        if (place->other->ops->changes(place->other, NULL, &from, 1, see_change, &seen, CALL_MS) < 0)
+        if (place->other->ops->changes(place->other, "poll", &from, 1, see_change, &seen, CALL_MS) < 0)
             break;
     } while (++at < 50 && (seen.count == 0 || seen.at[0].change.kind != TENURE_EVENT_RECOVERING));
     assert_int_equal(seen.count, 1);
@@ -424,16 +424,16 @@ static void the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded(vo
     place->store = open_fake(sqlite);
     must_acquire(place, "first", "a", TTL_MS);
     copy_database(sqlite->path, path);
-    run_sql(sqlite->path, "UPDATE change SET cursor = cursor + 50000");
+    run_sql(sqlite->path, "UPDATE change SET cursor = cursor + 50000; UPDATE store SET cursor = cursor + 50000");
     must_acquire(place, "second", "a", TTL_MS);
     restore_backup_into(sqlite);
     expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
     sqlite->clock.boot_ms += 2 * TENURE_TTL_DEFAULT_MS;
     for (int i = 0; i < 300; i++) /* it is trimmed now and then */
         expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
-    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM change WHERE target = 'first'"), 1);
+    assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM change WHERE id = 'first'"), 1);
     run_sql(sqlite->path, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
-                          "INSERT INTO change SELECT 1 + i, at_ms, 'lease_released', '', 'poll', 'x', '', '', 0 "
+                          "INSERT INTO change SELECT 1 + i, at_ms, 'poll', 'x', '1 event=lease_released target=x' "
                           "FROM n, (SELECT max(at_ms) AS at_ms FROM change)");
     run_sql(sqlite->path, "UPDATE change SET at_ms = at_ms - 120000"); /* what is young stays */
     for (int i = 0; i < 300; i++)

@@ -44,16 +44,15 @@ static void a_newer_schema_is_refused_and_untouched(void **state) {
     expect_refused_and_untouched(sqlite, TENURE_E_SCHEMA);
 }
 
-static void a_schema_of_an_earlier_version_is_refused_and_untouched(void **state) {
+/* As Tenure 0.1 and 0.2 wrote it. */
+static void an_older_layout_is_refused_with_the_remedy_and_untouched(void **state) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
-    sqlite->place.store = open_real(sqlite);
-    must_acquire(&sqlite->place, "t", "a", LONG_MS);
-    ten_store_close(sqlite->place.store);
-    sqlite->place.store = NULL;
-    run_sql(sqlite->path, "PRAGMA user_version = 1; PRAGMA wal_checkpoint(TRUNCATE)");
+    run_sql(sqlite->path,
+            "PRAGMA application_id = 1415933557; PRAGMA user_version = 1; CREATE TABLE lease (target TEXT)");
     expect_refused_and_untouched(sqlite, TENURE_E_SCHEMA);
-    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_E_SCHEMA);
+    assert_false(exists(sqlite->path, "-lock"));
+    (void)try_open(sqlite->url, NULL, &error);
     assert_non_null(strstr(error.message, "name another file"));
 }
 
@@ -325,7 +324,8 @@ static void a_counter_at_its_end_is_refused_and_never_wraps(void **state) {
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_real(sqlite);
     expect_outcome(release(place, "t", NULL, must_acquire(place, "t", "a", LONG_MS)), TEN_OK);
-    run_sql(sqlite->path, "UPDATE lease SET token = 9007199254740990");
+    run_sql(sqlite->path,
+            "UPDATE record SET number = 9007199254740990, version = version + 1000 WHERE key = 'poll 4t'");
     assert_int_equal(must_acquire(place, "t", "a", LONG_MS), TENURE_TOKEN_MAX);
     expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, LONG_MS), TEN_OK);
     expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
@@ -384,7 +384,7 @@ static void several_processes_may_make_the_same_database_at_once(void **state) {
             assert_int_equal(wait_for_worker(pids[i]), 0);
         close(go[0]);
         assert_int_equal(query_sql(sqlite->path, "SELECT count(*) FROM lease"), MAKERS);
-        assert_int_equal(query_sql(sqlite->path, "SELECT recovering_until_ms FROM store"), 0);
+        assert_int_equal(query_sql(sqlite->path, "SELECT lost FROM store"), 0);
         expect_intact(sqlite->path);
         assert_int_equal(sqlite_place_teardown(state), 0);
         assert_int_equal(sqlite_place_setup(state), 0);
@@ -393,7 +393,7 @@ static void several_processes_may_make_the_same_database_at_once(void **state) {
 
 static const struct CMUnitTest tests[] = {
     SQLITE_CASE(a_newer_schema_is_refused_and_untouched),
-    SQLITE_CASE(a_schema_of_an_earlier_version_is_refused_and_untouched),
+    SQLITE_CASE(an_older_layout_is_refused_with_the_remedy_and_untouched),
     SQLITE_CASE(a_database_of_another_program_is_refused_and_untouched),
     SQLITE_CASE(what_is_not_a_database_is_refused_and_untouched),
     SQLITE_CASE(a_directory_in_place_of_the_file_is_refused),

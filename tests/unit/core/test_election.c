@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "core/election.h"
-#include "core/lease_row.h"
+#include "rules/lease_row.h"
 
 #define TTL_MS    UINT64_C(3000)
 #define START_MS  UINT64_C(10000)

@@ -16,7 +16,8 @@
 /* Does the work once and returns whether it came out whole. What it returns when an allocation failed is checked. */
 typedef bool (*work_fn)(void *arg);
 
-static void fail_each_in_turn(work_fn work, void *arg) {
+/* recovers: what the store was asked may be asked again later, so the work may come out whole after all. */
+static void fail_each(work_fn work, void *arg, bool recovers) {
     long count = 0;
     for (;; count++) {
         assert_true(count < 2000);
@@ -24,13 +25,17 @@ static void fail_each_in_turn(work_fn work, void *arg) {
         bool whole = work(arg);
         bool failed = ten_alloc_has_failed();
         ten_alloc_fail_after(-1);
-        if (whole == failed)
+        if (whole == failed && !(recovers && whole))
             fail_msg("allocation %ld %s, and the work came out %s", count, failed ? "failed" : "was never asked for",
                      whole ? "whole" : "broken");
         if (!failed)
             break;
     }
     assert_true(count > 0); /* else nothing was tested */
+}
+
+static void fail_each_in_turn(work_fn work, void *arg) {
+    fail_each(work, arg, false);
 }
 
 /* An error must be this one; anything else is a lie about the reason. */
@@ -306,7 +311,7 @@ static void the_context_survives_every_failing_allocation(void **state) {
     tenure_context *context = open_driven("memory:unit-faults");
     fail_each_in_turn(acquire, context);
     fail_each_in_turn(acquire_manual, context);
-    fail_each_in_turn(open_member, context);
+    fail_each(open_member, context, true);
     fail_each_in_turn(open_election, context);
     fail_each_in_turn(open_guard, context);
     assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);

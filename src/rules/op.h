@@ -3,8 +3,8 @@
  * a store lists. Types and their names only; the store contract (store/store.h) specifies what they mean. Used by every
  * layer above base.
  */
-#ifndef TEN_CORE_OP_H
-#define TEN_CORE_OP_H
+#ifndef TEN_RULES_OP_H
+#define TEN_RULES_OP_H
 
 #include <stdbool.h>
 #include <stddef.h>

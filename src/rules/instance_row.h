@@ -2,10 +2,12 @@
  * What a heartbeat, a leave or a request does to one instance's entry, as a pure function; the counterpart of
  * lease_row.h.
  */
-#ifndef TEN_STORE_INSTANCE_ROW_H
-#define TEN_STORE_INSTANCE_ROW_H
+#ifndef TEN_RULES_INSTANCE_ROW_H
+#define TEN_RULES_INSTANCE_ROW_H
 
-#include "core/op.h"
+#include "base/buf.h"
+#include "rules/op.h"
+#include "rules/record.h"
 
 #define TEN_METADATA_MAX 4096u /* bytes of what an instance says of itself */
 /* So long a store remembers an instance that has expired: since when are the leases of its session free? */
@@ -34,6 +36,7 @@ typedef struct ten_session {
 } ten_session;
 
 typedef struct ten_instance_effect {
+    ten_life life; /* of a row that changed */
     bool row_changed;
     bool row_removed;
     bool must_last; /* all but a plain heartbeat */
@@ -67,5 +70,15 @@ bool ten_instance_row_touch(ten_instance_row *row, uint64_t session);
 /* What a heartbeat reports as the version: it changes with every epoch, too. epoch_ms: when that began, or when its
  * quarantine ends. */
 uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor, uint64_t epoch_ms);
+
+/* The row that a record has. Instance and session end together there; what has left has no end but that of its session.
+ * *ret_metadata: points into `texts`; "": none. False: the record is damaged. */
+bool ten_instance_row_read(const ten_record *record, uint64_t now_ms, uint64_t wall_ms, ten_instance_row *row,
+                           const char **ret_metadata, ten_buf *texts);
+/* Its value. The number is the weight; the name is the instance, or "" for one that is gone. */
+void ten_instance_row_write(ten_buf *value, const char *old, const ten_instance_row *row, uint64_t now_ms,
+                            uint64_t wall_ms, const char *metadata);
+/* Nobody has heard of it since its end: it has left, and its session never comes back. */
+void ten_instance_row_expire(ten_instance_row *row);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * The rules of the store contract for one instance. Called by the memory, SQLite and etcd backends.
+ * The rules of the store contract for one instance. Called by store/apply_instance.c, and by etcd.
  */
-#include "core/instance_row.h"
+#include "rules/instance_row.h"
 
 #include "base/util.h"
+#include "rules/value.h"
 
 bool ten_instance_row_is_live(const ten_instance_row *row, uint64_t now_ms) {
     return row->exists && !row->gone && row->ends_ms > now_ms;
@@ -96,6 +97,8 @@ static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, u
     row->weight = op->weight;
     row->ttl_ms = op->ttl_ms;
     row->ends_ms = now_ms + op->ttl_ms;
+    effect->life = TEN_LIFE_FOR(op->ttl_ms);
+    effect->life.as_it_is = row->session != 0; /* its leases never end earlier */
     effect->row_changed = true;
     result->outcome = TEN_OK;
     result->ttl_ms = op->ttl_ms;
@@ -119,6 +122,8 @@ static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_
         row->exists = true;
         row->gone = true;
         row->ends_ms = now_ms + op->ttl_ms;
+        effect->life = TEN_LIFE_FOR(op->ttl_ms);
+        effect->life.as_it_is = session_lives;
         if (op->ttl_ms > 0) {
             row->ttl_ms = op->ttl_ms;
             row->ends_ms = ten_max_u64(row->ends_ms, row->session_ends_ms);
@@ -136,6 +141,7 @@ static void ask(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_re
     bool live = ten_instance_row_is_live(row, now_ms);
     if (live) {
         row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
+        effect->life = TEN_LIFE_AS_IT_IS;
         effect->row_changed = true;
         report(effect, TENURE_EVENT_INSTANCE_CHANGED);
     }
@@ -152,4 +158,73 @@ void ten_instance_row_apply(ten_instance_row *row, const ten_op *op, uint64_t no
         leave(row, op, now_ms, result, effect);
     else
         ask(row, op, now_ms, result, effect);
+}
+
+void ten_instance_row_expire(ten_instance_row *row) {
+    row->gone = true;
+}
+
+/* ---- the record */
+
+/* What has become of it. */
+enum { ANNOUNCED, LEFT, TOMBSTONE };
+
+struct instance_value {
+    uint64_t state, ttl_ms, since_ms, ask, session;
+    uint64_t ended_ms; /* Unix time at which the session ended that is over; 0: it is not known to be */
+    const char *metadata;
+};
+
+static const ten_field instance_fields[] = {
+    {"state", TEN_FIELD_NUMBER, offsetof(struct instance_value, state)},
+    {"ttl", TEN_FIELD_NUMBER, offsetof(struct instance_value, ttl_ms)},
+    {"since", TEN_FIELD_NUMBER, offsetof(struct instance_value, since_ms)},
+    {"ask", TEN_FIELD_NUMBER, offsetof(struct instance_value, ask)},
+    {"session", TEN_FIELD_NUMBER, offsetof(struct instance_value, session)},
+    {"ended", TEN_FIELD_NUMBER, offsetof(struct instance_value, ended_ms)},
+    {"metadata", TEN_FIELD_TEXT, offsetof(struct instance_value, metadata)},
+};
+
+bool ten_instance_row_read(const ten_record *record, uint64_t now_ms, uint64_t wall_ms, ten_instance_row *row,
+                           const char **ret_metadata, ten_buf *texts) {
+    struct instance_value value;
+    *row = (ten_instance_row){0};
+    *ret_metadata = "";
+    if (record->version == 0)
+        return true;
+    if (!ten_value_read(record->value, instance_fields, TEN_COUNT(instance_fields), &value, texts))
+        return false;
+    uint64_t ago_ms = value.ended_ms ? ten_sub_saturating(wall_ms, value.ended_ms) : record->ended_ms;
+    uint64_t ends_ms = record->alive     ? ten_add_saturating(now_ms, record->left_ms)
+                       : ago_ms < now_ms ? now_ms - ago_ms
+                                         : 0;
+    *row = (ten_instance_row){.exists = true,
+                              .gone = value.state != ANNOUNCED,
+                              .weight = (uint32_t)record->number,
+                              .ttl_ms = value.ttl_ms,
+                              .ends_ms = value.state == LEFT && record->alive ? 0 : ends_ms,
+                              .since_ms = value.since_ms,
+                              .ask = (enum ten_ask)value.ask,
+                              .session = value.session,
+                              .session_ends_ms = value.session ? ends_ms : 0,
+                              .session_version = record->version};
+    if (value.metadata)
+        *ret_metadata = value.metadata;
+    return true;
+}
+
+void ten_instance_row_write(ten_buf *out, const char *old, const ten_instance_row *row, uint64_t now_ms,
+                            uint64_t wall_ms, const char *metadata) {
+    struct instance_value value = {.state = !row->gone              ? ANNOUNCED
+                                            : row->ends_ms > now_ms ? TOMBSTONE
+                                                                    : LEFT,
+                                   .ttl_ms = row->ttl_ms,
+                                   .since_ms = row->since_ms,
+                                   .ask = (uint64_t)row->ask,
+                                   .session = row->session,
+                                   .metadata = metadata && metadata[0] ? metadata : NULL};
+    uint64_t ends_ms = ten_max_u64(row->ends_ms, row->session_ends_ms);
+    if (row->gone && ends_ms > 0 && ends_ms <= now_ms)
+        value.ended_ms = ten_sub_saturating(wall_ms, now_ms - ends_ms);
+    ten_value_write(out, old, instance_fields, TEN_COUNT(instance_fields), &value);
 }

@@ -1,5 +1,5 @@
 /*
- * The rules of the store contract for one lease. Called by the memory, SQLite and etcd backends.
+ * The rules of the store contract for one lease. Called by store/apply_lease.c, and by etcd.
  *
  *      free ---acquire---> held ---release, force now---> free
  *                           | \--force--> barred ---its TTL passes---> free
@@ -13,11 +13,12 @@
  * when it is forced or renewed without TEN_OP_SESSION: its holder may believe in it until then. Whatever is done to it by
  * others raises the version of the session, by which its holder notices.
  */
-#include "core/lease_row.h"
-
-#include "base/util.h"
+#include "rules/lease_row.h"
 
 #include <string.h>
+
+#include "base/util.h"
+#include "rules/value.h"
 
 bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms) {
     return row->holder[0] != '\0' && row->ends_ms > now_ms;
@@ -57,6 +58,9 @@ static void put_on_session(ten_lease_row *row, const ten_session *session, ten_l
     row->session = session->id;
     row->ttl_ms = session->ttl_ms;
     row->ends_ms = session->ends_ms;
+    /* The end of its own stays beside that of the session: attaching never shortens, not even when it was prepared before
+     * a renewal. */
+    effect->life = TEN_LIFE_AS_IT_IS;
     effect->row_changed = true;
     effect->must_last = true;
 }
@@ -72,6 +76,8 @@ static void leave_session(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_c
                           ten_lease_effect *effect) {
     touch(row, effect);
     effect->must_last = true;
+    effect->life.as_it_is = true;
+    effect->life.with = (ten_key){TEN_KIND_INSTANCE, row->holder};
     row->session = 0;
     row->ends_ms = ten_max_u64(row->ends_ms, context->now_ms + ttl_ms);
 }
@@ -81,6 +87,7 @@ static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context 
     /* A plain renewal may be lost in a power failure, for then the holders are gone, too. A change of the TTL may not:
      * after a reboot the lease is kept for the TTL in the row. */
     effect->must_last |= ttl_ms != row->ttl_ms;
+    effect->life = TEN_LIFE_FOR(ttl_ms);
     row->ttl_ms = ttl_ms;
     if (row->session != 0)
         leave_session(row, ttl_ms, context, effect);
@@ -97,10 +104,12 @@ static void give(ten_lease_row *row, const ten_op *op, uint64_t token, const ten
     row->barred = false;
     row->ask = TEN_ASK_NOTHING;
     row->session = 0;
-    if ((op->flags & TEN_OP_SESSION) && context->session.id != 0)
+    if ((op->flags & TEN_OP_SESSION) && context->session.id != 0) {
         put_on_session(row, &context->session, effect);
-    else
+        effect->life = (ten_life){.kind = TEN_LIFE_ENDED};
+    } else {
         extend(row, op->ttl_ms, context, effect);
+    }
     effect->must_last = true;
     effect->acquired = true;
 }
@@ -114,7 +123,8 @@ static void note_former(const ten_lease_row *row, enum ten_reason reason, ten_le
 static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                     ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
-    bool own = held && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
+    bool own =
+        held && !row->foreign && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
     /* While the store is recovering, a holder does not get its own lease back by an acquire: it may have released the
      * lease after the row was written. Nor does it later, under a token from before the epoch: a late renewal may have
      * put the lease back although another instance held the target meanwhile. (Live holders renew; they do not
@@ -131,6 +141,7 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
                 put_on_session(row, &context->session, effect);
         } else if (context->now_ms + op->ttl_ms > row->ends_ms) {
             extend(row, op->ttl_ms, context, effect);
+            effect->life.as_it_is = true;
         }
     } else if (held) {
         describe(row, context, result);
@@ -190,7 +201,7 @@ static bool proves_loss(const ten_lease_row *row, const ten_op *op, const ten_le
 /* Whether the operation matches the present lease: by its token, its holder, or both. */
 static bool is_meant(const ten_lease_row *row, const ten_op *op) {
     bool by_token = op->token ? row->token == op->token : op->holder != NULL;
-    return by_token && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    return by_token && !row->foreign && (!op->holder || strcmp(row->holder, op->holder) == 0);
 }
 
 /* A holder may shorten its own lease, because it knows. A renewal by the token alone may come from anybody who knows the
@@ -207,9 +218,11 @@ static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context 
             put_on_session(row, &context->session, effect);
     } else if (held && !row->barred && is_meant(row, op)) {
         extend(row, renewed_ttl_ms(row, op), context, effect);
+        effect->life.only_keeps = (op->flags & TEN_OP_KEEP) != 0;
     } else if (may_put_back(row, op, context)) {
         touch(row, effect);
         give(row, op, op->token, context, effect);
+        effect->life.only_keeps = (op->flags & TEN_OP_KEEP) != 0;
     } else {
         effect->proves_loss = proves_loss(row, op, context);
         describe(row, context, result);
@@ -225,7 +238,7 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     bool match = forced ? !op->holder || strcmp(row->holder, op->holder) == 0 : is_meant(row, op);
-    if (!held || !match) {
+    if (!held || !match || row->foreign) {
         describe(row, context, result);
         result->outcome = TEN_LOST;
         return;
@@ -235,7 +248,10 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     note_former(row, forced ? TEN_REASON_FORCED : op->reason, effect);
     if (forced || !is_known(row, op))
         touch(row, effect);
-    row->session = 0; /* a forced lease ends when its session would have ended now */
+    effect->life = TEN_LIFE_AS_IT_IS;
+    if (row->session != 0) /* a forced lease ends when its session would have ended now */
+        effect->life.with = (ten_key){TEN_KIND_INSTANCE, row->holder};
+    row->session = 0;
     if (forced && !(op->flags & TEN_OP_FORCE_NOW)) {
         effect->lost = !row->barred;
         row->barred = true;
@@ -244,6 +260,7 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         return;
     }
     effect->released = true;
+    effect->life = (ten_life){.kind = TEN_LIFE_ENDED};
     row->holder[0] = '\0';
     row->acquired_at_ms = context->wall_ms; /* since when it is free */
     row->barred = false;
@@ -267,7 +284,8 @@ static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *
         ten_op grant = {.holder = op->successor, .ttl_ms = op->ttl_ms};
         give(row, &grant, token, context, effect);
         /* It ends with the successor's heartbeat at the latest: should it be dead already, that is noticed then. */
-        row->ends_ms = context->now_ms + ten_min_u64(op->ttl_ms, context->successor_ms);
+        effect->life = TEN_LIFE_FOR(ten_min_u64(op->ttl_ms, context->successor_ms));
+        row->ends_ms = context->now_ms + effect->life.ttl_ms;
     }
     describe(row, context, result);
     result->outcome = !meant ? TEN_LOST : refused ? TEN_UNKNOWN : TEN_OK;
@@ -275,8 +293,10 @@ static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *
 
 static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                 ten_lease_effect *effect) {
-    bool match = ten_lease_row_is_held(row, context->now_ms) && (!op->holder || strcmp(row->holder, op->holder) == 0);
+    bool match = ten_lease_row_is_held(row, context->now_ms) && !row->foreign &&
+                 (!op->holder || strcmp(row->holder, op->holder) == 0);
     if (match) {
+        effect->life = TEN_LIFE_AS_IT_IS;
         row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
         effect->row_changed = true;
         effect->must_last = true;
@@ -357,8 +377,8 @@ enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool regi
     return TEN_FORGET_DONE;
 }
 
-size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
-                         ten_change changes[TEN_LEASE_CHANGES_MAX]) {
+size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
+                             ten_change changes[TEN_LEASE_CHANGES_MAX]) {
     size_t count = 0;
     ten_change change = {
         .namespace_name = op->namespace_name, .target = op->target, .actor = op->actor ? op->actor : ""};
@@ -379,4 +399,60 @@ size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_l
         changes[count++] = change;
     }
     return count;
+}
+
+/* ---- the record */
+
+struct lease_value {
+    uint64_t ttl_ms, acquired_at_ms, session, barred, ask;
+};
+
+static const ten_field lease_fields[] = {
+    {"ttl", TEN_FIELD_NUMBER, offsetof(struct lease_value, ttl_ms)},
+    {"at", TEN_FIELD_NUMBER, offsetof(struct lease_value, acquired_at_ms)},
+    {"session", TEN_FIELD_NUMBER, offsetof(struct lease_value, session)},
+    {"barred", TEN_FIELD_NUMBER, offsetof(struct lease_value, barred)},
+    {"ask", TEN_FIELD_NUMBER, offsetof(struct lease_value, ask)},
+};
+
+bool ten_lease_row_read(const ten_record *record, ten_lease_row *row) {
+    struct lease_value value = {0};
+    *row = (ten_lease_row){.exists = record->version != 0, .foreign = record->foreign};
+    bool sound = true;
+    if (row->exists)
+        sound = ten_value_read(record->value, lease_fields, TEN_COUNT(lease_fields), &value, NULL);
+    if (row->exists || row->foreign)
+        ten_copy_text(row->holder, sizeof row->holder, record->name);
+    row->token = row->exists ? record->number : 0;
+    if (record->foreign)
+        return sound && row->token <= TENURE_TOKEN_MAX;
+    row->ttl_ms = value.ttl_ms;
+    row->acquired_at_ms = value.acquired_at_ms;
+    row->session = value.session;
+    row->barred = value.barred != 0;
+    row->ask = (enum ten_ask)value.ask;
+    return sound && row->token <= TENURE_TOKEN_MAX;
+}
+
+void ten_lease_row_write(ten_buf *out, const char *old, const ten_lease_row *row) {
+    struct lease_value value = {row->ttl_ms, row->acquired_at_ms, row->session, row->barred, (uint64_t)row->ask};
+    ten_value_write(out, old, lease_fields, TEN_COUNT(lease_fields), &value);
+}
+
+bool ten_lease_row_is_same(const ten_lease_row *row, const ten_lease_row *other) {
+    return row->exists == other->exists && row->token == other->token && row->ttl_ms == other->ttl_ms &&
+           row->acquired_at_ms == other->acquired_at_ms && row->session == other->session &&
+           row->barred == other->barred && row->ask == other->ask && strcmp(row->holder, other->holder) == 0;
+}
+
+static const ten_field checkpoint_fields[] = {{"text", TEN_FIELD_TEXT, 0}};
+
+void ten_lease_row_write_checkpoint(ten_buf *value, const char *text) {
+    ten_value_write(value, NULL, checkpoint_fields, TEN_COUNT(checkpoint_fields), &text);
+}
+
+const char *ten_lease_row_read_checkpoint(const ten_record *record, ten_buf *texts) {
+    const char *text;
+    bool sound = ten_value_read(record->value, checkpoint_fields, TEN_COUNT(checkpoint_fields), &text, texts);
+    return sound ? text : NULL;
 }

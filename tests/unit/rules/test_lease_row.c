@@ -4,7 +4,7 @@
  */
 #include "unit/unit.h"
 
-#include "core/lease_row.h"
+#include "rules/lease_row.h"
 
 static const ten_lease_context now = {.now_ms = 1000, .wall_ms = 2000};
 static const ten_op acquire = {

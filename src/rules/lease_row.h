@@ -1,13 +1,14 @@
 /*
- * What an operation does to one lease, as a pure function of the lease, the operation and the time. The backends whose
- * rules are in C (memory, SQLite, etcd) read a row, call this and write the row back, so that the rules of the store
- * contract are in one place. Redis and PostgreSQL have the same rules in Lua and SQL. It knows nothing about storage.
+ * What an operation does to one lease, as a pure function of the lease, the operation and the time. store/apply_lease.c reads
+ * the record, calls this and commits what has come of it; etcd does the same by itself. It knows nothing about storage.
  */
-#ifndef TEN_STORE_LEASE_ROW_H
-#define TEN_STORE_LEASE_ROW_H
+#ifndef TEN_RULES_LEASE_ROW_H
+#define TEN_RULES_LEASE_ROW_H
 
-#include "core/instance_row.h"
-#include "core/op.h"
+#include "base/buf.h"
+#include "rules/instance_row.h"
+#include "rules/op.h"
+#include "rules/record.h"
 
 typedef struct ten_lease_row {
     bool exists;                        /* was leased before: the counter is valid */
@@ -19,6 +20,7 @@ typedef struct ten_lease_row {
     uint64_t acquired_at_ms; /* Unix time; of a released lease: when it was released */
     bool barred;
     enum ten_ask ask;
+    bool foreign; /* another program's: whoever it is, it is nobody whom an operation can mean */
 } ten_lease_row;
 
 /* The state of the store at this moment. */
@@ -59,6 +61,8 @@ typedef struct ten_lease_effect {
     uint64_t touched_session;
     char touched_holder[TENURE_HOLDER_MAX + 1];
     uint64_t lost_at_ms; /* Unix time at which the lease that is found expired now did expire; 0: not known */
+    /* Of a row that changed: which end of its own the lease has from now on. `with` points into the row. */
+    ten_life life;
 } ten_lease_effect;
 
 /* Applies an acquire, renew, release, hand, read, checkpoint or (with a target) ask to the row. Fills in result and effect;
@@ -69,8 +73,8 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
 #define TEN_LEASE_CHANGES_MAX 2u
 /* The entries of the feed that follow from the effect: up to two, in order. Their texts point into the row, the
  * operation and the effect. at_ms 0: now. */
-size_t ten_lease_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
-                         ten_change changes[TEN_LEASE_CHANGES_MAX]);
+size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
+                             ten_change changes[TEN_LEASE_CHANGES_MAX]);
 
 /* Whether the counter of a target may be forgotten. If so (TEN_FORGET_DONE), *forgotten is raised to the token of the row:
  * the caller stores it for the namespace and removes the row. */
@@ -79,5 +83,16 @@ enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool regi
 
 /* Whether the lease is held at that moment. */
 bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms);
+
+/* The row that a record has, without its end: that may be the session's. False: the record is damaged. */
+bool ten_lease_row_read(const ten_record *record, ten_lease_row *row);
+/* Its value; the name is the holder, the number the token. `old` as in rules/value.h. */
+void ten_lease_row_write(ten_buf *value, const char *old, const ten_lease_row *row);
+/* The value of a checkpoint, whose number is the token under which it was written; and its text, which lies in `texts`. NULL:
+ * the record is damaged. */
+void ten_lease_row_write_checkpoint(ten_buf *value, const char *text);
+const char *ten_lease_row_read_checkpoint(const ten_record *record, ten_buf *texts);
+/* Whether the records of both differ in nothing but their ends. */
+bool ten_lease_row_is_same(const ten_lease_row *row, const ten_lease_row *other);
 
 #endif

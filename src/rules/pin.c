@@ -1,7 +1,7 @@
 /*
  * The text of a pin. See pin.h.
  */
-#include "core/pin.h"
+#include "rules/pin.h"
 
 #include <stdlib.h>
 #include <string.h>

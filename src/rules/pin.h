@@ -7,11 +7,11 @@
  * UNTIL is Unix time in milliseconds by the store's clock. The others are percent-coded, so that there is no blank, no
  * quote and no backslash in them; `-` is nothing.
  */
-#ifndef TEN_CORE_PIN_H
-#define TEN_CORE_PIN_H
+#ifndef TEN_RULES_PIN_H
+#define TEN_RULES_PIN_H
 
 #include "base/buf.h"
-#include "core/op.h"
+#include "rules/op.h"
 
 #define TEN_PIN_TEXT_MAX 2303u
 

@@ -1,7 +1,7 @@
 /*
  * The words of the vocabulary, as logs, the API and the stores have them: one list for each, read in both directions.
  */
-#include "core/op.h"
+#include "rules/op.h"
 
 #include <string.h>
 

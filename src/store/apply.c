@@ -1,0 +1,244 @@
+/*
+ * A batch of operations over any backend. See apply.h for how it goes, store.h for what it promises.
+ */
+#include "store/apply.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define FEW_ROUNDS  64u /* without looking at the time: each of them waits for the backend, which does */
+#define MOST_ROUNDS 10000u
+#define AGE_EVERY   400u /* entries of the feed, until what can be forgotten is looked for */
+
+enum cell_state { OPEN, TOUCHES, CHANGES, DONE };
+
+struct cell {
+    enum cell_state state;
+    bool is_withheld; /* another target of its group was refused */
+    size_t place;     /* of its touch or change in this round */
+};
+
+struct batch {
+    ten_run run;
+    const ten_op *ops;
+    ten_result *results;
+    size_t count;
+    struct cell *cells;
+};
+
+static bool is_mine(const struct batch *batch, size_t at) {
+    return batch->cells[at].state != DONE && strcmp(batch->ops[at].namespace_name, batch->run.namespace_name) == 0;
+}
+
+static int look_at(ten_run *run, const ten_op *op, enum ten_group_pass pass, ten_result *result, ten_plan *plan) {
+    return op->target ? ten_apply_to_lease(run, op, pass, result, plan) : ten_apply_to_instance(run, op, result, plan);
+}
+
+/* It waits, and so does whatever behind it meets the same record. */
+static int wait_for(struct batch *batch, size_t at) {
+    const ten_op *op = &batch->ops[at];
+    ten_known *known = ten_apply_get(&batch->run, op->target ? TEN_KIND_LEASE : TEN_KIND_INSTANCE,
+                                     op->target ? op->target : op->holder);
+    if (known && op->kind != TEN_OP_READ)
+        ten_apply_reserve(&batch->run, known);
+    return known ? TEN_VERDICT_WAITS : batch->run.error;
+}
+
+static int plan_one(struct batch *batch, size_t at) {
+    ten_plan plan;
+    struct cell *cell = &batch->cells[at];
+    int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld ? TEN_GROUP_WITHHOLD : TEN_GROUP_GRANT,
+                          &batch->results[at], &plan);
+    if (verdict == TEN_VERDICT_DONE)
+        cell->state = DONE;
+    if (verdict == TEN_VERDICT_WAITS || (verdict == TEN_VERDICT_PLANNED && !ten_apply_may(&batch->run, &plan)))
+        return wait_for(batch, at);
+    if (verdict != TEN_VERDICT_PLANNED)
+        return verdict;
+    int r = ten_apply_add(&batch->run, &plan, false, &cell->place);
+    cell->state = plan.touched ? TOUCHES : CHANGES;
+    return r < 0 ? r : TEN_VERDICT_PLANNED;
+}
+
+/* What the holder has already is told in any case, so a part of the group may only be touched. */
+static int add_group(struct batch *batch, const size_t *open, size_t count, const ten_plan *plans) {
+    bool joins = false;
+    for (size_t i = 0; i < count; i++)
+        if (!ten_apply_may(&batch->run, &plans[i]))
+            return wait_for(batch, open[i]);
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        struct cell *cell = &batch->cells[open[i]];
+        cell->state = plans[i].touched ? TOUCHES : CHANGES;
+        r = ten_apply_add(&batch->run, &plans[i], joins && !plans[i].touched, &cell->place);
+        joins |= !plans[i].touched;
+    }
+    return r < 0 ? r : TEN_VERDICT_PLANNED;
+}
+
+/* The acquires of a group are judged first. If one of them is refused, none of the others grants anything, for good. What is
+ * granted is one change. */
+static int plan_group(struct batch *batch, size_t at, size_t length) {
+    ten_plan plans[TEN_GROUP_MAX];
+    size_t open[TEN_GROUP_MAX];
+    size_t count = 0;
+    int worst = TEN_VERDICT_DONE;
+    bool refused = false;
+    for (size_t i = at; i < at + length; i++) {
+        if (batch->cells[i].state == DONE || batch->cells[i].is_withheld)
+            continue;
+        int verdict = look_at(&batch->run, &batch->ops[i], TEN_GROUP_GRANT, &batch->results[i], &plans[count]);
+        if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
+            return verdict;
+        if (verdict == TEN_VERDICT_WAITS)
+            worst = wait_for(batch, i);
+        refused |= verdict == TEN_VERDICT_DONE && batch->results[i].outcome != TEN_OK;
+        if (verdict == TEN_VERDICT_PLANNED)
+            open[count++] = i;
+    }
+    if (worst != TEN_VERDICT_DONE)
+        return worst;
+    for (size_t i = at; i < at + length; i++)
+        batch->cells[i].is_withheld |= refused;
+    if (!refused && count > 0)
+        worst = add_group(batch, open, count, plans);
+    /* The rest has its result, or only extends what is the holder's own. */
+    for (size_t i = at; i < at + length && worst >= 0; i++)
+        if (batch->cells[i].state == OPEN && (batch->cells[i].is_withheld || worst != TEN_VERDICT_WAITS)) {
+            int verdict = plan_one(batch, i);
+            worst = verdict < 0 || verdict == TEN_VERDICT_WAITS ? verdict : worst;
+        }
+    return worst;
+}
+
+/* Plans as much of the batch as can go together. */
+static int plan_round(struct batch *batch) {
+    bool writes = false;
+    for (size_t i = 0; i < batch->count; i++)
+        writes |= is_mine(batch, i) && batch->ops[i].kind != TEN_OP_READ;
+    int verdict = ten_apply_enter(&batch->run, writes);
+    /* The records of the operations are wanted with those of the namespace. */
+    bool entered = verdict == TEN_VERDICT_DONE;
+    if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
+        return verdict;
+    for (size_t i = 0, length; i < batch->count; i += length) {
+        length = ten_op_group_length(&batch->ops[i], batch->count - i);
+        bool is_open = false;
+        for (size_t j = i; j < i + length; j++)
+            is_open |= is_mine(batch, j);
+        if (!is_open)
+            continue;
+        ten_plan plan;
+        for (size_t j = i; j < i + length && !entered && verdict >= 0; j++)
+            verdict = look_at(&batch->run, &batch->ops[j], TEN_GROUP_JUDGE, &batch->results[j], &plan);
+        if (entered)
+            verdict = length > 1 ? plan_group(batch, i, length) : plan_one(batch, i);
+        if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
+            return verdict;
+        /* One that waits for a record lets others say what they want; one that waits for its turn ends the round. */
+        if (verdict == TEN_VERDICT_WAITS && !batch->run.wants)
+            break;
+    }
+    return batch->run.error;
+}
+
+/* What was sent has come to pass, or is decided again. */
+static void settle(struct batch *batch, bool sent) {
+    for (size_t i = 0; i < batch->count; i++) {
+        struct cell *cell = &batch->cells[i];
+        int error = 0;
+        if (cell->state != TOUCHES && cell->state != CHANGES)
+            continue;
+        bool went_well =
+            sent && (cell->state == TOUCHES ? ten_apply_touch_went_well(&batch->run, cell->place)
+                                            : ten_apply_change_went_well(&batch->run, cell->place, &error));
+        cell->state = went_well ? DONE : OPEN;
+        if (went_well && error)
+            batch->results[i] = (ten_result){.outcome = TEN_ERROR, .error = error};
+    }
+}
+
+/* The version of a session that this batch began or changed is known only now. */
+static void report_sessions(struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++) {
+        ten_result *result = &batch->results[i];
+        if (batch->cells[i].state != CHANGES || batch->ops[i].kind != TEN_OP_ANNOUNCE || result->session == 0)
+            continue;
+        const ten_known *known = ten_apply_get(&batch->run, TEN_KIND_INSTANCE, batch->ops[i].holder);
+        ten_instance_row row = {.session_version = known ? known->record.version : 0};
+        result->session_version =
+            ten_instance_row_reported_version(&row, batch->run.row.token_floor, batch->run.row.epoch);
+    }
+}
+
+static bool is_over(const struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++)
+        if (is_mine(batch, i))
+            return false;
+    return true;
+}
+
+static int run_round(struct batch *batch) {
+    ten_run *run = &batch->run;
+    ten_apply_round_begin(run);
+    int r = plan_round(batch);
+    if (r != TENURE_OK || run->wants) {
+        settle(batch, false);
+        return r < 0 ? r : r == TENURE_OK ? ten_apply_read(run) : TENURE_OK;
+    }
+    r = ten_apply_send(run);
+    if (r == TENURE_OK)
+        report_sessions(batch);
+    settle(batch, r == TENURE_OK);
+    return r == TEN_OTHER_EPOCH ? TENURE_OK : r;
+}
+
+static int run_namespace(struct batch *batch) {
+    int r = TENURE_OK;
+    batch->run.ttl_ms = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        if (is_mine(batch, i) && !(batch->ops[i].flags & TEN_OP_KEEP) && batch->ops[i].kind != TEN_OP_LEAVE)
+            batch->run.ttl_ms = ten_max_u64(batch->run.ttl_ms, batch->ops[i].ttl_ms);
+    for (unsigned rounds = 0; r == TENURE_OK && !is_over(batch); rounds++) {
+        if (rounds >= MOST_ROUNDS || (rounds >= FEW_ROUNDS && ten_boot_us() >= batch->run.end_us))
+            return ten_fail(&batch->run.store->base.error, TENURE_E_TIMEOUT,
+                            "gave up after repeated conflicts with other clients of the store");
+        r = run_round(batch);
+    }
+    if (r == TENURE_OK && batch->run.store->entries >= AGE_EVERY)
+        ten_forgetting_step(&batch->run);
+    return r;
+}
+
+/* Operations of different namespaces meet in no record. */
+static int run_batch(struct batch *batch) {
+    int r = TENURE_OK;
+    size_t full = 0;
+    for (size_t i = 0; r == TENURE_OK && i < batch->count; i++) {
+        if (batch->cells[i].state == DONE)
+            continue;
+        batch->run.namespace_name = batch->ops[i].namespace_name;
+        r = run_namespace(batch);
+    }
+    for (size_t i = 0; i < batch->count; i++)
+        full += batch->results[i].outcome == TEN_ERROR && batch->results[i].error == TENURE_E_FULL;
+    return r == TENURE_OK && full == batch->count ? TENURE_E_FULL : r; /* the backend has said why */
+}
+
+int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
+    ten_record_store *store = (ten_record_store *)base;
+    struct cell few[16] = {0};
+    struct batch batch = {.ops = ops, .results = results, .count = count, .cells = few};
+    if (count > TEN_COUNT(few))
+        batch.cells = ten_calloc(count, sizeof *batch.cells);
+    if (!batch.cells)
+        return ten_apply_no_memory(store);
+    ten_arena_reset(&store->results);
+    ten_record_cache_begin(&store->cache);
+    batch.run = ten_apply_run(store, "", timeout_ms);
+    int r = run_batch(&batch);
+    if (batch.cells != few)
+        ten_free(batch.cells);
+    return r;
+}

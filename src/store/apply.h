@@ -1,0 +1,159 @@
+/*
+ * The store contract over any backend, inside: what apply.c and its neighbours share. A batch goes in rounds:
+ *
+ *      decide each operation by the rules  --unknown records-->  read them, and decide again
+ *              |
+ *      touch what is only extended, then commit what changes  --conflicts-->  decide those again, by what they brought
+ *
+ * An operation waits for the next round if one before it writes a record on which it depends, so that a batch takes
+ * effect in its order. Operations that meet in no record go together.
+ */
+#ifndef TEN_STORE_APPLY_H
+#define TEN_STORE_APPLY_H
+
+#include "base/arena.h"
+#include "rules/lease_row.h"
+#include "rules/namespace_row.h"
+#include "store/backend.h"
+#include "store/record_cache.h"
+
+/* Times are counted from this moment on: a record has a time left, and no end that two machines would understand. */
+#define TEN_APPLY_NOW_MS (UINT64_C(1) << 50)
+
+/* A handle of a store that is made of a backend. */
+typedef struct ten_record_store {
+    ten_store base;
+    ten_backend *backend;
+    ten_record_cache cache;
+    ten_arena results;    /* what results point to */
+    ten_arena texts;      /* of the round that is being prepared */
+    ten_buf value;        /* scratch */
+    ten_buf decoded;      /* scratch */
+    uint64_t answered_ms; /* when the last answer came, by the local clock */
+    uint64_t entries;     /* of the feed, that this handle has written since it last looked for what can be forgotten */
+    char aged[TENURE_TARGET_MAX + 1]; /* how far it has come with that */
+    struct ten_apply_round *round;
+} ten_record_store;
+
+/* ---- a round -------------------------------------------------------------------------------------------- */
+
+#define TEN_PLAN_CHECKS 8u
+#define TEN_PLAN_WRITES 4u
+
+/* What one operation asks of the store: a touch, or a part of a change. */
+typedef struct ten_plan {
+    struct ten_plan_check {
+        ten_known *known;
+        enum ten_check_life life;
+        bool any; /* whatever its version is */
+    } checks[TEN_PLAN_CHECKS];
+    size_t check_count;
+    struct ten_plan_write {
+        ten_known *known;
+        ten_write write;
+    } writes[TEN_PLAN_WRITES];
+    size_t write_count;
+    const char *entries[TEN_LEASE_CHANGES_MAX]; /* their texts */
+    const char *entry_ids[TEN_LEASE_CHANGES_MAX];
+    size_t entry_count;
+    ten_known *touched; /* NULL: it is no touch */
+    uint64_t touch_ms;
+    bool touch_any;
+    uint64_t least_number;
+} ten_plan;
+
+typedef struct ten_run {
+    ten_record_store *store;
+    const char *namespace_name;
+    uint64_t end_us; /* of the call */
+    uint64_t round;
+    uint64_t wall_ms; /* the store's, about */
+    ten_known *space; /* the namespace's record, and its row */
+    ten_known *quarantine;
+    ten_namespace_row row;
+    uint64_t ttl_ms; /* the longest that the batch asks for */
+    int error;       /* out of memory, or a damaged record */
+    bool wants;      /* records have to be read */
+} ten_run;
+
+/* What came of looking at an operation. Negative: the error of the whole batch. */
+enum ten_verdict {
+    TEN_VERDICT_DONE,    /* its result is final */
+    TEN_VERDICT_PLANNED, /* its result is final when the plan is carried out */
+    TEN_VERDICT_WAITS,   /* for records, which are marked as wanted, or for a round */
+    TEN_VERDICT_AGAIN,   /* something was written: everything is decided anew */
+};
+
+/* Out of memory for the handle's answer. */
+int ten_apply_no_memory(ten_record_store *store);
+int ten_apply_damaged(ten_record_store *store, const ten_known *known);
+
+/* apply_round.c: records and plans. */
+ten_known *ten_apply_get(ten_run *run, enum ten_kind kind, const char *id);
+/* Whether it is known; else it is read before the operation is looked at again. */
+bool ten_apply_knows(ten_run *run, ten_known *known);
+/* The same, of a record as it is in this call. */
+bool ten_apply_knows_fresh(ten_run *run, ten_known *known);
+/* Until when it lives, in the time of the rules; 0: it is dead, and nobody knows since when. */
+uint64_t ten_apply_end_ms(const ten_run *run, const ten_known *known);
+const char *ten_apply_text(ten_run *run, const ten_buf *text);
+
+void ten_plan_check(ten_plan *plan, ten_known *known, enum ten_check_life life);
+/* Replaces a record, which is checked with that life. */
+int ten_plan_put(ten_run *run, ten_plan *plan, ten_known *known, const ten_buf *value, const char *name,
+                 uint64_t number, ten_life life);
+void ten_plan_remove(ten_plan *plan, ten_known *known);
+void ten_plan_raise(ten_plan *plan, ten_known *known);
+int ten_plan_tell(ten_run *run, ten_plan *plan, const ten_change *change);
+
+/* Whether what was planned before in this round leaves room for it. */
+bool ten_apply_may(const ten_run *run, const ten_plan *plan);
+/* It is written by an operation that has to wait: those behind it wait, too. */
+void ten_apply_reserve(const ten_run *run, ten_known *known);
+/* Whether somebody before it in this round changes the record. */
+bool ten_apply_is_claimed(const ten_run *run, const ten_known *known);
+/* Adds it to the round: to the change before it (`joins`), or as one of its own. Its place among the changes, or the
+ * touches. */
+int ten_apply_add(ten_run *run, const ten_plan *plan, bool joins, size_t *ret_place);
+
+struct ten_apply_round *ten_apply_round_new(void); /* NULL: out of memory */
+void ten_apply_round_begin(ten_run *run);
+void ten_apply_round_free(ten_record_store *store);
+/* Reads what is wanted. */
+int ten_apply_read(ten_run *run);
+/* Sends the touches, then the changes. TEN_OTHER_EPOCH: nothing happened, and nothing is known any more. 0: look at each. */
+int ten_apply_send(ten_run *run);
+bool ten_apply_touch_went_well(const ten_run *run, size_t place);
+bool ten_apply_change_went_well(const ten_run *run, size_t place, int *ret_error);
+/* One plan by itself, at once. *ret_done false: a conflict. */
+int ten_apply_commit_alone(ten_run *run, const ten_plan *plan, bool *ret_done);
+
+uint64_t ten_apply_left_ms(const ten_run *run); /* of the call */
+/* After each answer of the backend. */
+void ten_apply_answered(ten_record_store *store);
+ten_run ten_apply_run(ten_record_store *store, const char *namespace_name, uint64_t timeout_ms);
+
+/* apply_epoch.c: the namespace. Makes sure that it is known, and that its epoch is this store's; `writes`: it is made if it is
+ * not there. TEN_VERDICT_DONE: so it is. */
+int ten_apply_enter(ten_run *run, bool writes);
+/* A renewal with that TTL has proved by this record that data was lost. */
+int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
+/* How long nobody is let in; 0: not at all. */
+uint64_t ten_apply_recovering_ms(const ten_run *run);
+
+/* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's. */
+int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass, ten_result *result, ten_plan *plan);
+int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_plan *plan);
+/* The row of an instance whose record is known. */
+int ten_apply_instance_row(ten_run *run, ten_known *known, ten_instance_row *row, const char **ret_metadata);
+/* It has expired: its record is ended. */
+int ten_apply_bury(ten_run *run, ten_known *known, ten_plan *plan);
+
+/* The functions of ten_store_ops. */
+int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
+int ten_apply_recovery(ten_store *base, const char *namespace_name, uint64_t ttl_ms, const char *actor,
+                       uint64_t *ret_left_ms, uint64_t timeout_ms);
+/* One step of forgetting by itself (forgetting.c). */
+void ten_forgetting_step(ten_run *run);
+
+#endif
