@@ -35,9 +35,6 @@ typedef struct ten_lease_context {
     ten_session session;    /* acquire, renew: of the operation's holder */
 } ten_lease_context;
 
-/* How an acquire is carried out. The acquires of a group are judged first, without any effect. */
-enum ten_group_pass { TEN_GROUP_GRANT, TEN_GROUP_JUDGE, TEN_GROUP_WITHHOLD };
-
 /* How far a token may be ahead of the wall clock in ms, or of the floor, to be believed: 366 days. */
 #define TEN_TOKEN_AHEAD_MS (UINT64_C(366) * 24 * 60 * 60 * 1000)
 

@@ -7,9 +7,7 @@
 
 #include "base/alloc.h"
 
-#define FEW_ROUNDS  64u /* without looking at the time: each of them waits for the backend, which does */
-#define MOST_ROUNDS 10000u
-#define AGE_EVERY   400u /* entries of the feed, until what can be forgotten is looked for */
+#define AGE_EVERY 400u /* entries of the feed, until what can be forgotten is looked for */
 
 enum cell_state { OPEN, TOUCHES, CHANGES, DONE };
 
@@ -31,8 +29,9 @@ static bool is_mine(const struct batch *batch, size_t at) {
     return batch->cells[at].state != DONE && strcmp(batch->ops[at].namespace_name, batch->run.namespace_name) == 0;
 }
 
-static int look_at(ten_run *run, const ten_op *op, enum ten_group_pass pass, ten_result *result, ten_plan *plan) {
-    return op->target ? ten_apply_to_lease(run, op, pass, result, plan) : ten_apply_to_instance(run, op, result, plan);
+static int look_at(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_plan *plan) {
+    return op->target ? ten_apply_to_lease(run, op, withheld, result, plan)
+                      : ten_apply_to_instance(run, op, result, plan);
 }
 
 /* It waits, and so does whatever behind it meets the same record. */
@@ -48,8 +47,7 @@ static int wait_for(struct batch *batch, size_t at) {
 static int plan_one(struct batch *batch, size_t at) {
     ten_plan plan;
     struct cell *cell = &batch->cells[at];
-    int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld ? TEN_GROUP_WITHHOLD : TEN_GROUP_GRANT,
-                          &batch->results[at], &plan);
+    int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld, &batch->results[at], &plan);
     if (verdict == TEN_VERDICT_DONE)
         cell->state = DONE;
     if (verdict == TEN_VERDICT_WAITS || (verdict == TEN_VERDICT_PLANNED && !ten_apply_may(&batch->run, &plan)))
@@ -88,7 +86,7 @@ static int plan_group(struct batch *batch, size_t at, size_t length) {
     for (size_t i = at; i < at + length; i++) {
         if (batch->cells[i].state == DONE || batch->cells[i].is_withheld)
             continue;
-        int verdict = look_at(&batch->run, &batch->ops[i], TEN_GROUP_GRANT, &batch->results[i], &plans[count]);
+        int verdict = look_at(&batch->run, &batch->ops[i], false, &batch->results[i], &plans[count]);
         if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
             return verdict;
         if (verdict == TEN_VERDICT_WAITS)
@@ -118,8 +116,6 @@ static int plan_round(struct batch *batch) {
     for (size_t i = 0; i < batch->count; i++)
         writes |= is_mine(batch, i) && batch->ops[i].kind != TEN_OP_READ;
     int verdict = ten_apply_enter(&batch->run, writes);
-    /* The records of the operations are wanted with those of the namespace. */
-    bool entered = verdict == TEN_VERDICT_DONE;
     if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
         return verdict;
     for (size_t i = 0, length; i < batch->count; i += length) {
@@ -129,11 +125,7 @@ static int plan_round(struct batch *batch) {
             is_open |= is_mine(batch, j);
         if (!is_open)
             continue;
-        ten_plan plan;
-        for (size_t j = i; j < i + length && !entered && verdict >= 0; j++)
-            verdict = look_at(&batch->run, &batch->ops[j], TEN_GROUP_JUDGE, &batch->results[j], &plan);
-        if (entered)
-            verdict = length > 1 ? plan_group(batch, i, length) : plan_one(batch, i);
+        verdict = length > 1 ? plan_group(batch, i, length) : plan_one(batch, i);
         if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
             return verdict;
         /* One that waits for a record lets others say what they want; one that waits for its turn ends the round. */
@@ -181,8 +173,8 @@ static bool is_over(const struct batch *batch) {
 
 static int run_round(struct batch *batch) {
     ten_run *run = &batch->run;
-    ten_apply_round_begin(run);
-    int r = plan_round(batch);
+    int r = ten_apply_round_begin(run);
+    r = r < 0 ? r : plan_round(batch);
     if (r != TENURE_OK || run->wants) {
         settle(batch, false);
         return r < 0 ? r : r == TENURE_OK ? ten_apply_read(run) : TENURE_OK;
@@ -200,12 +192,9 @@ static int run_namespace(struct batch *batch) {
     for (size_t i = 0; i < batch->count; i++)
         if (is_mine(batch, i) && !(batch->ops[i].flags & TEN_OP_KEEP) && batch->ops[i].kind != TEN_OP_LEAVE)
             batch->run.ttl_ms = ten_max_u64(batch->run.ttl_ms, batch->ops[i].ttl_ms);
-    for (unsigned rounds = 0; r == TENURE_OK && !is_over(batch); rounds++) {
-        if (rounds >= MOST_ROUNDS || (rounds >= FEW_ROUNDS && ten_boot_us() >= batch->run.end_us))
-            return ten_fail(&batch->run.store->base.error, TENURE_E_TIMEOUT,
-                            "gave up after repeated conflicts with other clients of the store");
+    batch->run.tries = 0;
+    while (r == TENURE_OK && !is_over(batch))
         r = run_round(batch);
-    }
     if (r == TENURE_OK && batch->run.store->entries >= AGE_EVERY)
         ten_forgetting_step(&batch->run);
     return r;

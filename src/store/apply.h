@@ -67,7 +67,9 @@ typedef struct ten_run {
     const char *namespace_name;
     uint64_t end_us; /* of the call */
     uint64_t round;
+    unsigned tries;   /* rounds so far in this namespace */
     uint64_t wall_ms; /* the store's, about */
+    bool entered;     /* the namespace is known; else operations only say what they want to read */
     ten_known *space; /* the namespace's record, and its row */
     ten_known *quarantine;
     ten_namespace_row row;
@@ -117,7 +119,8 @@ bool ten_apply_is_claimed(const ten_run *run, const ten_known *known);
 int ten_apply_add(ten_run *run, const ten_plan *plan, bool joins, size_t *ret_place);
 
 struct ten_apply_round *ten_apply_round_new(void); /* NULL: out of memory */
-void ten_apply_round_begin(ten_run *run);
+/* Another round. TENURE_E_TIMEOUT: there were so many that others must be in the way, and the time is up. */
+int ten_apply_round_begin(ten_run *run);
 void ten_apply_round_free(ten_record_store *store);
 /* Reads what is wanted. */
 int ten_apply_read(ten_run *run);
@@ -134,7 +137,7 @@ void ten_apply_answered(ten_record_store *store);
 ten_run ten_apply_run(ten_record_store *store, const char *namespace_name, uint64_t timeout_ms);
 
 /* apply_epoch.c: the namespace. Makes sure that it is known, and that its epoch is this store's; `writes`: it is made if it is
- * not there. TEN_VERDICT_DONE: so it is. */
+ * not there. TEN_VERDICT_DONE: so it is, and run->entered says so. */
 int ten_apply_enter(ten_run *run, bool writes);
 /* A renewal with that TTL has proved by this record that data was lost. */
 int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
@@ -142,7 +145,8 @@ int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
 uint64_t ten_apply_recovering_ms(const ten_run *run);
 
 /* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's. */
-int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass, ten_result *result, ten_plan *plan);
+/* withheld: another target of its group was refused. */
+int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_plan *plan);
 int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_plan *plan);
 /* The row of an instance whose record is known. */
 int ten_apply_instance_row(ten_run *run, ten_known *known, ten_instance_row *row, const char **ret_metadata);

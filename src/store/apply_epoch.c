@@ -52,13 +52,15 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
                      .least_ms = backend->ops->quarantine_min_ms,
                      .shown_ms = shown_ms};
     uint64_t quarantine_ms = ten_namespace_row_begin_epoch(&row, &loss);
+    /* One that has not ended yet is not shortened. */
+    ten_life life = {
+        .kind = backend->ops->confirms ? TEN_LIFE_ENDLESS : TEN_LIFE_LATEST, .ttl_ms = quarantine_ms, .as_it_is = true};
     plan.least_number = row.first;
     int r = put_space(run, &plan, &row);
     if (r == TENURE_OK && by)
         ten_plan_check(&plan, by, TEN_CHECK_EITHER);
     if (r == TENURE_OK && quarantine_ms > 0)
-        r = put_quarantine(run, &plan,
-                           backend->ops->confirms ? (ten_life){.kind = TEN_LIFE_ENDLESS} : TEN_LIFE_FOR(quarantine_ms));
+        r = put_quarantine(run, &plan, life);
     ten_change change = recovering(run, NULL);
     if (r == TENURE_OK)
         r = ten_plan_tell(run, &plan, &change);
@@ -70,6 +72,11 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
     return done && quarantine_ms > 0 && backend->ops->confirms ? confirm(run, quarantine_ms) : TEN_VERDICT_AGAIN;
 }
 
+/* The longest TTL is raised before the first grant that has it, not with it, so that no grant writes what all the others check.
+ * That is as safe: within an epoch `longest` only grows, because every write of this record checks its version; a grant that
+ * was prepared under it is carried out in the same epoch or not at all; and the next epoch takes it over in a commit that
+ * checks the version once more. The same is true of `forgotten` (forgetting.c), which is raised before anything is removed:
+ * a grant on an absent record checks the version of this one. */
 static int write_space(ten_run *run, ten_namespace_row row) {
     ten_plan plan = {0};
     bool done;
@@ -93,6 +100,7 @@ static int confirm_for_another(ten_run *run) {
 
 int ten_apply_enter(ten_run *run, bool writes) {
     const ten_record_store *store = run->store;
+    run->entered = false;
     run->space = ten_apply_get(run, TEN_KIND_NAMESPACE, "");
     run->quarantine = ten_apply_get(run, TEN_KIND_QUARANTINE, "");
     bool known = ten_apply_knows(run, run->space);
@@ -116,6 +124,7 @@ int ten_apply_enter(ten_run *run, bool writes) {
         return write_space(run, run->row);
     if (run->quarantine->record.alive && run->quarantine->record.left_ms == TEN_FOREVER)
         return confirm_for_another(run);
+    run->entered = true;
     return TEN_VERDICT_DONE;
 }
 
@@ -159,8 +168,8 @@ int ten_apply_recovery(ten_store *base, const char *namespace_name, uint64_t ttl
     if (looked < 0)
         return looked;
     for (;;) {
-        ten_apply_round_begin(&run);
-        int verdict = look(&run, actor, ret_left_ms);
+        int verdict = ten_apply_round_begin(&run);
+        verdict = verdict < 0 ? verdict : look(&run, actor, ret_left_ms);
         if (verdict == TEN_VERDICT_WAITS)
             verdict = ten_apply_read(&run);
         else if (verdict == TEN_VERDICT_DONE)

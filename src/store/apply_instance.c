@@ -186,7 +186,7 @@ int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, te
     uint64_t fleet_ttl_ms = 0;
     *result = (ten_result){0};
     *plan = (ten_plan){0};
-    if (!ten_apply_knows(run, known))
+    if (!ten_apply_knows(run, known) || !run->entered)
         return run->error ? run->error : TEN_VERDICT_WAITS;
     int r = ten_apply_instance_row(run, known, &before, &metadata);
     bool is_beat = op->kind == TEN_OP_ANNOUNCE;

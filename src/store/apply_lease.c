@@ -197,12 +197,13 @@ static int make_plan(ten_run *run, const ten_op *op, const struct sight *sight, 
 }
 
 /* Everything stays as it is, but for a later end: that is what nearly all renewals come to. An earlier end is written: it has
- * no more left than when it was last seen. */
+ * no more left than when it was last seen. So is what returns a checkpoint, for a touch does not check that. */
 static bool is_touch(const struct sight *sight, const ten_lease_row *row, const ten_lease_effect *effect) {
     const ten_life *life = &effect->life;
     bool is_later = life->as_it_is || sight->lease->record.left_ms <= life->ttl_ms;
     return effect->row_changed && !effect->acquired && life->kind == TEN_LIFE_LATEST && life->ttl_ms > 0 && is_later &&
-           !life->with.id && !life->only_keeps && sight->own_end_lives && ten_lease_row_is_same(&sight->before, row);
+           !life->with.id && !life->only_keeps && !sight->checkpoint && sight->own_end_lives &&
+           ten_lease_row_is_same(&sight->before, row);
 }
 
 /* ---- results -------------------------------------------------------------------------------------------- */
@@ -273,13 +274,13 @@ static int bury_session(ten_run *run, const struct sight *sight) {
     return r < 0 ? r : TEN_VERDICT_WAITS;
 }
 
-int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass, ten_result *result, ten_plan *plan) {
+int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_plan *plan) {
     struct sight sight = {0};
     ten_lease_effect effect;
     bool claimed;
     *result = (ten_result){0};
     *plan = (ten_plan){0};
-    if (!look(run, op, &sight))
+    if (!look(run, op, &sight) || !run->entered)
         return run->error ? run->error : TEN_VERDICT_WAITS;
     int r = set_end(run, &sight);
     if (r == TENURE_OK && needs_times(op, &sight) && !is_fresh(run, &sight, &claimed))
@@ -293,7 +294,7 @@ int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass,
         return bury_session(run, &sight);
     ten_lease_context context = context_of(run, op, &sight);
     ten_lease_row row = sight.before;
-    context.withheld = pass == TEN_GROUP_WITHHOLD;
+    context.withheld = withheld;
     ten_lease_row_apply(&row, op, &context, result, &effect);
     if (effect.proves_loss && rest_on_reads(run, &sight) == TEN_VERDICT_DONE)
         return ten_apply_prove_loss(run, sight.lease, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
@@ -305,8 +306,6 @@ int ten_apply_to_lease(ten_run *run, const ten_op *op, enum ten_group_pass pass,
     if (!effect.row_changed && !effect.checkpointed)
         return rest_on_reads(run, &sight);
     if (is_touch(&sight, &row, &effect)) {
-        if (sight.checkpoint && !ten_apply_knows_fresh(run, sight.checkpoint))
-            return TEN_VERDICT_WAITS;
         plan->touched = sight.lease;
         plan->touch_ms = effect.life.ttl_ms;
         if (sight.own) /* a heartbeat before it in this round may begin a session */

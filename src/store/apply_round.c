@@ -8,6 +8,9 @@
 #include "rules/value.h"
 #include "store/apply.h"
 
+#define FEW_ROUNDS  64u /* without looking at the time: each of them waits for the backend, which does */
+#define MOST_ROUNDS 10000u
+
 /* Arrays that grow, and stay for the next call. The pointers between them are set when all is there. */
 #define VECTOR(type)                                                                                                   \
     struct {                                                                                                           \
@@ -289,7 +292,7 @@ int ten_apply_add(ten_run *run, const ten_plan *plan, bool joins, size_t *ret_pl
 
 /* ---- sending -------------------------------------------------------------------------------------------- */
 
-void ten_apply_round_begin(ten_run *run) {
+int ten_apply_round_begin(ten_run *run) {
     struct ten_apply_round *round = run->store->round;
     run->round++;
     run->wants = false;
@@ -301,6 +304,11 @@ void ten_apply_round_begin(ten_run *run) {
     round->writes.count = round->write_known.count = round->entries.count = 0;
     round->least_number = 0;
     ten_arena_reset(&run->store->texts);
+    run->tries++;
+    if (run->tries > MOST_ROUNDS || (run->tries > FEW_ROUNDS && ten_boot_us() >= run->end_us))
+        return ten_fail(&run->store->base.error, TENURE_E_TIMEOUT,
+                        "gave up after repeated conflicts with other clients of the store");
+    return TENURE_OK;
 }
 
 uint64_t ten_apply_left_ms(const ten_run *run) {

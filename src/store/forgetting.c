@@ -111,8 +111,8 @@ static bool is_settled(const struct item *items, size_t count) {
 }
 
 static int forget_round(ten_run *run, struct item *items, size_t count) {
-    ten_apply_round_begin(run);
-    int verdict = ten_apply_enter(run, false);
+    int verdict = ten_apply_round_begin(run);
+    verdict = verdict < 0 ? verdict : ten_apply_enter(run, false);
     if (verdict == TEN_VERDICT_DONE)
         verdict = plan_items(run, items, count);
     if (verdict == TEN_VERDICT_WAITS)

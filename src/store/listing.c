@@ -364,6 +364,7 @@ int ten_record_store_list_instances(ten_store *base, const char *namespace_name,
     ten_record_store *store = (ten_record_store *)base;
     ten_backend *backend = store->backend;
     struct listing listing = {.store = store, .each = each, .userdata = userdata};
+    ten_run run = ten_apply_run(store, namespace_name, timeout_ms);
     int r;
     do {
         char after[TENURE_HOLDER_MAX + 1];
@@ -374,7 +375,7 @@ int ten_record_store_list_instances(ten_store *base, const char *namespace_name,
                             .after = after,
                             .limit = PAGE,
                             .names = TEN_SCAN_NAMED};
-        r = backend->ops->scan(backend, &request, give_instance, &listing, timeout_ms);
+        r = backend->ops->scan(backend, &request, give_instance, &listing, ten_apply_left_ms(&run));
     } while (r == TENURE_OK && listing.seen == PAGE);
     return r;
 }
@@ -413,16 +414,17 @@ int ten_record_store_list_namespaces(ten_store *base, tenure_name_fn each, void 
     ten_backend *backend = store->backend;
     struct names *names = ten_calloc(1, sizeof *names);
     char after[TENURE_NAMESPACE_MAX + 1] = "";
+    ten_run run = ten_apply_run(store, "", timeout_ms);
     int r = names ? TENURE_OK : ten_apply_no_memory(store);
     for (bool more = true; r == TENURE_OK && more;) {
         names->count = 0;
         ten_scan request = {.kind = TEN_KIND_NAMESPACE, .after = after, .limit = PAGE};
-        r = backend->ops->scan(backend, &request, see_name, names, timeout_ms);
+        r = backend->ops->scan(backend, &request, see_name, names, ten_apply_left_ms(&run));
         more = names->count == PAGE;
         for (size_t i = 0; r == TENURE_OK && i < names->count; i++) {
             size_t used = 0;
             memcpy(after, names->names[i], sizeof after);
-            r = is_used(backend, after, timeout_ms, &used);
+            r = is_used(backend, after, ten_apply_left_ms(&run), &used);
             if (r == TENURE_OK && used > 0)
                 r = each(after, userdata);
         }
