@@ -1,11 +1,19 @@
 /*
  * The suite of store/backend.h: versions, conflicts that bring the present record, lives, all or nothing, identity, scans and
- * the feed. `backend SCHEME:` makes a store of that kind and runs all of it; a new backend passes this before anything else.
+ * the feed; and interleavings.c. `backend SCHEME:` makes a store of that kind and runs all of it; a new backend passes this
+ * before anything else. `backend SCHEME: --mutants`: each planted bug has to be found.
  */
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "backend/shelf.h"
 #include "conformance/suite.h"
-#include "store/record_store.h"
+#include "mutants/mutants.h"
+
+enum ten_mutant ten_mutant = TEN_MUTANT_NONE;
+extern const struct topic interleaving_topic;
 
 #define SHORT_MS UINT64_C(150)
 
@@ -82,6 +90,8 @@ static int open_shelf(void **state) {
     static struct shelf shelf;
     shelf.store = open_store(suite_fixture.url);
     shelf.second = open_store(suite_fixture.url);
+    shelf_wrap(shelf.store);
+    shelf_wrap(shelf.second);
     shelf.backend = backend_of(shelf.store);
     shelf.other = backend_of(shelf.second);
     make_namespace(shelf.ns);
@@ -531,13 +541,61 @@ static const struct CMUnitTest tests[] = {
     ON_SHELF(a_change_of_the_feed_wakes_whoever_watches_and_a_touch_does_not),
 };
 
+static int run_all(void) {
+    struct CMUnitTest all[64];
+    size_t count = TEN_COUNT(tests) + interleaving_topic.count;
+    TEN_INVARIANT(count <= TEN_COUNT(all));
+    memcpy(all, tests, sizeof tests);
+    memcpy(all + TEN_COUNT(tests), interleaving_topic.tests, interleaving_topic.count * sizeof *all);
+    return _cmocka_run_group_tests("backend", all, count, NULL, NULL);
+}
+
+/* ---- planted bugs */
+
+static const struct {
+    enum ten_mutant mutant;
+    const char *name, *what;
+} mutants[] = {
+#define X(name, what) {TEN_MUTANT_##name, #name, what},
+    TEN_SHELF_MUTANTS(X) TEN_APPLY_MUTANTS(X)
+#undef X
+};
+
+/* In a process of its own: whatever comes of it. */
+static bool is_found(enum ten_mutant mutant) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        int nowhere = open("/dev/null", O_WRONLY);
+        (void)dup2(nowhere, STDOUT_FILENO);
+        (void)dup2(nowhere, STDERR_FILENO);
+        (void)alarm(20); /* a call without an end is found, too */
+        ten_mutant = mutant;
+        _exit(run_all() != 0);
+    }
+    int status = 0;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
+}
+
+static int find_mutants(void) {
+    int missed = 0;
+    printf("1..%zu\n", TEN_COUNT(mutants));
+    for (size_t i = 0; i < TEN_COUNT(mutants); i++) {
+        fflush(stdout);
+        bool found = is_found(mutants[i].mutant);
+        missed += !found;
+        printf("%s %zu - found: %s (%s)\n", found ? "ok" : "not ok", i + 1, mutants[i].what, mutants[i].name);
+    }
+    return missed;
+}
+
 int main(int argc, char **argv) {
     suite_program = argv[0];
-    if (argc != 2 || fixture_create(&suite_fixture, argv[1]) != 0) {
-        fprintf(stderr, "usage: backend SCHEME:\n");
+    bool planted = argc == 3 && strcmp(argv[2], "--mutants") == 0;
+    if ((argc != 2 && !planted) || fixture_create(&suite_fixture, argv[1]) != 0) {
+        fprintf(stderr, "usage: backend SCHEME: [--mutants]\n");
         return 2;
     }
-    int failed = cmocka_run_group_tests_name("backend", tests, NULL, NULL);
+    int failed = planted ? find_mutants() : run_all();
     fixture_destroy(&suite_fixture);
-    return failed;
+    return failed ? 1 : 0;
 }

@@ -169,18 +169,53 @@
     X(CRON_HOUR_TWICE, "a fixed time runs twice when the clock is set back by an hour")                                \
     X(CRON_HOUR_LEFT_OUT, "a fixed time that the clock passes over does not run")
 
+/* Those of a shelf of records, which tests/backend finds: what it promises, broken (tests/backend/shelf.c), */
+#define TEN_SHELF_MUTANTS(X)                                                                                           \
+    X(SHELF_LIFE_UNCHECKED, "a commit does not look whether a record is alive")                                        \
+    X(SHELF_VERSION_UNCHECKED, "a commit does not compare versions")                                                   \
+    X(SHELF_ABSENCE_UNCHECKED, "two that make the same record have both made it")                                      \
+    X(SHELF_VERSION_REPEATS, "a version comes again")                                                                  \
+    X(SHELF_OLD_CONFLICT, "a conflict brings a record as it was before")                                               \
+    X(SHELF_CONFLICT_SILENT, "a conflict is not told")                                                                 \
+    X(SHELF_HALF_DONE, "a part of a change is carried out although its checks do not hold")                            \
+    X(SHELF_SHORTENS, "a life is the last that was written, and not the latest")                                       \
+    X(SHELF_WITH_IGNORED, "a life does not take the end of another record")                                            \
+    X(SHELF_RAISE_IGNORED, "a record that is raised keeps its version")                                                \
+    X(SHELF_IDENTITY_IGNORED, "a commit does not look whether it is the store that its caller relies on")              \
+    X(SHELF_EPOCH_IGNORED, "a commit does not compare the epoch")                                                      \
+    X(SHELF_FEED_ORDER, "the entries of a commit do not have the order of its changes")                                \
+    X(SHELF_TOUCH_REVIVES, "a touch extends what is dead")                                                             \
+    X(SHELF_TOUCH_ANY_VERSION, "a touch extends what has changed")                                                     \
+    X(SHELF_TOUCH_ANY_NAME, "a touch extends what has another name")                                                   \
+    X(SHELF_SCAN_UNFILTERED, "a scan for names gives all")
+
+/* and what is made of shelves, gone wrong (store/). */
+#define TEN_APPLY_MUTANTS(X)                                                                                           \
+    X(APPLY_HINT_BELIEVED, "an answer rests on what was known before the call")                                        \
+    X(APPLY_FLOOR_UNCHECKED, "a grant on an absent record does not check the record of the namespace")                 \
+    X(APPLY_FORGOTTEN_UNKNOWN, "the namespace does not remember the tokens that it forgot")                            \
+    X(APPLY_LONGEST_UNKNOWN, "the namespace does not remember the longest TTL")                                        \
+    X(APPLY_SESSION_UNCHECKED, "a grant on a session does not check that the session is alive")                        \
+    X(APPLY_CHECKPOINT_UNCHECKED, "an acquire returns a checkpoint that it has not checked")                           \
+    X(APPLY_FORCE_SHORTENS, "a forced lease ends when its session would have ended by what was read before")           \
+    X(APPLY_BEAT_BY_VERSION, "a heartbeat fails if somebody else has touched a lease of its session")                  \
+    X(APPLY_BURIED_RAISED, "whoever takes a lease of a dead session raises its record")                                \
+    X(APPLY_SESSION_COMES_AGAIN, "the number of a session comes again")                                                \
+    X(APPLY_ENDLESS, "a batch is tried again for ever")
+
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,
     TEN_MUTANTS(X) TEN_MUTANT_COUNT,
     TEN_GUARD_MUTANTS(X) TEN_MUTANT_GUARD_END,
     TEN_BUDGET_MUTANTS(X) TEN_MUTANT_BUDGET_END,
-    TEN_CRON_MUTANTS(X)
+    TEN_CRON_MUTANTS(X) TEN_MUTANT_CRON_END,
+    TEN_SHELF_MUTANTS(X) TEN_APPLY_MUTANTS(X)
 #undef X
         TEN_MUTANT_END
 };
 
-/* The one that is switched on. It is defined by the program: tests/sim, tests/faults/mutant.c, the tests of guard and
- * budget. */
+/* The one that is switched on. It is defined by the program: tests/sim, tests/faults/mutant.c, tests/backend, the tests of
+ * guard and budget. */
 extern enum ten_mutant ten_mutant;
 
 #define TEN_MUTANT(name) (ten_mutant == TEN_MUTANT_##name)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Keeps the planted bugs fitting the core and the rules. See README.md.
+# Keeps the planted bugs fitting the core, the rules and the stores. See README.md.
 #
 #   refresh.sh                unpacks, and writes the diffs anew unless something has to be edited first
 #   refresh.sh unpack [DIR]   makes planted copies of the core files; where a bug does not fit, both versions are marked
@@ -16,11 +16,13 @@ say() {
 
 # room_of NAME: the layer whose file it is.
 room_of() {
-    if [ -f "$root/src/rules/$1" ] || [ -f "$mutants/rules/$1.diff" ]; then
-        echo rules
-    else
-        echo core
-    fi
+    for room in rules store; do
+        if [ -f "$root/src/$room/$1" ] || [ -f "$mutants/$room/$1.diff" ]; then
+            echo "$room"
+            return
+        fi
+    done
+    echo core
 }
 
 # merge NAME OUTPUT: the bugs of a diff that no longer fits, merged into the changed core file. The commit that last wrote
