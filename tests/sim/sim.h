@@ -212,7 +212,9 @@ struct sim_target {
     uint32_t pinned; /* the process that its pin names; SIM_NOBODY: it has no pin, or it has ended by then */
     bool pinned_away;
     uint64_t pinned_until_us;
-    ten_lease_row lease; /* for sim_held() */
+    /* For sim_held(), as it was when the store had answered so many calls. */
+    ten_lease_row lease, seen;
+    uint64_t seen_after, session_ends_ms;
     uint64_t highest_token;
     const char *highest_holder;
     uint64_t published_token;

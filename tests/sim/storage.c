@@ -52,31 +52,38 @@ static ten_record look(const struct sim_world *world, enum ten_kind kind, const 
     return ten_memory_look(world->core, SIM_NAMESPACE, kind, id, sim_store_ms(world));
 }
 
-/* When the session of the holder ends on which the lease hangs; 0: it has ended. */
+/* When the session of the holder ends on which the lease hangs; 0: it has ended, or there is none. */
 static uint64_t session_end_ms(const struct sim_world *world, const ten_lease_row *lease) {
     static ten_buf texts;
     ten_record record = look(world, TEN_KIND_INSTANCE, lease->holder);
     ten_instance_row row;
     const char *metadata;
     uint64_t now_ms = sim_store_ms(world);
-    if (!record.alive || !ten_instance_row_read(&record, now_ms, 0, &row, &metadata, &texts))
+    if (!lease->session || !record.alive || !ten_instance_row_read(&record, now_ms, 0, &row, &metadata, &texts))
         return 0;
     return ten_instance_row_session_end_ms(&row, lease->session);
+}
+
+/* This is asked far more often than the store is. */
+static void see(const struct sim_world *world, struct sim_target *target, uint64_t now_ms) {
+    ten_record record = look(world, TEN_KIND_LEASE, target->id);
+    TEN_INVARIANT(ten_lease_row_read(&record, &target->seen));
+    target->seen.ends_ms = record.alive ? now_ms + record.left_ms : 0;
+    target->session_ends_ms = session_end_ms(world, &target->seen);
 }
 
 const ten_lease_row *sim_held(const struct sim_world *world, uint32_t number) {
     struct sim_target *target = &world->targets[number];
     ten_lease_row *lease = &target->lease;
-    ten_record record = look(world, TEN_KIND_LEASE, target->id);
     uint64_t now_ms = sim_store_ms(world);
-    TEN_INVARIANT(ten_lease_row_read(&record, lease));
-    lease->ends_ms = record.alive ? now_ms + record.left_ms : 0;
-    if (lease->session) {
-        uint64_t end_ms = session_end_ms(world, lease);
-        if (end_ms == 0)
-            lease->session = 0;
-        lease->ends_ms = ten_max_u64(lease->ends_ms, end_ms);
-    }
+    uint64_t calls = ten_memory_calls(world->core);
+    if (target->seen_after != calls)
+        see(world, target, now_ms);
+    target->seen_after = calls;
+    *lease = target->seen;
+    if (target->session_ends_ms <= now_ms)
+        lease->session = 0;
+    lease->ends_ms = ten_max_u64(lease->ends_ms, target->session_ends_ms);
     return ten_lease_row_is_held(lease, now_ms) ? lease : NULL;
 }
 

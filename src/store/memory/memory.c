@@ -42,6 +42,7 @@ struct ten_memory_core {
     struct kept **sorted;
     size_t room;
     uint64_t last_version;
+    uint64_t calls;
     ten_map feeds; /* by namespace */
     size_t feed_room;
     uint64_t identity;
@@ -158,6 +159,7 @@ static bool tell(struct memory *memory, const struct kept *kept, ten_record *rec
 /* Every answer starts with this, under the lock. */
 static void answer(struct memory *memory) {
     pthread_mutex_lock(&memory->core->lock);
+    memory->core->calls++;
     ten_arena_reset(&memory->texts);
     memory->base.wall_ms = ten_wall_ms(memory->base.clock);
     snprintf(memory->base.identity, sizeof memory->base.identity, "memory-%llu",
@@ -584,6 +586,10 @@ ten_record ten_memory_look(struct ten_memory_core *core, const char *namespace_n
     return show(find(core, namespace_name, (ten_key){kind, id}), now_ms);
 }
 
+uint64_t ten_memory_calls(const struct ten_memory_core *core) {
+    return core->calls;
+}
+
 uint64_t ten_memory_last_number(struct ten_memory_core *core, const char *namespace_name) {
     const struct feed *feed = ten_map_get(&core->feeds, namespace_name);
     return feed ? feed->range.last : 0;
@@ -595,6 +601,7 @@ void ten_memory_set_feed_room(struct ten_memory_core *core, size_t room) {
 
 void ten_memory_lose(struct ten_memory_core *core, const char *namespace_name, enum ten_kind kind, const char *id) {
     char key[KEY_SIZE];
+    core->calls++;
     make_key(key, namespace_name, kind, id ? id : "");
     for (size_t i = place_of(core, key); i < core->records.count;) {
         struct kept *kept = core->sorted[i];
