@@ -214,7 +214,8 @@ struct sim_target {
     uint64_t pinned_until_us;
     /* For sim_held(), as it was when the store had answered so many calls. */
     ten_lease_row lease, seen;
-    uint64_t seen_after, session_ends_ms;
+    uint64_t seen_after, seen_version, session_version, session_ends_ms;
+    bool on_session; /* which the holder's record has now */
     uint64_t highest_token;
     const char *highest_holder;
     uint64_t published_token;

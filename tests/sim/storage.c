@@ -52,24 +52,30 @@ static ten_record look(const struct sim_world *world, enum ten_kind kind, const 
     return ten_memory_look(world->core, SIM_NAMESPACE, kind, id, sim_store_ms(world));
 }
 
-/* When the session of the holder ends on which the lease hangs; 0: it has ended, or there is none. */
-static uint64_t session_end_ms(const struct sim_world *world, const ten_lease_row *lease) {
+/* This is asked far more often than the store is, and a record that has the same version is not read again. */
+static void see_session(const struct sim_world *world, struct sim_target *target, uint64_t now_ms) {
     static ten_buf texts;
-    ten_record record = look(world, TEN_KIND_INSTANCE, lease->holder);
-    ten_instance_row row;
-    const char *metadata;
-    uint64_t now_ms = sim_store_ms(world);
-    if (!lease->session || !record.alive || !ten_instance_row_read(&record, now_ms, 0, &row, &metadata, &texts))
-        return 0;
-    return ten_instance_row_session_end_ms(&row, lease->session);
+    ten_record record = look(world, TEN_KIND_INSTANCE, target->seen.holder);
+    if (record.version != target->session_version) {
+        ten_instance_row row;
+        const char *metadata;
+        TEN_INVARIANT(ten_instance_row_read(&record, now_ms, 0, &row, &metadata, &texts));
+        target->on_session = row.session == target->seen.session;
+        target->session_version = record.version;
+    }
+    target->session_ends_ms = target->on_session && record.alive ? now_ms + record.left_ms : 0;
 }
 
-/* This is asked far more often than the store is. */
 static void see(const struct sim_world *world, struct sim_target *target, uint64_t now_ms) {
     ten_record record = look(world, TEN_KIND_LEASE, target->id);
-    TEN_INVARIANT(ten_lease_row_read(&record, &target->seen));
+    if (record.version != target->seen_version) {
+        TEN_INVARIANT(ten_lease_row_read(&record, &target->seen));
+        target->seen_version = record.version;
+        target->session_version = target->session_ends_ms = 0;
+    }
     target->seen.ends_ms = record.alive ? now_ms + record.left_ms : 0;
-    target->session_ends_ms = session_end_ms(world, &target->seen);
+    if (target->seen.session)
+        see_session(world, target, now_ms);
 }
 
 const ten_lease_row *sim_held(const struct sim_world *world, uint32_t number) {
