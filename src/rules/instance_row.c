@@ -124,6 +124,8 @@ static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_
         row->ends_ms = now_ms + op->ttl_ms;
         effect->life = TEN_LIFE_FOR(op->ttl_ms);
         effect->life.as_it_is = session_lives;
+        if (!session_lives) /* the tombstone must not bring it back, with the leases that hung on it */
+            row->session = row->session_ends_ms = 0;
         if (op->ttl_ms > 0) {
             row->ttl_ms = op->ttl_ms;
             row->ends_ms = ten_max_u64(row->ends_ms, row->session_ends_ms);
