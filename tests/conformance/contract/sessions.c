@@ -398,6 +398,21 @@ static void who_is_declared_gone_keeps_the_leases_and_gets_no_more(void **state)
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
 }
 
+/* Whoever declares an instance dead may come after its session has ended. */
+static void a_tombstone_does_not_bring_back_what_hung_on_a_session(void **state) {
+    const struct place *place = *state;
+    if (cannot(place))
+        return;
+    must_beat(place, "a", short_ttl(place->store));
+    uint64_t token = must_take(place, "t", "a", short_ttl(place->store));
+    while (read_lease(place, "t").holder)
+        sleep_ms(10);
+    (void)leave(place, "a", LONG_MS);
+    expect_holder(read_lease(place, "t"), NULL);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
+}
+
 /* ---- batches */
 
 static void a_batch_takes_the_heartbeat_first(void **state) {
@@ -479,6 +494,7 @@ static const struct CMUnitTest tests[] = {
     CASE(a_renewal_without_the_session_leaves_it_and_never_shortens),
     CASE(who_leaves_keeps_the_leases_until_the_session_ends),
     CASE(who_is_declared_gone_keeps_the_leases_and_gets_no_more),
+    CASE(a_tombstone_does_not_bring_back_what_hung_on_a_session),
     CASE(a_batch_takes_the_heartbeat_first),
     CASE(a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended),
     CASE(what_is_on_a_session_is_not_forgotten),
