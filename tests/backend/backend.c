@@ -568,7 +568,7 @@ static bool is_found(enum ten_mutant mutant) {
         int nowhere = open("/dev/null", O_WRONLY);
         (void)dup2(nowhere, STDOUT_FILENO);
         (void)dup2(nowhere, STDERR_FILENO);
-        (void)alarm(20); /* a call without an end is found, too */
+        (void)alarm(10); /* a call without an end is found, too */
         ten_mutant = mutant;
         _exit(run_all() != 0);
     }

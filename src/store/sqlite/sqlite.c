@@ -201,14 +201,18 @@ static int sqlite_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
 
 /* ---- commit -------------------------------------------------------------------------------------------- */
 
-/* The version and the end that a record has; 0 and 0: it is absent. */
-static int look(ten_db *db, const char *namespace_name, ten_key key, uint64_t *ret_version, uint64_t *ret_ends_ms) {
+/* The version and the end that a record has; 0 and 0: it is absent. With a name: one that has another is dead. */
+static int look(ten_db *db, const char *namespace_name, ten_key key, const char *name, uint64_t *ret_version,
+                uint64_t *ret_ends_ms) {
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_JUDGE, namespace_name, key);
     if (!statement)
         return db->error->code;
     int found = ten_db_step(db, statement);
     *ret_version = found > 0 ? ten_column_u64(statement, 0) : 0;
     *ret_ends_ms = found > 0 ? ten_column_u64(statement, 1) : 0;
+    const char *has = found > 0 && name ? ten_column_text(statement, 2) : name;
+    if (name && (!has || strcmp(has, name) != 0))
+        *ret_ends_ms = 0;
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
 }
@@ -230,72 +234,78 @@ static int check_epoch(struct sqlite_store *store, const char *namespace_name, c
     return found < 0 ? found : found > 0 ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
+/* The check of that record: there is one of each record that a change writes, or whose end it takes. */
+static const ten_check *check_of(const ten_commit_change *change, ten_key key) {
+    for (size_t i = 0; i < change->check_count; i++)
+        if (change->checks[i].key.kind == key.kind && strcmp(change->checks[i].key.id, key.id) == 0)
+            return &change->checks[i];
+    return NULL;
+}
+
+/* Whoever invents targets or instances must not end everybody's leases. */
+static bool grows(const ten_commit_change *change, const ten_write *write) {
+    const ten_check *check = check_of(change, write->key);
+    enum ten_kind kind = write->key.kind;
+    return write->kind == TEN_WRITE_PUT &&
+           (kind == TEN_KIND_TARGET || (kind > TEN_KIND_QUARANTINE && check && check->present.version == 0));
+}
+
+/* Until it is a conflict, what is present has the version and the end, for end_of(). */
 static int judge(struct sqlite_store *store, const char *namespace_name, ten_commit_change *change) {
     ten_db *db = &store->db;
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < change->check_count; i++) {
-        const ten_check *check = &change->checks[i];
+        ten_check *check = &change->checks[i];
         uint64_t version;
         uint64_t ends_ms;
-        r = look(db, namespace_name, check->key, &version, &ends_ms);
+        r = look(db, namespace_name, check->key, NULL, &version, &ends_ms);
         bool alive = ends_ms > db->now_ms;
         change->conflict |= (check->version != TEN_VERSION_ANY && check->version != version) ||
                             (check->life != TEN_CHECK_EITHER && alive != (check->life == TEN_CHECK_ALIVE));
+        check->present = (ten_record){.key = check->key, .version = version, .left_ms = ends_ms};
     }
-    for (size_t i = 0; r == TENURE_OK && change->conflict && i < change->check_count; i++) {
-        change->checks[i].present = (ten_record){.key = change->checks[i].key};
+    for (size_t i = 0; r == TENURE_OK && change->conflict && i < change->check_count; i++)
         r = get(store, namespace_name, &change->checks[i].present);
-    }
-    /* Whoever invents targets or instances must not end everybody's leases. */
-    for (size_t i = 0; r == TENURE_OK && !change->conflict && i < change->check_count; i++) {
-        enum ten_kind kind = change->checks[i].key.kind;
-        bool grows = kind == TEN_KIND_TARGET || (change->checks[i].version == 0 && kind > TEN_KIND_QUARANTINE);
-        for (size_t j = 0; grows && j < change->write_count; j++)
-            if (change->writes[j].kind == TEN_WRITE_PUT && change->writes[j].key.kind == change->checks[i].key.kind &&
-                strcmp(change->writes[j].key.id, change->checks[i].key.id) == 0 && !ten_db_has_room(db))
-                change->error = ten_db_say_full(db);
-    }
+    for (size_t i = 0; r == TENURE_OK && !change->conflict && i < change->write_count; i++)
+        if (grows(change, &change->writes[i]) && !ten_db_has_room(db))
+            change->error = ten_db_say_full(db);
     return r;
 }
 
+static uint64_t end_found(const ten_commit_change *change, ten_key key) {
+    const ten_check *check = check_of(change, key);
+    return check ? check->present.left_ms : 0;
+}
+
 /* The end of a life that is written now, and how long it is. */
-static int end_of(ten_db *db, const char *namespace_name, const ten_write *write, uint64_t *ret_ends_ms,
-                  uint64_t *ret_ttl_ms) {
+static uint64_t end_of(ten_db *db, const ten_commit_change *change, const ten_write *write, uint64_t *ret_ttl_ms) {
     const ten_life *life = &write->life;
-    uint64_t version;
-    uint64_t before_ms = 0;
-    uint64_t other_ms = 0;
-    int r = TENURE_OK;
+    uint64_t before_ms = end_found(change, write->key);
+    uint64_t other_ms = life->with.id ? end_found(change, life->with) : 0;
     *ret_ttl_ms = 0;
-    *ret_ends_ms = life->kind == TEN_LIFE_ENDLESS ? NEVER_MS : db->now_ms;
     if (life->kind == TEN_LIFE_ENDLESS)
-        return TENURE_OK;
-    r = look(db, namespace_name, write->key, &version, &before_ms);
+        return NEVER_MS;
     if (life->kind == TEN_LIFE_ENDED) {
         ten_db_note_released(db, before_ms);
-        return r;
+        return db->now_ms;
     }
-    if (r == TENURE_OK && life->with.id)
-        r = look(db, namespace_name, life->with, &version, &other_ms);
     uint64_t ends_ms = life->as_it_is ? before_ms : 0;
     if (other_ms > db->now_ms)
         ends_ms = ten_max_u64(ends_ms, other_ms);
     if (life->ttl_ms)
         ends_ms = ten_max_u64(ends_ms, db->now_ms + life->ttl_ms);
-    *ret_ends_ms = ends_ms;
     *ret_ttl_ms = ends_ms == NEVER_MS ? 0 : ten_max_u64(life->ttl_ms, ten_sub_saturating(ends_ms, db->now_ms));
     if (!life->only_keeps && ends_ms != NEVER_MS && ends_ms != before_ms)
         ten_db_note_end(db, ends_ms);
-    return r;
+    return ends_ms;
 }
 
-static int put(ten_db *db, const char *namespace_name, const ten_write *write) {
-    uint64_t ends_ms;
+static int put(ten_db *db, const char *namespace_name, const ten_commit_change *change, const ten_write *write) {
     uint64_t ttl_ms;
-    int r = end_of(db, namespace_name, write, &ends_ms, &ttl_ms);
-    sqlite3_stmt *statement = r < 0 ? NULL : statement_of(db, TEN_SQL_PUT, namespace_name, write->key);
+    uint64_t ends_ms = end_of(db, change, write, &ttl_ms);
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_PUT, namespace_name, write->key);
     if (!statement)
-        return r < 0 ? r : db->error->code;
+        return db->error->code;
     bool is_kept = write->life.kind == TEN_LIFE_LATEST && write->life.only_keeps;
     ten_bind_u64(statement, 2, db->row.generation + 1);
     ten_bind_text(statement, 3, write->name);
@@ -307,10 +317,10 @@ static int put(ten_db *db, const char *namespace_name, const ten_write *write) {
     return ten_db_run(db, statement);
 }
 
-static int write_one(ten_db *db, const char *namespace_name, ten_write *write) {
+static int write_one(ten_db *db, const char *namespace_name, const ten_commit_change *change, ten_write *write) {
     write->version = db->row.generation + 1;
     if (write->kind == TEN_WRITE_PUT)
-        return put(db, namespace_name, write);
+        return put(db, namespace_name, change, write);
     bool removes = write->kind == TEN_WRITE_REMOVE;
     sqlite3_stmt *statement = statement_of(db, removes ? TEN_SQL_REMOVE : TEN_SQL_RAISE, namespace_name, write->key);
     if (!statement)
@@ -325,7 +335,7 @@ static int write_one(ten_db *db, const char *namespace_name, ten_write *write) {
 static int carry_out(ten_db *db, const ten_commit *commit, ten_commit_change *change) {
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < change->write_count; i++)
-        r = write_one(db, commit->namespace_name, &change->writes[i]);
+        r = write_one(db, commit->namespace_name, change, &change->writes[i]);
     for (size_t i = 0; r == TENURE_OK && i < change->entry_count; i++)
         r = ten_db_add_change(db, commit->namespace_name, &change->entries[i], commit->least_number);
     return r;
@@ -360,31 +370,34 @@ static int sqlite_commit(ten_backend *base, ten_commit *commit, uint64_t timeout
     return r == TENURE_OK && written == 0 ? end_unchanged(store, r) : ten_db_end(&store->db, r);
 }
 
-/* One statement for nearly every renewal. It does not match what has a later end already: that is looked at by name, as
- * heartbeats are, which go on whatever the version is. */
-static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch, bool any) {
-    sqlite3_stmt *statement = statement_of(db, any ? TEN_SQL_TOUCH_ANY : TEN_SQL_TOUCH, namespace_name, touch->key);
+/* One statement for nearly every renewal. A heartbeat goes on whatever the version is, so it looks first. What was not
+ * changed has a later end already, or is not meant. */
+static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch) {
+    bool any = touch->version == TEN_VERSION_ANY;
+    uint64_t ends_ms = db->now_ms + touch->ttl_ms;
+    uint64_t before_ms;
+    int r = TENURE_OK;
+    touch->present = touch->version;
+    touch->extended = false;
+    if (any)
+        r = look(db, namespace_name, touch->key, touch->name, &touch->present, &before_ms);
+    if (r < 0 || (any && before_ms <= db->now_ms))
+        return r;
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_TOUCH, namespace_name, touch->key);
     if (!statement)
         return db->error->code;
-    uint64_t ends_ms = db->now_ms + touch->ttl_ms;
     ten_bind_u64(statement, 2, ends_ms);
     ten_bind_u64(statement, 3, db->now_ms + 1);
-    if (any)
-        ten_bind_text(statement, 4, touch->name);
-    else
-        ten_bind_u64(statement, 4, touch->version);
-    int found = ten_db_step(db, statement);
-    touch->present = found > 0 ? ten_column_u64(statement, 0) : touch->version;
-    sqlite3_reset(statement);
-    touch->extended = any ? found > 0 : found == 0 && sqlite3_changes(db->connection) > 0;
+    ten_bind_u64(statement, 4, touch->present);
+    r = ten_db_run(db, statement);
+    touch->extended = r == TENURE_OK && sqlite3_changes(db->connection) > 0;
+    if (r == TENURE_OK && !touch->extended) {
+        r = look(db, namespace_name, touch->key, touch->name, &touch->present, &before_ms);
+        touch->extended = r == TENURE_OK && before_ms > ends_ms && (any || touch->present == touch->version);
+    }
     if (touch->extended)
         ten_db_note_end(db, ends_ms);
-    if (found < 0 || touch->extended)
-        return found < 0 ? found : TENURE_OK;
-    uint64_t before_ms;
-    int r = look(db, namespace_name, touch->key, &touch->present, &before_ms);
-    bool is_later = !any && r == TENURE_OK && touch->present == touch->version && before_ms > ends_ms;
-    return is_later ? touch_one(db, namespace_name, touch, true) : r;
+    return r;
 }
 
 static int sqlite_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
@@ -398,7 +411,7 @@ static int sqlite_touch(ten_backend *base, const char *namespace_name, const cha
     if (r > 0)
         return end_unchanged(store, r);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = touch_one(&store->db, namespace_name, &touches[i], touches[i].version == TEN_VERSION_ANY);
+        r = touch_one(&store->db, namespace_name, &touches[i]);
     return ten_db_end(&store->db, r);
 }
 

@@ -97,9 +97,9 @@ SELECT key, version, name, number, ends_ms, value FROM record WHERE key = ?1;
 -- name: epoch
 SELECT 1 FROM record WHERE key = ?1 AND name = ?2 AND number = ?3;
 
--- What a check compares.
+-- What a check or a touch compares.
 -- name: judge
-SELECT version, ends_ms FROM record WHERE key = ?1;
+SELECT version, ends_ms, name FROM record WHERE key = ?1;
 
 -- name: put
 INSERT INTO record (key, version, name, number, ends_ms, ttl_ms, kept_ends_ms, value)
@@ -114,12 +114,9 @@ UPDATE record SET version = ?2 WHERE key = ?1;
 -- name: remove
 DELETE FROM record WHERE key = ?1;
 
--- Renewals and heartbeats, which is nearly all that a store does.
+-- Renewals and heartbeats, which is nearly all that a store does. Without RETURNING, which needs a savepoint.
 -- name: touch
 UPDATE record SET ends_ms = ?2 WHERE key = ?1 AND version = ?4 AND ends_ms BETWEEN ?3 AND ?2;
-
--- name: touch_any
-UPDATE record SET ends_ms = max(ends_ms, ?2) WHERE key = ?1 AND ends_ms >= ?3 AND name = ?4 RETURNING version;
 
 -- ?4: 0 all, 1 those with a name, 2 those without.
 -- name: scan

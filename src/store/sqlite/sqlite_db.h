@@ -26,7 +26,6 @@
     X(RAISE) \
     X(REMOVE) \
     X(TOUCH) \
-    X(TOUCH_ANY) \
     X(SCAN) \
     X(NEXT_NAMESPACE) \
     X(ADD_CHANGE) \
