@@ -10,14 +10,14 @@ struct feed_value {
     uint64_t token, ago_ms;
 };
 
-static const ten_field feed_fields[] = {
-    {"event", TEN_FIELD_TEXT, offsetof(struct feed_value, event)},
-    {"reason", TEN_FIELD_TEXT, offsetof(struct feed_value, reason)},
-    {"target", TEN_FIELD_TEXT, offsetof(struct feed_value, target)},
-    {"instance", TEN_FIELD_TEXT, offsetof(struct feed_value, instance)},
-    {"actor", TEN_FIELD_TEXT, offsetof(struct feed_value, actor)},
-    {"token", TEN_FIELD_NUMBER, offsetof(struct feed_value, token)},
-    {"ago", TEN_FIELD_NUMBER, offsetof(struct feed_value, ago_ms)},
+static const ten_value_field feed_fields[] = {
+    {"event", TEN_VALUE_TEXT, offsetof(struct feed_value, event)},
+    {"reason", TEN_VALUE_TEXT, offsetof(struct feed_value, reason)},
+    {"target", TEN_VALUE_TEXT, offsetof(struct feed_value, target)},
+    {"instance", TEN_VALUE_TEXT, offsetof(struct feed_value, instance)},
+    {"actor", TEN_VALUE_TEXT, offsetof(struct feed_value, actor)},
+    {"token", TEN_VALUE_NUMBER, offsetof(struct feed_value, token)},
+    {"ago", TEN_VALUE_NUMBER, offsetof(struct feed_value, ago_ms)},
 };
 
 static const char *or_none(const char *text) {

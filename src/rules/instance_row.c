@@ -177,14 +177,14 @@ struct instance_value {
     const char *metadata;
 };
 
-static const ten_field instance_fields[] = {
-    {"state", TEN_FIELD_NUMBER, offsetof(struct instance_value, state)},
-    {"ttl", TEN_FIELD_NUMBER, offsetof(struct instance_value, ttl_ms)},
-    {"since", TEN_FIELD_NUMBER, offsetof(struct instance_value, since_ms)},
-    {"ask", TEN_FIELD_NUMBER, offsetof(struct instance_value, ask)},
-    {"session", TEN_FIELD_NUMBER, offsetof(struct instance_value, session)},
-    {"ended", TEN_FIELD_NUMBER, offsetof(struct instance_value, ended_ms)},
-    {"metadata", TEN_FIELD_TEXT, offsetof(struct instance_value, metadata)},
+static const ten_value_field instance_fields[] = {
+    {"state", TEN_VALUE_NUMBER, offsetof(struct instance_value, state)},
+    {"ttl", TEN_VALUE_NUMBER, offsetof(struct instance_value, ttl_ms)},
+    {"since", TEN_VALUE_NUMBER, offsetof(struct instance_value, since_ms)},
+    {"ask", TEN_VALUE_NUMBER, offsetof(struct instance_value, ask)},
+    {"session", TEN_VALUE_NUMBER, offsetof(struct instance_value, session)},
+    {"ended", TEN_VALUE_NUMBER, offsetof(struct instance_value, ended_ms)},
+    {"metadata", TEN_VALUE_TEXT, offsetof(struct instance_value, metadata)},
 };
 
 bool ten_instance_row_read(const ten_record *record, uint64_t now_ms, uint64_t wall_ms, ten_instance_row *row,

@@ -407,12 +407,12 @@ struct lease_value {
     uint64_t ttl_ms, acquired_at_ms, session, barred, ask;
 };
 
-static const ten_field lease_fields[] = {
-    {"ttl", TEN_FIELD_NUMBER, offsetof(struct lease_value, ttl_ms)},
-    {"at", TEN_FIELD_NUMBER, offsetof(struct lease_value, acquired_at_ms)},
-    {"session", TEN_FIELD_NUMBER, offsetof(struct lease_value, session)},
-    {"barred", TEN_FIELD_NUMBER, offsetof(struct lease_value, barred)},
-    {"ask", TEN_FIELD_NUMBER, offsetof(struct lease_value, ask)},
+static const ten_value_field lease_fields[] = {
+    {"ttl", TEN_VALUE_NUMBER, offsetof(struct lease_value, ttl_ms)},
+    {"at", TEN_VALUE_NUMBER, offsetof(struct lease_value, acquired_at_ms)},
+    {"session", TEN_VALUE_NUMBER, offsetof(struct lease_value, session)},
+    {"barred", TEN_VALUE_NUMBER, offsetof(struct lease_value, barred)},
+    {"ask", TEN_VALUE_NUMBER, offsetof(struct lease_value, ask)},
 };
 
 bool ten_lease_row_read(const ten_record *record, ten_lease_row *row) {
@@ -445,7 +445,7 @@ bool ten_lease_row_is_same(const ten_lease_row *row, const ten_lease_row *other)
            row->barred == other->barred && row->ask == other->ask && strcmp(row->holder, other->holder) == 0;
 }
 
-static const ten_field checkpoint_fields[] = {{"text", TEN_FIELD_TEXT, 0}};
+static const ten_value_field checkpoint_fields[] = {{"text", TEN_VALUE_TEXT, 0}};
 
 void ten_lease_row_write_checkpoint(ten_buf *value, const char *text) {
     ten_value_write(value, NULL, checkpoint_fields, TEN_COUNT(checkpoint_fields), &text);

@@ -8,12 +8,12 @@
 #include "base/util.h"
 #include "rules/value.h"
 
-static const ten_field namespace_fields[] = {
-    {"floor", TEN_FIELD_NUMBER, offsetof(ten_namespace_row, token_floor)},
-    {"forgotten", TEN_FIELD_NUMBER, offsetof(ten_namespace_row, forgotten)},
-    {"longest", TEN_FIELD_NUMBER, offsetof(ten_namespace_row, longest_ms)},
-    {"fleet", TEN_FIELD_NUMBER, offsetof(ten_namespace_row, fleet_ttl_ms)},
-    {"first", TEN_FIELD_NUMBER, offsetof(ten_namespace_row, first)},
+static const ten_value_field namespace_fields[] = {
+    {"floor", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, token_floor)},
+    {"forgotten", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, forgotten)},
+    {"longest", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, longest_ms)},
+    {"fleet", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, fleet_ttl_ms)},
+    {"first", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, first)},
 };
 
 bool ten_namespace_row_read(const ten_record *record, ten_namespace_row *row) {

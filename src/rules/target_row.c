@@ -11,13 +11,13 @@ struct target_value {
     uint64_t every_ms, paused;
 };
 
-static const ten_field target_fields[] = {
-    {"url", TEN_FIELD_TEXT, offsetof(struct target_value, url)},
-    {"exec", TEN_FIELD_TEXT, offsetof(struct target_value, exec)},
-    {"spec", TEN_FIELD_TEXT, offsetof(struct target_value, spec)},
-    {"pin", TEN_FIELD_TEXT, offsetof(struct target_value, pin)},
-    {"every", TEN_FIELD_NUMBER, offsetof(struct target_value, every_ms)},
-    {"paused", TEN_FIELD_NUMBER, offsetof(struct target_value, paused)},
+static const ten_value_field target_fields[] = {
+    {"url", TEN_VALUE_TEXT, offsetof(struct target_value, url)},
+    {"exec", TEN_VALUE_TEXT, offsetof(struct target_value, exec)},
+    {"spec", TEN_VALUE_TEXT, offsetof(struct target_value, spec)},
+    {"pin", TEN_VALUE_TEXT, offsetof(struct target_value, pin)},
+    {"every", TEN_VALUE_NUMBER, offsetof(struct target_value, every_ms)},
+    {"paused", TEN_VALUE_NUMBER, offsetof(struct target_value, paused)},
 };
 
 bool ten_target_row_read(const ten_record *record, ten_target_row *row, ten_buf *texts) {

@@ -29,7 +29,7 @@ static void write_number(ten_buf *out, uint64_t number) {
     ten_buf_text(out, ten_digits(digits, number));
 }
 
-static const ten_field *find(const ten_field *fields, size_t count, const char *name, size_t size) {
+static const ten_value_field *find(const ten_value_field *fields, size_t count, const char *name, size_t size) {
     for (size_t i = 0; i < count; i++)
         if (strncmp(fields[i].name, name, size) == 0 && fields[i].name[size] == '\0')
             return &fields[i];
@@ -65,9 +65,9 @@ bool ten_value_is_writable(const char *value) {
     return !value || read_number(value) <= TEN_RULES_VERSION;
 }
 
-static void clear(const ten_field *fields, size_t count, void *row) {
+static void clear(const ten_value_field *fields, size_t count, void *row) {
     for (size_t i = 0; i < count; i++) {
-        size_t size = fields[i].kind == TEN_FIELD_NUMBER ? sizeof(uint64_t) : sizeof(const char *);
+        size_t size = fields[i].kind == TEN_VALUE_NUMBER ? sizeof(uint64_t) : sizeof(const char *);
         memset((char *)row + fields[i].offset, 0, size);
     }
 }
@@ -81,7 +81,7 @@ static const char *keep_text(ten_buf *texts, const char *text) {
     return ten_percent_decode(copy, false) ? copy : NULL;
 }
 
-bool ten_value_read(const char *value, const ten_field *fields, size_t count, void *row, ten_buf *texts) {
+bool ten_value_read(const char *value, const ten_value_field *fields, size_t count, void *row, ten_buf *texts) {
     const char *name;
     const char *text;
     size_t size;
@@ -98,8 +98,8 @@ bool ten_value_read(const char *value, const ten_field *fields, size_t count, vo
     const char *at = value + strspn(value, "0123456789");
     bool sound = at > value;
     while (next_field(&at, &name, &size, &text)) {
-        const ten_field *field = find(fields, count, name, size);
-        if (field && field->kind == TEN_FIELD_NUMBER) {
+        const ten_value_field *field = find(fields, count, name, size);
+        if (field && field->kind == TEN_VALUE_NUMBER) {
             uint64_t number = read_number(text);
             memcpy((char *)row + field->offset, &number, sizeof number);
         } else if (field && texts) {
@@ -111,13 +111,13 @@ bool ten_value_read(const char *value, const ten_field *fields, size_t count, vo
     return sound;
 }
 
-void ten_value_write(ten_buf *out, const char *old, const ten_field *fields, size_t count, const void *row) {
+void ten_value_write(ten_buf *out, const char *old, const ten_value_field *fields, size_t count, const void *row) {
     uint64_t version = old ? read_number(old) : 0;
     write_number(out, version > 1 ? version : 1);
     for (size_t i = 0; i < count; i++) {
         uint64_t number = 0;
         const char *text = NULL;
-        if (fields[i].kind == TEN_FIELD_NUMBER)
+        if (fields[i].kind == TEN_VALUE_NUMBER)
             memcpy(&number, (const char *)row + fields[i].offset, sizeof number);
         else
             memcpy(&text, (const char *)row + fields[i].offset, sizeof text);

@@ -14,22 +14,22 @@
 
 #define TEN_RULES_VERSION 1u
 
-enum ten_field_kind {
-    TEN_FIELD_NUMBER, /* uint64_t; 0 is not written */
-    TEN_FIELD_TEXT,   /* const char *; NULL is not written */
+enum ten_value_kind {
+    TEN_VALUE_NUMBER, /* uint64_t; 0 is not written */
+    TEN_VALUE_TEXT,   /* const char *; NULL is not written */
 };
 
-typedef struct ten_field {
+typedef struct ten_value_field {
     const char *name;
-    enum ten_field_kind kind;
+    enum ten_value_kind kind;
     size_t offset; /* in the struct that has them */
-} ten_field;
+} ten_value_field;
 
 /* Fills in the fields of *row, all others of these with 0 and NULL. `texts` is where the texts lie afterwards; NULL: the row
  * has none. False: out of memory, or it is no value. */
-bool ten_value_read(const char *value, const ten_field *fields, size_t count, void *row, ten_buf *texts);
+bool ten_value_read(const char *value, const ten_value_field *fields, size_t count, void *row, ten_buf *texts);
 /* Appends the value of *row. `old`: the one that it replaces, whose unknown fields it keeps; NULL: there is none. */
-void ten_value_write(ten_buf *out, const char *old, const ten_field *fields, size_t count, const void *row);
+void ten_value_write(ten_buf *out, const char *old, const ten_value_field *fields, size_t count, const void *row);
 /* Whether these rules may replace that value; NULL: there is none. */
 bool ten_value_is_writable(const char *value);
 

@@ -29,9 +29,9 @@ static bool is_mine(const struct batch *batch, size_t at) {
     return batch->cells[at].state != DONE && strcmp(batch->ops[at].namespace_name, batch->run.namespace_name) == 0;
 }
 
-static int look_at(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_plan *plan) {
-    return op->target ? ten_apply_to_lease(run, op, withheld, result, plan)
-                      : ten_apply_to_instance(run, op, result, plan);
+static int look_at(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_intent *intent) {
+    return op->target ? ten_apply_to_lease(run, op, withheld, result, intent)
+                      : ten_apply_to_instance(run, op, result, intent);
 }
 
 /* It waits, and so does whatever behind it meets the same record. */
@@ -45,32 +45,32 @@ static int wait_for(struct batch *batch, size_t at) {
 }
 
 static int plan_one(struct batch *batch, size_t at) {
-    ten_plan plan;
+    ten_intent intent;
     struct cell *cell = &batch->cells[at];
-    int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld, &batch->results[at], &plan);
+    int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld, &batch->results[at], &intent);
     if (verdict == TEN_VERDICT_DONE)
         cell->state = DONE;
-    if (verdict == TEN_VERDICT_WAITS || (verdict == TEN_VERDICT_PLANNED && !ten_apply_may(&batch->run, &plan)))
+    if (verdict == TEN_VERDICT_WAITS || (verdict == TEN_VERDICT_PLANNED && !ten_apply_may(&batch->run, &intent)))
         return wait_for(batch, at);
     if (verdict != TEN_VERDICT_PLANNED)
         return verdict;
-    int r = ten_apply_add(&batch->run, &plan, false, &cell->place);
-    cell->state = plan.touched ? TOUCHES : CHANGES;
+    int r = ten_apply_add(&batch->run, &intent, false, &cell->place);
+    cell->state = intent.touched ? TOUCHES : CHANGES;
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }
 
 /* What the holder has already is told in any case, so a part of the group may only be touched. */
-static int add_group(struct batch *batch, const size_t *open, size_t count, const ten_plan *plans) {
+static int add_group(struct batch *batch, const size_t *open, size_t count, const ten_intent *intents) {
     bool joins = false;
     for (size_t i = 0; i < count; i++)
-        if (!ten_apply_may(&batch->run, &plans[i]))
+        if (!ten_apply_may(&batch->run, &intents[i]))
             return wait_for(batch, open[i]);
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         struct cell *cell = &batch->cells[open[i]];
-        cell->state = plans[i].touched ? TOUCHES : CHANGES;
-        r = ten_apply_add(&batch->run, &plans[i], joins && !plans[i].touched, &cell->place);
-        joins |= !plans[i].touched;
+        cell->state = intents[i].touched ? TOUCHES : CHANGES;
+        r = ten_apply_add(&batch->run, &intents[i], joins && !intents[i].touched, &cell->place);
+        joins |= !intents[i].touched;
     }
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }
@@ -78,7 +78,7 @@ static int add_group(struct batch *batch, const size_t *open, size_t count, cons
 /* The acquires of a group are judged first. If one of them is refused, none of the others grants anything, for good. What is
  * granted is one change. */
 static int plan_group(struct batch *batch, size_t at, size_t length) {
-    ten_plan plans[TEN_GROUP_MAX];
+    ten_intent intents[TEN_GROUP_MAX];
     size_t open[TEN_GROUP_MAX];
     size_t count = 0;
     int worst = TEN_VERDICT_DONE;
@@ -86,7 +86,7 @@ static int plan_group(struct batch *batch, size_t at, size_t length) {
     for (size_t i = at; i < at + length; i++) {
         if (batch->cells[i].state == DONE || batch->cells[i].is_withheld)
             continue;
-        int verdict = look_at(&batch->run, &batch->ops[i], false, &batch->results[i], &plans[count]);
+        int verdict = look_at(&batch->run, &batch->ops[i], false, &batch->results[i], &intents[count]);
         if (verdict < 0 || verdict == TEN_VERDICT_AGAIN)
             return verdict;
         if (verdict == TEN_VERDICT_WAITS)
@@ -100,7 +100,7 @@ static int plan_group(struct batch *batch, size_t at, size_t length) {
     for (size_t i = at; i < at + length; i++)
         batch->cells[i].is_withheld |= refused;
     if (!refused && count > 0)
-        worst = add_group(batch, open, count, plans);
+        worst = add_group(batch, open, count, intents);
     /* The rest has its result, or only extends what is the holder's own. */
     for (size_t i = at; i < at + length && worst >= 0; i++)
         if (batch->cells[i].state == OPEN && (batch->cells[i].is_withheld || worst != TEN_VERDICT_WAITS)) {

@@ -37,21 +37,21 @@ typedef struct ten_record_store {
 
 /* ---- a round -------------------------------------------------------------------------------------------- */
 
-#define TEN_PLAN_CHECKS 8u
-#define TEN_PLAN_WRITES 4u
+#define TEN_INTENT_CHECKS 8u
+#define TEN_INTENT_WRITES 4u
 
 /* What one operation asks of the store: a touch, or a part of a change. */
-typedef struct ten_plan {
-    struct ten_plan_check {
+typedef struct ten_intent {
+    struct ten_intent_check {
         ten_known *known;
         enum ten_check_life life;
         bool any; /* whatever its version is */
-    } checks[TEN_PLAN_CHECKS];
+    } checks[TEN_INTENT_CHECKS];
     size_t check_count;
-    struct ten_plan_write {
+    struct ten_intent_write {
         ten_known *known;
         ten_write write;
-    } writes[TEN_PLAN_WRITES];
+    } writes[TEN_INTENT_WRITES];
     size_t write_count;
     const char *entries[TEN_LEASE_CHANGES_MAX]; /* their texts */
     const char *entry_ids[TEN_LEASE_CHANGES_MAX];
@@ -60,7 +60,7 @@ typedef struct ten_plan {
     uint64_t touch_ms;
     bool touch_any;
     uint64_t least_number;
-} ten_plan;
+} ten_intent;
 
 typedef struct ten_run {
     ten_record_store *store;
@@ -81,7 +81,7 @@ typedef struct ten_run {
 /* What came of looking at an operation. Negative: the error of the whole batch. */
 enum ten_verdict {
     TEN_VERDICT_DONE,    /* its result is final */
-    TEN_VERDICT_PLANNED, /* its result is final when the plan is carried out */
+    TEN_VERDICT_PLANNED, /* its result is final when the intent is carried out */
     TEN_VERDICT_WAITS,   /* for records, which are marked as wanted, or for a round */
     TEN_VERDICT_AGAIN,   /* something was written: everything is decided anew */
 };
@@ -90,7 +90,7 @@ enum ten_verdict {
 int ten_apply_no_memory(ten_record_store *store);
 int ten_apply_damaged(ten_record_store *store, const ten_known *known);
 
-/* apply_round.c: records and plans. */
+/* apply_round.c: records and intents. */
 ten_known *ten_apply_get(ten_run *run, enum ten_kind kind, const char *id);
 /* Whether it is known; else it is read before the operation is looked at again. */
 bool ten_apply_knows(ten_run *run, ten_known *known);
@@ -100,23 +100,23 @@ bool ten_apply_knows_fresh(ten_run *run, ten_known *known);
 uint64_t ten_apply_end_ms(const ten_run *run, const ten_known *known);
 const char *ten_apply_text(ten_run *run, const ten_buf *text);
 
-void ten_plan_check(ten_plan *plan, ten_known *known, enum ten_check_life life);
+void ten_intent_check(ten_intent *intent, ten_known *known, enum ten_check_life life);
 /* Replaces a record, which is checked with that life. */
-int ten_plan_put(ten_run *run, ten_plan *plan, ten_known *known, const ten_buf *value, const char *name,
-                 uint64_t number, ten_life life);
-void ten_plan_remove(ten_plan *plan, ten_known *known);
-void ten_plan_raise(ten_plan *plan, ten_known *known);
-int ten_plan_tell(ten_run *run, ten_plan *plan, const ten_change *change);
+int ten_intent_put(ten_run *run, ten_intent *intent, ten_known *known, const ten_buf *value, const char *name,
+                   uint64_t number, ten_life life);
+void ten_intent_remove(ten_intent *intent, ten_known *known);
+void ten_intent_raise(ten_intent *intent, ten_known *known);
+int ten_intent_tell(ten_run *run, ten_intent *intent, const ten_change *change);
 
 /* Whether what was planned before in this round leaves room for it. */
-bool ten_apply_may(const ten_run *run, const ten_plan *plan);
+bool ten_apply_may(const ten_run *run, const ten_intent *intent);
 /* It is written by an operation that has to wait: those behind it wait, too. */
 void ten_apply_reserve(const ten_run *run, ten_known *known);
 /* Whether somebody before it in this round changes the record. */
-bool ten_apply_is_claimed(const ten_run *run, const ten_known *known);
+bool ten_apply_is_changed(const ten_run *run, const ten_known *known);
 /* Adds it to the round: to the change before it (`joins`), or as one of its own. Its place among the changes, or the
  * touches. */
-int ten_apply_add(ten_run *run, const ten_plan *plan, bool joins, size_t *ret_place);
+int ten_apply_add(ten_run *run, const ten_intent *intent, bool joins, size_t *ret_place);
 
 struct ten_apply_round *ten_apply_round_new(void); /* NULL: out of memory */
 /* Another round. TENURE_E_TIMEOUT: there were so many that others must be in the way, and the time is up. */
@@ -128,8 +128,8 @@ int ten_apply_read(ten_run *run);
 int ten_apply_send(ten_run *run);
 bool ten_apply_touch_went_well(const ten_run *run, size_t place);
 bool ten_apply_change_went_well(const ten_run *run, size_t place, int *ret_error);
-/* One plan by itself, at once. *ret_done false: a conflict. */
-int ten_apply_commit_alone(ten_run *run, const ten_plan *plan, bool *ret_done);
+/* One intent by itself, at once. *ret_done false: a conflict. */
+int ten_apply_commit_alone(ten_run *run, const ten_intent *intent, bool *ret_done);
 
 uint64_t ten_apply_left_ms(const ten_run *run); /* of the call */
 /* After each answer of the backend. */
@@ -146,12 +146,12 @@ uint64_t ten_apply_recovering_ms(const ten_run *run);
 
 /* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's. */
 /* withheld: another target of its group was refused. */
-int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_plan *plan);
-int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_plan *plan);
+int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_intent *intent);
+int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_intent *intent);
 /* The row of an instance whose record is known. */
 int ten_apply_instance_row(ten_run *run, ten_known *known, ten_instance_row *row, const char **ret_metadata);
 /* It has expired: its record is ended. */
-int ten_apply_bury(ten_run *run, ten_known *known, ten_plan *plan);
+int ten_apply_bury(ten_run *run, ten_known *known, ten_intent *intent);
 
 /* The functions of ten_store_ops. */
 int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);

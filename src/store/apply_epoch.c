@@ -6,22 +6,22 @@
 
 #include "store/apply.h"
 
-static int put_space(ten_run *run, ten_plan *plan, const ten_namespace_row *row) {
+static int put_space(ten_run *run, ten_intent *intent, const ten_namespace_row *row) {
     ten_record_store *store = run->store;
     bool exists = run->space->record.version != 0;
     ten_buf_clear(&store->value);
     ten_namespace_row_write(&store->value, exists ? run->space->record.value : NULL, row);
-    ten_plan_check(plan, run->space, TEN_CHECK_EITHER);
-    return ten_plan_put(run, plan, run->space, &store->value, store->backend->identity, row->epoch,
-                        (ten_life){.kind = TEN_LIFE_ENDLESS});
+    ten_intent_check(intent, run->space, TEN_CHECK_EITHER);
+    return ten_intent_put(run, intent, run->space, &store->value, store->backend->identity, row->epoch,
+                          (ten_life){.kind = TEN_LIFE_ENDLESS});
 }
 
-static int put_quarantine(ten_run *run, ten_plan *plan, ten_life life) {
+static int put_quarantine(ten_run *run, ten_intent *intent, ten_life life) {
     ten_buf *value = &run->store->value;
     ten_buf_clear(value);
     ten_buf_text(value, "1");
-    ten_plan_check(plan, run->quarantine, TEN_CHECK_EITHER);
-    return ten_plan_put(run, plan, run->quarantine, value, "", 0, life);
+    ten_intent_check(intent, run->quarantine, TEN_CHECK_EITHER);
+    return ten_intent_put(run, intent, run->quarantine, value, "", 0, life);
 }
 
 static ten_change recovering(const ten_run *run, const char *actor) {
@@ -35,17 +35,17 @@ static ten_change recovering(const ten_run *run, const char *actor) {
 
 /* The epoch's first write is confirmed: from now on the quarantine has an end. */
 static int confirm(ten_run *run, uint64_t quarantine_ms) {
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     bool done;
-    int r = put_quarantine(run, &plan, TEN_LIFE_FOR(quarantine_ms));
-    r = r < 0 ? r : ten_apply_commit_alone(run, &plan, &done);
+    int r = put_quarantine(run, &intent, TEN_LIFE_FOR(quarantine_ms));
+    r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
 
 /* by: the record that proves the loss; NULL: it is another store. */
 static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
     const ten_backend *backend = run->store->backend;
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     ten_namespace_row row = run->row;
     ten_loss loss = {.wall_ms = run->wall_ms,
                      .lost_ms = by ? TEN_FOREVER : backend->lost_ms,
@@ -55,18 +55,18 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
     /* One that has not ended yet is not shortened. */
     ten_life life = {
         .kind = backend->ops->confirms ? TEN_LIFE_ENDLESS : TEN_LIFE_LATEST, .ttl_ms = quarantine_ms, .as_it_is = true};
-    plan.least_number = row.first;
-    int r = put_space(run, &plan, &row);
+    intent.least_number = row.first;
+    int r = put_space(run, &intent, &row);
     if (r == TENURE_OK && by)
-        ten_plan_check(&plan, by, TEN_CHECK_EITHER);
+        ten_intent_check(&intent, by, TEN_CHECK_EITHER);
     if (r == TENURE_OK && quarantine_ms > 0)
-        r = put_quarantine(run, &plan, life);
+        r = put_quarantine(run, &intent, life);
     ten_change change = recovering(run, NULL);
     if (r == TENURE_OK)
-        r = ten_plan_tell(run, &plan, &change);
+        r = ten_intent_tell(run, &intent, &change);
     bool done = false;
     if (r == TENURE_OK)
-        r = ten_apply_commit_alone(run, &plan, &done);
+        r = ten_apply_commit_alone(run, &intent, &done);
     if (r < 0)
         return r;
     return done && quarantine_ms > 0 && backend->ops->confirms ? confirm(run, quarantine_ms) : TEN_VERDICT_AGAIN;
@@ -78,21 +78,21 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
  * checks the version once more. The same is true of `forgotten` (forgetting.c), which is raised before anything is removed:
  * a grant on an absent record checks the version of this one. */
 static int write_space(ten_run *run, ten_namespace_row row) {
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     bool done;
     row.longest_ms = ten_max_u64(row.longest_ms, run->ttl_ms);
-    int r = put_space(run, &plan, &row);
-    r = r < 0 ? r : ten_apply_commit_alone(run, &plan, &done);
+    int r = put_space(run, &intent, &row);
+    r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
 
 /* Whoever began this epoch did not come back to say that it is confirmed. A write of ours tells. */
 static int confirm_for_another(ten_run *run) {
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     bool done;
-    ten_plan_check(&plan, run->quarantine, TEN_CHECK_ALIVE);
-    ten_plan_raise(&plan, run->quarantine);
-    int r = ten_apply_commit_alone(run, &plan, &done);
+    ten_intent_check(&intent, run->quarantine, TEN_CHECK_ALIVE);
+    ten_intent_raise(&intent, run->quarantine);
+    int r = ten_apply_commit_alone(run, &intent, &done);
     if (r < 0 || !done)
         return r < 0 ? r : TEN_VERDICT_AGAIN;
     return confirm(run, ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms));
@@ -145,14 +145,14 @@ static int look(ten_run *run, const char *actor, uint64_t *ret_left_ms) {
     *ret_left_ms = ten_apply_recovering_ms(run);
     if (!actor || *ret_left_ms == 0)
         return TEN_VERDICT_DONE;
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     bool done = false;
     ten_change change = recovering(run, actor);
-    int r = put_quarantine(run, &plan, (ten_life){.kind = TEN_LIFE_ENDED});
+    int r = put_quarantine(run, &intent, (ten_life){.kind = TEN_LIFE_ENDED});
     if (r == TENURE_OK)
-        r = ten_plan_tell(run, &plan, &change);
+        r = ten_intent_tell(run, &intent, &change);
     if (r == TENURE_OK)
-        r = ten_apply_commit_alone(run, &plan, &done);
+        r = ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : done ? TEN_VERDICT_DONE : TEN_VERDICT_AGAIN;
 }
 

@@ -30,25 +30,25 @@ static ten_change change_of(const ten_run *run, const char *instance, enum tenur
 }
 
 /* The name says whether it is announced: then others find it, and only then a heartbeat extends it. */
-static int put_instance(ten_run *run, ten_plan *plan, ten_known *known, const ten_instance_row *row,
+static int put_instance(ten_run *run, ten_intent *intent, ten_known *known, const ten_instance_row *row,
                         const char *metadata, ten_life life) {
     ten_buf *value = &run->store->value;
     ten_buf_clear(value);
     ten_instance_row_write(value, known->record.version ? known->record.value : NULL, row, TEN_APPLY_NOW_MS,
                            run->wall_ms, metadata);
-    return ten_plan_put(run, plan, known, value, row->gone ? "" : known->record.key.id, row->weight, life);
+    return ten_intent_put(run, intent, known, value, row->gone ? "" : known->record.key.id, row->weight, life);
 }
 
-int ten_apply_bury(ten_run *run, ten_known *known, ten_plan *plan) {
+int ten_apply_bury(ten_run *run, ten_known *known, ten_intent *intent) {
     ten_instance_row row;
     const char *metadata;
     int r = ten_apply_instance_row(run, known, &row, &metadata);
-    ten_plan_check(plan, known, TEN_CHECK_DEAD);
+    ten_intent_check(intent, known, TEN_CHECK_DEAD);
     ten_instance_row_expire(&row);
     if (r == TENURE_OK)
-        r = put_instance(run, plan, known, &row, metadata, (ten_life){.kind = TEN_LIFE_ENDED});
+        r = put_instance(run, intent, known, &row, metadata, (ten_life){.kind = TEN_LIFE_ENDED});
     ten_change change = change_of(run, known->record.key.id, TENURE_EVENT_LEFT, TEN_REASON_EXPIRED);
-    return r < 0 ? r : ten_plan_tell(run, plan, &change);
+    return r < 0 ? r : ten_intent_tell(run, intent, &change);
 }
 
 /* ---- the fleet ------------------------------------------------------------------------------------------ */
@@ -89,18 +89,18 @@ static int see_instance(const ten_record *record, void *userdata) {
 }
 
 static int end_one(ten_run *run, ten_known *known) {
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     ten_instance_row row;
     const char *metadata;
     size_t place;
     int r = ten_apply_instance_row(run, known, &row, &metadata);
     if (r == TENURE_OK && !row.gone) {
-        r = ten_apply_bury(run, known, &plan);
+        r = ten_apply_bury(run, known, &intent);
     } else if (r == TENURE_OK) {
-        ten_plan_check(&plan, known, TEN_CHECK_DEAD);
-        ten_plan_remove(&plan, known);
+        ten_intent_check(&intent, known, TEN_CHECK_DEAD);
+        ten_intent_remove(&intent, known);
     }
-    return r == TENURE_OK && ten_apply_may(run, &plan) ? ten_apply_add(run, &plan, false, &place) : r;
+    return r == TENURE_OK && ten_apply_may(run, &intent) ? ten_apply_add(run, &intent, false, &place) : r;
 }
 
 static int look_at_fleet(ten_run *run, const char *joining, uint64_t *ret_ttl_ms) {
@@ -136,21 +136,21 @@ static uint64_t new_session(void) {
 /* The record is as it is in this call, and nobody before in this round changes it. */
 static bool rests_on_reads(ten_run *run, ten_known *known) {
     bool fresh = ten_apply_knows_fresh(run, known);
-    return fresh && !ten_apply_is_claimed(run, known);
+    return fresh && !ten_apply_is_changed(run, known);
 }
 
 /* The first of a fleet says which TTL it has. Who joins with another one while nobody else is there sees to it that no other
  * joins at the same time with the former. */
-static int check_fleet(ten_run *run, const ten_op *op, ten_plan *plan) {
+static int check_fleet(ten_run *run, const ten_op *op, ten_intent *intent) {
     ten_namespace_row row = run->row;
-    ten_plan_check(plan, run->space, TEN_CHECK_EITHER);
+    ten_intent_check(intent, run->space, TEN_CHECK_EITHER);
     if (row.fleet_ttl_ms == op->ttl_ms)
         return TENURE_OK;
     row.fleet_ttl_ms = op->ttl_ms;
     ten_buf_clear(&run->store->value);
     ten_namespace_row_write(&run->store->value, run->space->record.value, &row);
-    return ten_plan_put(run, plan, run->space, &run->store->value, run->space->record.name, row.epoch,
-                        (ten_life){.kind = TEN_LIFE_ENDLESS});
+    return ten_intent_put(run, intent, run->space, &run->store->value, run->space->record.name, row.epoch,
+                          (ten_life){.kind = TEN_LIFE_ENDLESS});
 }
 
 static bool is_same(const ten_instance_row *row, const ten_instance_row *other) {
@@ -167,25 +167,25 @@ static void report_session(const ten_run *run, const ten_known *known, ten_resul
 
 /* Everything as it was: nearly every heartbeat. Whatever others did to the leases of its session, it is alive; the version
  * that comes back tells its holder. */
-static int beat(ten_run *run, ten_known *known, const ten_op *op, ten_result *result, ten_plan *plan) {
+static int beat(ten_run *run, ten_known *known, const ten_op *op, ten_result *result, ten_intent *intent) {
     report_session(run, known, result);
     if (known->touched_in == run->store->cache.call && ten_record_cache_is_fresh(&run->store->cache, known) &&
-        !ten_apply_is_claimed(run, known))
+        !ten_apply_is_changed(run, known))
         return TEN_VERDICT_DONE; /* the touch of a round before has extended it, and then it was read */
-    plan->touched = known;
-    plan->touch_ms = op->ttl_ms;
-    plan->touch_any = true;
+    intent->touched = known;
+    intent->touch_ms = op->ttl_ms;
+    intent->touch_any = true;
     return TEN_VERDICT_PLANNED;
 }
 
-int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_plan *plan) {
+int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_intent *intent) {
     ten_known *known = ten_apply_get(run, TEN_KIND_INSTANCE, op->holder);
     ten_instance_row before;
     ten_instance_effect effect;
     const char *metadata;
     uint64_t fleet_ttl_ms = 0;
     *result = (ten_result){0};
-    *plan = (ten_plan){0};
+    *intent = (ten_intent){0};
     if (!ten_apply_knows(run, known) || !run->entered)
         return run->error ? run->error : TEN_VERDICT_WAITS;
     int r = ten_apply_instance_row(run, known, &before, &metadata);
@@ -209,19 +209,19 @@ int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, te
     if (!effect.row_changed && !effect.row_removed)
         return rests_on_reads(run, known) ? TEN_VERDICT_DONE : TEN_VERDICT_WAITS;
     if (is_beat && !effect.changed && is_same(&before, &row))
-        return beat(run, known, op, result, plan);
+        return beat(run, known, op, result, intent);
     /* What it comes to depends on whether it is alive. */
-    ten_plan_check(plan, known, known->record.alive ? TEN_CHECK_ALIVE : TEN_CHECK_DEAD);
+    ten_intent_check(intent, known, known->record.alive ? TEN_CHECK_ALIVE : TEN_CHECK_DEAD);
     if (joins)
-        r = check_fleet(run, op, plan);
+        r = check_fleet(run, op, intent);
     if (r == TENURE_OK && effect.row_removed)
-        ten_plan_remove(plan, known);
+        ten_intent_remove(intent, known);
     else if (r == TENURE_OK)
-        r = put_instance(run, plan, known, &row, is_beat ? said : metadata, effect.life);
+        r = put_instance(run, intent, known, &row, is_beat ? said : metadata, effect.life);
     if (r == TENURE_OK && effect.changed) {
         ten_change change = change_of(run, op->holder, effect.change, effect.reason);
         change.actor = op->actor ? op->actor : "";
-        r = ten_plan_tell(run, plan, &change);
+        r = ten_intent_tell(run, intent, &change);
     }
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }

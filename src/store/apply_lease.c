@@ -53,25 +53,25 @@ static bool look(ten_run *run, const ten_op *op, struct sight *sight) {
     return known && !run->error;
 }
 
-/* All of it is as it is in this call; *ret_claimed: somebody before in this round changes it. */
-static bool is_fresh(ten_run *run, const struct sight *sight, bool *ret_claimed) {
+/* All of it is as it is in this call; *ret_changed: somebody before in this round changes it. */
+static bool is_fresh(ten_run *run, const struct sight *sight, bool *ret_changed) {
     ten_known *const all[] = {sight->lease,  sight->session,    sight->own, sight->successor,
                               sight->target, sight->checkpoint, run->space, run->quarantine};
     bool fresh = true;
-    *ret_claimed = false;
+    *ret_changed = false;
     for (size_t i = 0; i < TEN_COUNT(all); i++) {
         if (!all[i])
             continue;
         fresh &= ten_apply_knows_fresh(run, all[i]);
-        *ret_claimed |= ten_apply_is_claimed(run, all[i]);
+        *ret_changed |= ten_apply_is_changed(run, all[i]);
     }
     return fresh;
 }
 
 /* What writes nothing. */
 static int rest_on_reads(ten_run *run, const struct sight *sight) {
-    bool claimed;
-    return is_fresh(run, sight, &claimed) && !claimed ? TEN_VERDICT_DONE : TEN_VERDICT_WAITS;
+    bool changed;
+    return is_fresh(run, sight, &changed) && !changed ? TEN_VERDICT_DONE : TEN_VERDICT_WAITS;
 }
 
 /* When the lease ends or has ended. Attached, it lives as long as the session, or until an end of its own that it had before. */
@@ -134,65 +134,66 @@ static enum ten_check_life life_of(const struct sight *sight) {
 }
 
 /* As it was seen when that was decided. */
-static void check_as_seen(ten_plan *plan, ten_known *known) {
-    ten_plan_check(plan, known, known->record.alive ? TEN_CHECK_ALIVE : TEN_CHECK_DEAD);
+static void check_as_seen(ten_intent *intent, ten_known *known) {
+    ten_intent_check(intent, known, known->record.alive ? TEN_CHECK_ALIVE : TEN_CHECK_DEAD);
 }
 
 static void add_checks(ten_run *run, const ten_op *op, const struct sight *sight, const ten_lease_row *row,
-                       const ten_lease_effect *effect, ten_plan *plan) {
-    ten_plan_check(plan, sight->lease, life_of(sight));
+                       const ten_lease_effect *effect, ten_intent *intent) {
+    ten_intent_check(intent, sight->lease, life_of(sight));
     if (sight->session)
-        check_as_seen(plan, sight->session);
+        check_as_seen(intent, sight->session);
     /* A tombstone refuses it; a session must live. */
     if (sight->own && sight->own != sight->session)
-        ten_plan_check(plan, sight->own, row->session ? TEN_CHECK_ALIVE : TEN_CHECK_EITHER);
+        ten_intent_check(intent, sight->own, row->session ? TEN_CHECK_ALIVE : TEN_CHECK_EITHER);
     if (sight->successor && sight->successor != sight->session)
-        check_as_seen(plan, sight->successor);
+        check_as_seen(intent, sight->successor);
     if (effect->acquired || effect->checkpointed || op->kind == TEN_OP_ACQUIRE) {
-        check_as_seen(plan, run->quarantine);
-        plan->checks[plan->check_count - 1].any = true;
+        check_as_seen(intent, run->quarantine);
+        intent->checks[intent->check_count - 1].any = true;
     }
     if (sight->lease->record.version == 0)
-        ten_plan_check(plan, run->space, TEN_CHECK_EITHER); /* forgetting raises it */
+        ten_intent_check(intent, run->space, TEN_CHECK_EITHER); /* forgetting raises it */
     /* Neither a late double nor a holder that read before the last write works from an old one. */
     if (sight->checkpoint)
-        ten_plan_check(plan, sight->checkpoint, TEN_CHECK_EITHER);
+        ten_intent_check(intent, sight->checkpoint, TEN_CHECK_EITHER);
 }
 
-static int put_lease(ten_run *run, const struct sight *sight, const ten_lease_row *row, ten_life life, ten_plan *plan) {
+static int put_lease(ten_run *run, const struct sight *sight, const ten_lease_row *row, ten_life life,
+                     ten_intent *intent) {
     const ten_record *record = &sight->lease->record;
     ten_buf *value = &run->store->value;
     ten_buf_clear(value);
     ten_lease_row_write(value, record->version ? record->value : NULL, row);
-    return ten_plan_put(run, plan, sight->lease, value, row->holder, row->token, life);
+    return ten_intent_put(run, intent, sight->lease, value, row->holder, row->token, life);
 }
 
-static int put_checkpoint(ten_run *run, const ten_op *op, const struct sight *sight, ten_plan *plan) {
+static int put_checkpoint(ten_run *run, const ten_op *op, const struct sight *sight, ten_intent *intent) {
     ten_buf *value = &run->store->value;
     if (op->checkpoint[0] == '\0') {
         if (sight->checkpoint->record.version)
-            ten_plan_remove(plan, sight->checkpoint);
+            ten_intent_remove(intent, sight->checkpoint);
         return TENURE_OK;
     }
     ten_buf_clear(value);
     ten_lease_row_write_checkpoint(value, op->checkpoint);
-    return ten_plan_put(run, plan, sight->checkpoint, value, "", op->token, (ten_life){.kind = TEN_LIFE_ENDLESS});
+    return ten_intent_put(run, intent, sight->checkpoint, value, "", op->token, (ten_life){.kind = TEN_LIFE_ENDLESS});
 }
 
 static int make_plan(ten_run *run, const ten_op *op, const struct sight *sight, const ten_lease_row *row,
-                     const ten_lease_effect *effect, ten_plan *plan) {
+                     const ten_lease_effect *effect, ten_intent *intent) {
     ten_change changes[TEN_LEASE_CHANGES_MAX];
     int r = TENURE_OK;
-    add_checks(run, op, sight, row, effect, plan);
+    add_checks(run, op, sight, row, effect, intent);
     if (effect->row_changed)
-        r = put_lease(run, sight, row, effect->life, plan);
+        r = put_lease(run, sight, row, effect->life, intent);
     if (r == TENURE_OK && effect->touched_session)
-        ten_plan_raise(plan, sight->session);
+        ten_intent_raise(intent, sight->session);
     if (r == TENURE_OK && effect->checkpointed)
-        r = put_checkpoint(run, op, sight, plan);
+        r = put_checkpoint(run, op, sight, intent);
     size_t count = ten_lease_row_changes(row, op, effect, changes);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = ten_plan_tell(run, plan, &changes[i]);
+        r = ten_intent_tell(run, intent, &changes[i]);
     return r;
 }
 
@@ -264,28 +265,28 @@ static bool is_to_be_buried(const ten_op *op, const struct sight *sight) {
 }
 
 static int bury_session(ten_run *run, const struct sight *sight) {
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     size_t place;
     if (!ten_apply_knows_fresh(run, sight->session))
         return TEN_VERDICT_WAITS;
-    int r = ten_apply_bury(run, sight->session, &plan);
-    if (r == TENURE_OK && ten_apply_may(run, &plan))
-        r = ten_apply_add(run, &plan, false, &place);
+    int r = ten_apply_bury(run, sight->session, &intent);
+    if (r == TENURE_OK && ten_apply_may(run, &intent))
+        r = ten_apply_add(run, &intent, false, &place);
     return r < 0 ? r : TEN_VERDICT_WAITS;
 }
 
-int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_plan *plan) {
+int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_intent *intent) {
     struct sight sight = {0};
     ten_lease_effect effect;
-    bool claimed;
+    bool changed;
     *result = (ten_result){0};
-    *plan = (ten_plan){0};
+    *intent = (ten_intent){0};
     if (!look(run, op, &sight) || !run->entered)
         return run->error ? run->error : TEN_VERDICT_WAITS;
     int r = set_end(run, &sight);
-    if (r == TENURE_OK && needs_times(op, &sight) && !is_fresh(run, &sight, &claimed))
+    if (r == TENURE_OK && needs_times(op, &sight) && !is_fresh(run, &sight, &changed))
         return run->error ? run->error : TEN_VERDICT_WAITS;
-    if (r == TENURE_OK && attaches(op, &sight) && ten_apply_is_claimed(run, sight.own))
+    if (r == TENURE_OK && attaches(op, &sight) && ten_apply_is_changed(run, sight.own))
         return TEN_VERDICT_WAITS; /* for the heartbeat before it */
     r = r < 0 ? r : refuse(run, op, &sight, result);
     if (r != TEN_VERDICT_PLANNED)
@@ -306,12 +307,12 @@ int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result
     if (!effect.row_changed && !effect.checkpointed)
         return rest_on_reads(run, &sight);
     if (is_touch(&sight, &row, &effect)) {
-        plan->touched = sight.lease;
-        plan->touch_ms = effect.life.ttl_ms;
+        intent->touched = sight.lease;
+        intent->touch_ms = effect.life.ttl_ms;
         if (sight.own) /* a heartbeat before it in this round may begin a session */
-            ten_plan_check(plan, sight.own, TEN_CHECK_EITHER);
+            ten_intent_check(intent, sight.own, TEN_CHECK_EITHER);
         return TEN_VERDICT_PLANNED;
     }
-    r = make_plan(run, op, &sight, &row, &effect, plan);
+    r = make_plan(run, op, &sight, &row, &effect, intent);
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }

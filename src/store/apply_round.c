@@ -151,21 +151,21 @@ int ten_apply_read(ten_run *run) {
     return TENURE_OK;
 }
 
-/* ---- plans ---------------------------------------------------------------------------------------------- */
+/* ---- intents -------------------------------------------------------------------------------------------- */
 
-void ten_plan_check(ten_plan *plan, ten_known *known, enum ten_check_life life) {
-    TEN_INVARIANT(plan->check_count < TEN_PLAN_CHECKS);
-    plan->checks[plan->check_count++] = (struct ten_plan_check){.known = known, .life = life};
+void ten_intent_check(ten_intent *intent, ten_known *known, enum ten_check_life life) {
+    TEN_INVARIANT(intent->check_count < TEN_INTENT_CHECKS);
+    intent->checks[intent->check_count++] = (struct ten_intent_check){.known = known, .life = life};
 }
 
-static void add_write(ten_plan *plan, ten_known *known, ten_write write) {
-    TEN_INVARIANT(plan->write_count < TEN_PLAN_WRITES);
+static void add_write(ten_intent *intent, ten_known *known, ten_write write) {
+    TEN_INVARIANT(intent->write_count < TEN_INTENT_WRITES);
     write.key = known->record.key;
-    plan->writes[plan->write_count++] = (struct ten_plan_write){.known = known, .write = write};
+    intent->writes[intent->write_count++] = (struct ten_intent_write){.known = known, .write = write};
 }
 
-int ten_plan_put(ten_run *run, ten_plan *plan, ten_known *known, const ten_buf *value, const char *name,
-                 uint64_t number, ten_life life) {
+int ten_intent_put(ten_run *run, ten_intent *intent, ten_known *known, const ten_buf *value, const char *name,
+                   uint64_t number, ten_life life) {
     if (known->record.version && !ten_value_is_writable(known->record.value))
         return ten_fail(&run->store->base.error, TENURE_E_SCHEMA,
                         "the record of %s was written by a newer version of Tenure; upgrade this program",
@@ -177,87 +177,87 @@ int ten_plan_put(ten_run *run, ten_plan *plan, ten_known *known, const ten_buf *
         write.life.with.id = ten_arena_text(&run->store->texts, life.with.id);
     if (!write.value || !write.name || (life.with.id && !write.life.with.id))
         return ten_apply_no_memory(run->store);
-    add_write(plan, known, write);
+    add_write(intent, known, write);
     return TENURE_OK;
 }
 
-void ten_plan_remove(ten_plan *plan, ten_known *known) {
-    add_write(plan, known, (ten_write){.kind = TEN_WRITE_REMOVE, .name = ""});
+void ten_intent_remove(ten_intent *intent, ten_known *known) {
+    add_write(intent, known, (ten_write){.kind = TEN_WRITE_REMOVE, .name = ""});
 }
 
-void ten_plan_raise(ten_plan *plan, ten_known *known) {
-    add_write(plan, known, (ten_write){.kind = TEN_WRITE_RAISE, .name = "", .life = TEN_LIFE_AS_IT_IS});
+void ten_intent_raise(ten_intent *intent, ten_known *known) {
+    add_write(intent, known, (ten_write){.kind = TEN_WRITE_RAISE, .name = "", .life = TEN_LIFE_AS_IT_IS});
 }
 
-int ten_plan_tell(ten_run *run, ten_plan *plan, const ten_change *change) {
+int ten_intent_tell(ten_run *run, ten_intent *intent, const ten_change *change) {
     ten_buf *text = &run->store->value;
-    TEN_INVARIANT(plan->entry_count < TEN_LEASE_CHANGES_MAX);
+    TEN_INVARIANT(intent->entry_count < TEN_LEASE_CHANGES_MAX);
     ten_buf_clear(text);
     ten_feed_write(text, change, run->wall_ms);
     const char *copy = ten_apply_text(run, text);
     const char *id = copy && ten_feed_is_of_lease(change) ? ten_arena_text(&run->store->texts, change->target) : NULL;
     if (!copy || (ten_feed_is_of_lease(change) && !id))
         return ten_apply_no_memory(run->store);
-    plan->entries[plan->entry_count] = copy;
-    plan->entry_ids[plan->entry_count++] = id;
+    intent->entries[intent->entry_count] = copy;
+    intent->entry_ids[intent->entry_count++] = id;
     return TENURE_OK;
 }
 
-/* ---- claims --------------------------------------------------------------------------------------------- */
+/* ---- what a round does with records ---------------------------------------------------------------------- */
 
-static unsigned claims_of(const ten_run *run, const ten_known *known) {
-    return known->round == run->round ? known->claims : 0;
+static unsigned uses_of(const ten_run *run, const ten_known *known) {
+    return known->round == run->round ? known->uses : 0;
 }
 
-static void claim(const ten_run *run, ten_known *known, unsigned claims) {
-    known->claims = claims_of(run, known) | claims;
+static void use(const ten_run *run, ten_known *known, unsigned uses) {
+    known->uses = uses_of(run, known) | uses;
     known->round = run->round;
 }
 
 void ten_apply_reserve(const ten_run *run, ten_known *known) {
-    claim(run, known, TEN_CLAIM_WRITE);
+    use(run, known, TEN_USE_WRITE);
 }
 
-bool ten_apply_is_claimed(const ten_run *run, const ten_known *known) {
-    return claims_of(run, known) & (TEN_CLAIM_WRITE | TEN_CLAIM_RAISE | TEN_CLAIM_TOUCH);
+bool ten_apply_is_changed(const ten_run *run, const ten_known *known) {
+    return uses_of(run, known) & (TEN_USE_WRITE | TEN_USE_RAISE | TEN_USE_TOUCH);
 }
 
 /* Touches are sent first. So a change may follow a touch of the same record, but not the other way round. The checks of a touch
  * are what it was decided by; they are not sent. */
-bool ten_apply_may(const ten_run *run, const ten_plan *plan) {
-    if (plan->touched && (claims_of(run, plan->touched) & (TEN_CLAIM_WRITE | TEN_CLAIM_RAISE)))
+bool ten_apply_may(const ten_run *run, const ten_intent *intent) {
+    if (intent->touched && (uses_of(run, intent->touched) & (TEN_USE_WRITE | TEN_USE_RAISE)))
         return false;
-    for (size_t i = 0; i < plan->check_count; i++)
-        if (claims_of(run, plan->checks[i].known) & TEN_CLAIM_WRITE)
+    for (size_t i = 0; i < intent->check_count; i++)
+        if (uses_of(run, intent->checks[i].known) & TEN_USE_WRITE)
             return false;
-    for (size_t i = 0; i < plan->write_count; i++) {
-        unsigned others = claims_of(run, plan->writes[i].known);
-        bool raises = plan->writes[i].write.kind == TEN_WRITE_RAISE;
-        if (others & (raises ? TEN_CLAIM_WRITE : TEN_CLAIM_WRITE | TEN_CLAIM_RAISE | TEN_CLAIM_CHECK))
+    for (size_t i = 0; i < intent->write_count; i++) {
+        unsigned others = uses_of(run, intent->writes[i].known);
+        bool raises = intent->writes[i].write.kind == TEN_WRITE_RAISE;
+        if (others & (raises ? TEN_USE_WRITE : TEN_USE_WRITE | TEN_USE_RAISE | TEN_USE_CHECK))
             return false;
     }
     return true;
 }
 
-static int add_touch(ten_run *run, const ten_plan *plan, size_t *ret_place) {
+static int add_touch(ten_run *run, const ten_intent *intent, size_t *ret_place) {
     struct ten_apply_round *round = run->store->round;
-    const ten_record *record = &plan->touched->record;
+    const ten_record *record = &intent->touched->record;
     *ret_place = round->touches.count;
-    claim(run, plan->touched, TEN_CLAIM_TOUCH);
+    use(run, intent->touched, TEN_USE_TOUCH);
     bool added = ADD(round->touches, (ten_touch){.key = record->key,
-                                                 .version = plan->touch_any ? TEN_VERSION_ANY : record->version,
+                                                 .version = intent->touch_any ? TEN_VERSION_ANY : record->version,
                                                  .name = record->name,
-                                                 .ttl_ms = plan->touch_ms}) &&
-                 ADD(round->touch_known, plan->touched);
+                                                 .ttl_ms = intent->touch_ms}) &&
+                 ADD(round->touch_known, intent->touched);
     return added ? TENURE_OK : ten_apply_no_memory(run->store);
 }
 
-static bool add_check(ten_run *run, const struct ten_plan_check *check, uint64_t change) {
+static bool add_check(ten_run *run, const struct ten_intent_check *check, uint64_t change) {
     struct ten_apply_round *round = run->store->round;
     ten_known *known = check->known;
-    if (known->round == run->round && (known->claims & TEN_CLAIM_CHECK) && known->change == change)
+    if (known->round == run->round && (known->uses & TEN_USE_CHECK) && known->change == change)
         return true; /* the operation before it in the same change checks the same */
-    claim(run, known, TEN_CLAIM_CHECK);
+    use(run, known, TEN_USE_CHECK);
     known->change = change;
     return ADD(round->checks, (ten_check){.key = known->record.key,
                                           .version = check->any ? TEN_VERSION_ANY : known->record.version,
@@ -265,28 +265,28 @@ static bool add_check(ten_run *run, const struct ten_plan_check *check, uint64_t
            ADD(round->check_known, known);
 }
 
-int ten_apply_add(ten_run *run, const ten_plan *plan, bool joins, size_t *ret_place) {
+int ten_apply_add(ten_run *run, const ten_intent *intent, bool joins, size_t *ret_place) {
     struct ten_apply_round *round = run->store->round;
-    if (plan->touched)
-        return add_touch(run, plan, ret_place);
+    if (intent->touched)
+        return add_touch(run, intent, ret_place);
     bool added = joins || ADD(round->changes, (ten_commit_change){0});
     *ret_place = round->changes.count - 1;
-    for (size_t i = 0; added && i < plan->check_count; i++)
-        added = add_check(run, &plan->checks[i], *ret_place);
-    for (size_t i = 0; added && i < plan->write_count; i++) {
-        bool raises = plan->writes[i].write.kind == TEN_WRITE_RAISE;
-        claim(run, plan->writes[i].known, raises ? TEN_CLAIM_RAISE : TEN_CLAIM_WRITE);
-        added = ADD(round->writes, plan->writes[i].write) && ADD(round->write_known, plan->writes[i].known);
+    for (size_t i = 0; added && i < intent->check_count; i++)
+        added = add_check(run, &intent->checks[i], *ret_place);
+    for (size_t i = 0; added && i < intent->write_count; i++) {
+        bool raises = intent->writes[i].write.kind == TEN_WRITE_RAISE;
+        use(run, intent->writes[i].known, raises ? TEN_USE_RAISE : TEN_USE_WRITE);
+        added = ADD(round->writes, intent->writes[i].write) && ADD(round->write_known, intent->writes[i].known);
     }
-    for (size_t i = 0; added && i < plan->entry_count; i++)
-        added = ADD(round->entries, (ten_entry){.id = plan->entry_ids[i], .text = plan->entries[i]});
+    for (size_t i = 0; added && i < intent->entry_count; i++)
+        added = ADD(round->entries, (ten_entry){.id = intent->entry_ids[i], .text = intent->entries[i]});
     if (!added)
         return ten_apply_no_memory(run->store);
     ten_commit_change *change = &round->changes.items[*ret_place];
     change->check_count = round->checks.count; /* for now: where it ends */
     change->write_count = round->writes.count;
     change->entry_count = round->entries.count;
-    round->least_number = ten_max_u64(round->least_number, plan->least_number);
+    round->least_number = ten_max_u64(round->least_number, intent->least_number);
     return TENURE_OK;
 }
 
@@ -467,13 +467,13 @@ bool ten_apply_change_went_well(const ten_run *run, size_t place, int *ret_error
     return !change->conflict;
 }
 
-int ten_apply_commit_alone(ten_run *run, const ten_plan *plan, bool *ret_done) {
+int ten_apply_commit_alone(ten_run *run, const ten_intent *intent, bool *ret_done) {
     size_t place;
     int error = 0;
     run->store->round->changes.count = run->store->round->checks.count = run->store->round->check_known.count = 0;
     run->store->round->writes.count = run->store->round->write_known.count = run->store->round->entries.count = 0;
     run->round++;
-    int r = ten_apply_add(run, plan, false, &place);
+    int r = ten_apply_add(run, intent, false, &place);
     if (r == TENURE_OK)
         r = commit(run);
     if (r == TEN_OTHER_EPOCH)

@@ -47,31 +47,31 @@ static int look(ten_run *run, struct item *item, ten_lease_row *row) {
     return r < 0 ? r : TEN_VERDICT_DONE;
 }
 
-static void remove_all(ten_run *run, const struct item *item, ten_plan *plan) {
-    ten_plan_check(plan, item->lease, TEN_CHECK_DEAD);
-    ten_plan_check(plan, item->target, TEN_CHECK_EITHER);
-    ten_plan_check(plan, item->checkpoint, TEN_CHECK_EITHER);
+static void remove_all(ten_run *run, const struct item *item, ten_intent *intent) {
+    ten_intent_check(intent, item->lease, TEN_CHECK_DEAD);
+    ten_intent_check(intent, item->target, TEN_CHECK_EITHER);
+    ten_intent_check(intent, item->checkpoint, TEN_CHECK_EITHER);
     if (item->session)
-        ten_plan_check(plan, item->session, TEN_CHECK_DEAD);
-    ten_plan_check(plan, run->quarantine, TEN_CHECK_DEAD);
-    plan->checks[plan->check_count - 1].any = true;
-    ten_plan_remove(plan, item->lease);
+        ten_intent_check(intent, item->session, TEN_CHECK_DEAD);
+    ten_intent_check(intent, run->quarantine, TEN_CHECK_DEAD);
+    intent->checks[intent->check_count - 1].any = true;
+    ten_intent_remove(intent, item->lease);
     if (item->checkpoint->record.version)
-        ten_plan_remove(plan, item->checkpoint);
+        ten_intent_remove(intent, item->checkpoint);
 }
 
 /* Before anything is removed. */
 static int raise_forgotten(ten_run *run, uint64_t forgotten) {
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     ten_namespace_row row = run->row;
     bool done;
     row.forgotten = forgotten;
     ten_buf_clear(&run->store->value);
     ten_namespace_row_write(&run->store->value, run->space->record.value, &row);
-    ten_plan_check(&plan, run->space, TEN_CHECK_EITHER);
-    int r = ten_plan_put(run, &plan, run->space, &run->store->value, run->space->record.name, row.epoch,
-                         (ten_life){.kind = TEN_LIFE_ENDLESS});
-    r = r < 0 ? r : ten_apply_commit_alone(run, &plan, &done);
+    ten_intent_check(&intent, run->space, TEN_CHECK_EITHER);
+    int r = ten_intent_put(run, &intent, run->space, &run->store->value, run->space->record.name, row.epoch,
+                           (ten_life){.kind = TEN_LIFE_ENDLESS});
+    r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
 
@@ -81,7 +81,7 @@ static int plan_items(ten_run *run, struct item *items, size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct item *item = &items[i];
         ten_lease_row row;
-        ten_plan plan = {0};
+        ten_intent intent = {0};
         if (item->settled)
             continue;
         int verdict = look(run, item, &row);
@@ -93,8 +93,8 @@ static int plan_items(ten_run *run, struct item *items, size_t count) {
         item->settled = item->outcome != TEN_FORGET_DONE;
         if (item->settled)
             continue;
-        remove_all(run, item, &plan);
-        int r = ten_apply_add(run, &plan, false, &item->place);
+        remove_all(run, item, &intent);
+        int r = ten_apply_add(run, &intent, false, &item->place);
         if (r < 0)
             return r;
     }

@@ -10,11 +10,11 @@
 #include "rules/record.h"
 
 /* What a batch of operations does with a record in the round that is being prepared. */
-enum ten_claim {
-    TEN_CLAIM_CHECK = 1u << 0,
-    TEN_CLAIM_WRITE = 1u << 1,
-    TEN_CLAIM_RAISE = 1u << 2,
-    TEN_CLAIM_TOUCH = 1u << 3
+enum ten_record_use {
+    TEN_USE_CHECK = 1u << 0,
+    TEN_USE_WRITE = 1u << 1,
+    TEN_USE_RAISE = 1u << 2,
+    TEN_USE_TOUCH = 1u << 3
 };
 
 typedef struct ten_known {
@@ -22,8 +22,8 @@ typedef struct ten_known {
     uint64_t known_in;   /* the generation of the cache in which it was learnt */
     uint64_t fresh_in;   /* the call in which it was read or written */
     uint64_t touched_in; /* the call in which its life was extended */
-    uint64_t round;      /* to which the claims belong */
-    unsigned claims;
+    uint64_t round;      /* to which the uses belong */
+    unsigned uses;
     uint64_t change; /* the last change that checks it */
     bool wanted;     /* it is to be read before anything is decided */
     char *texts;

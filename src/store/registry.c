@@ -22,7 +22,7 @@ static int plan_edit(ten_run *run, ten_target_edit *edit, struct edit *state, bo
     TEN_CLEANUP(ten_buf_free) ten_buf pin = {0};
     ten_target_row row;
     ten_change change;
-    ten_plan plan = {0};
+    ten_intent intent = {0};
     const ten_record *record = &state->known->record;
     if (!ten_target_row_read(record, &row, &store->decoded))
         return ten_apply_damaged(store, state->known);
@@ -30,18 +30,18 @@ static int plan_edit(ten_run *run, ten_target_edit *edit, struct edit *state, bo
         state->is_done = true;
         return TENURE_OK;
     }
-    ten_plan_check(&plan, state->known, TEN_CHECK_EITHER);
+    ten_intent_check(&intent, state->known, TEN_CHECK_EITHER);
     int r = TENURE_OK;
     if (!row.registered) {
-        ten_plan_remove(&plan, state->known);
+        ten_intent_remove(&intent, state->known);
     } else {
         ten_buf_clear(&store->value);
         ten_target_row_write(&store->value, record->version ? record->value : NULL, &row);
-        r = ten_plan_put(run, &plan, state->known, &store->value, "", 0, (ten_life){.kind = TEN_LIFE_ENDLESS});
+        r = ten_intent_put(run, &intent, state->known, &store->value, "", 0, (ten_life){.kind = TEN_LIFE_ENDLESS});
     }
     if (r == TENURE_OK)
-        r = ten_plan_tell(run, &plan, &change);
-    return r < 0 ? r : ten_apply_add(run, &plan, joins, &state->place);
+        r = ten_intent_tell(run, &intent, &change);
+    return r < 0 ? r : ten_apply_add(run, &intent, joins, &state->place);
 }
 
 /* TEN_CHANGE_TARGETS of them are one change: all or none. */
@@ -77,9 +77,10 @@ static int settle(ten_run *run, struct edit *states, size_t count) {
 
 static int edit_step(ten_run *run, ten_target_edit *edits, size_t count) {
     struct edit states[EDIT_STEP] = {0};
+    run->tries = 0;
     for (bool over = false; !over;) {
-        ten_apply_round_begin(run);
-        int verdict = plan_edits(run, edits, states, count);
+        int verdict = ten_apply_round_begin(run);
+        verdict = verdict < 0 ? verdict : plan_edits(run, edits, states, count);
         if (verdict == TEN_VERDICT_WAITS)
             verdict = ten_apply_read(run);
         else if (verdict == TEN_VERDICT_DONE) {
@@ -102,7 +103,7 @@ static size_t count_distinct(ten_run *run, const ten_target_edit *edits, size_t 
     run->round++;
     for (; distinct < count && distinct < EDIT_STEP; distinct++) {
         ten_known *known = ten_apply_get(run, TEN_KIND_TARGET, edits[distinct].target.id);
-        if (known && ten_apply_is_claimed(run, known))
+        if (known && ten_apply_is_changed(run, known))
             break;
         if (known)
             ten_apply_reserve(run, known);
