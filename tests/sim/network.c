@@ -139,13 +139,13 @@ static void note_late(struct sim_world *world, const struct sim_process *process
 void sim_arrive(struct sim_world *world, struct sim_message *message) {
     const struct sim_process *process = world->processes[message->process];
     note_late(world, process, message);
-    uint64_t before = ten_memory_last_number(world->core, SIM_NAMESPACE);
+    uint64_t before = ten_memory_last_number(world->core);
     bool fails = sim_chance(world, world->weather.error);
     if (!fails || sim_random(world, 2))
         sim_execute(world, message);
     if (fails)
         message->error = TENURE_E_STORE; /* with or without effect */
-    if (ten_memory_last_number(world->core, SIM_NAMESPACE) != before)
+    if (ten_memory_last_number(world->core) != before)
         sim_notify_all(world);
     if (message->duplicate || world->weather.unreachable || process->cut_replies ||
         sim_chance(world, world->weather.lost))

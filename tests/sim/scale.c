@@ -291,7 +291,7 @@ static int make_call(struct instance *instance, ten_result *results, uint64_t *c
 static void arrive(struct instance *instance) {
     static ten_result results[TEN_FLEET_BATCH + 2];
     uint64_t cursor = 0;
-    uint64_t last = ten_memory_last_number(world.core, NAMESPACE);
+    uint64_t last = ten_memory_last_number(world.core);
     bool lost = world.lost > 0 && (double)chance(1000000) < world.lost * 1e6;
     int r = TENURE_E_TIMEOUT;
     if (!instance->calling)
@@ -299,7 +299,7 @@ static void arrive(struct instance *instance) {
     memset(results, 0, sizeof results);
     if (!world.down && (!lost || instance->call.kind == TEN_CALL_APPLY))
         r = make_call(instance, results, &cursor);
-    if (ten_memory_last_number(world.core, NAMESPACE) != last)
+    if (ten_memory_last_number(world.core) != last)
         notify_all();
     instance->calling = false;
     if (!instance->alive)
@@ -404,7 +404,7 @@ static void apply_for_crowd(struct instance *instance, enum ten_op_kind kind, ui
         op.token = instance->tokens[first + i];
         ops[filled++] = op;
     }
-    uint64_t last = ten_memory_last_number(world.core, NAMESPACE);
+    uint64_t last = ten_memory_last_number(world.core);
     if (ten_store_apply(world.store, ops, results, filled, 0) < 0)
         abort();
     for (uint32_t i = 0; kind == TEN_OP_ACQUIRE && i < count; i++) {
@@ -413,7 +413,7 @@ static void apply_for_crowd(struct instance *instance, enum ten_op_kind kind, ui
         instance->tokens[first + i] = results[i].token;
         instance->granted++;
     }
-    if (ten_memory_last_number(world.core, NAMESPACE) != last)
+    if (ten_memory_last_number(world.core) != last)
         notify_all();
 }
 

@@ -98,7 +98,7 @@ bool sim_is_recovering(const struct sim_world *world) {
 }
 
 static uint64_t last_number(const struct sim_world *world) {
-    return ten_memory_last_number(world->core, SIM_NAMESPACE);
+    return ten_memory_last_number(world->core);
 }
 
 /* ---- operations */

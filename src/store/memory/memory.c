@@ -12,24 +12,20 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/io.h"
-#include "base/map.h"
 #include "store/record_store.h"
 
 #define KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 struct kept {
     char key[KEY_SIZE]; /* namespace, kind and id, in the order of scans */
-    const char *id;     /* in it */
     ten_record record;  /* what is told; its life is in ends_ms */
     uint64_t ends_ms;   /* boot clock: dead from then on; TEN_FOREVER: never */
-    char *value;
-    char *name;
+    char *texts;        /* its value and its name */
 };
 
-struct feed {
-    ten_entry *entries; /* a ring */
-    size_t first, count;
-    ten_feed_range range;
+struct told {
+    ten_entry entry;
+    char *texts; /* namespace, text and id; NULL: it was taken out */
 };
 
 struct memory;
@@ -38,13 +34,13 @@ struct ten_memory_core {
     char *name; /* "": private */
     size_t references;
     pthread_mutex_t lock;
-    ten_map records;
-    struct kept **sorted;
-    size_t room;
+    struct kept **records; /* sorted by their keys */
+    size_t count, room;
     uint64_t last_version;
     uint64_t calls;
-    ten_map feeds; /* by namespace */
-    size_t feed_room;
+    struct told *feed; /* of all namespaces: a ring */
+    size_t feed_room, feed_first, feed_count;
+    ten_feed_range range;
     uint64_t identity;
     bool lost;
     uint64_t lost_ms;
@@ -77,18 +73,12 @@ static void make_key(char key[KEY_SIZE], const char *namespace_name, enum ten_ki
     ten_copy_text(key + size + 2, KEY_SIZE - size - 2, id);
 }
 
-static struct kept *find(struct ten_memory_core *core, const char *namespace_name, ten_key key) {
-    char text[KEY_SIZE];
-    make_key(text, namespace_name, key.kind, key.id);
-    return ten_map_get(&core->records, text);
-}
-
-/* Where the key is among those in order, or would be. */
+/* Where the key is, or would be. */
 static size_t place_of(const struct ten_memory_core *core, const char *key) {
     size_t low = 0;
-    for (size_t high = core->records.count; low < high;) {
+    for (size_t high = core->count; low < high;) {
         size_t middle = low + (high - low) / 2;
-        if (strcmp(core->sorted[middle]->key, key) < 0)
+        if (strcmp(core->records[middle]->key, key) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -96,39 +86,51 @@ static size_t place_of(const struct ten_memory_core *core, const char *key) {
     return low;
 }
 
+static struct kept *find(const struct ten_memory_core *core, const char *namespace_name, ten_key key) {
+    char text[KEY_SIZE];
+    make_key(text, namespace_name, key.kind, key.id);
+    size_t place = place_of(core, text);
+    return place < core->count && strcmp(core->records[place]->key, text) == 0 ? core->records[place] : NULL;
+}
+
 static struct kept *make(struct ten_memory_core *core, const char *namespace_name, ten_key key) {
-    size_t count = core->records.count;
-    if (count == core->room) {
+    if (core->count == core->room) {
         size_t room = core->room ? core->room * 2 : 64;
-        void *sorted = ten_realloc(core->sorted, room * sizeof *core->sorted);
-        if (!sorted)
+        void *records = ten_realloc(core->records, room * sizeof *core->records);
+        if (!records)
             return NULL;
-        core->sorted = sorted;
+        core->records = records;
         core->room = room;
     }
     struct kept *kept = ten_calloc(1, sizeof *kept);
     if (!kept)
         return NULL;
     make_key(kept->key, namespace_name, key.kind, key.id);
+    kept->record.key = (ten_key){key.kind, strchr(kept->key, 1) + 2};
     size_t place = place_of(core, kept->key);
-    if (!ten_map_put(&core->records, kept->key, kept)) {
-        ten_free(kept);
-        return NULL;
-    }
-    kept->id = strchr(kept->key, 1) + 2;
-    kept->record.key = (ten_key){key.kind, kept->id};
-    memmove(core->sorted + place + 1, core->sorted + place, (count - place) * sizeof *core->sorted);
-    core->sorted[place] = kept;
+    memmove(core->records + place + 1, core->records + place, (core->count - place) * sizeof *core->records);
+    core->records[place] = kept;
+    core->count++;
     return kept;
 }
 
 static void drop(struct ten_memory_core *core, struct kept *kept) {
     size_t place = place_of(core, kept->key);
-    memmove(core->sorted + place, core->sorted + place + 1, (core->records.count - place - 1) * sizeof *core->sorted);
-    ten_map_remove(&core->records, kept->key);
-    ten_free(kept->value);
-    ten_free(kept->name);
+    core->count--;
+    memmove(core->records + place, core->records + place + 1, (core->count - place) * sizeof *core->records);
+    ten_free(kept->texts);
     ten_free(kept);
+}
+
+/* Texts one after the other, in one piece of memory. NULL: there is none. */
+static char *join(const char *const *texts, size_t count) {
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += strlen(texts[i]) + 1;
+    char *joined = ten_malloc(size);
+    for (size_t i = 0, at = 0; joined && i < count; at += strlen(texts[i++]) + 1)
+        memcpy(joined + at, texts[i], strlen(texts[i]) + 1);
+    return joined;
 }
 
 /* As it is now. NULL: it is absent. */
@@ -136,8 +138,6 @@ static ten_record show(const struct kept *kept, uint64_t now_ms) {
     if (!kept)
         return (ten_record){.name = ""};
     ten_record record = kept->record;
-    record.value = kept->value;
-    record.name = kept->name;
     record.alive = kept->ends_ms > now_ms;
     record.left_ms = kept->ends_ms == TEN_FOREVER ? TEN_FOREVER : ten_sub_saturating(kept->ends_ms, now_ms);
     record.ended_ms = ten_sub_saturating(now_ms, kept->ends_ms);
@@ -191,14 +191,14 @@ static int memory_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
     answer(memory);
     make_key(key, scan->namespace_name ? scan->namespace_name : "", scan->kind, scan->after);
     size_t same = scan->namespace_name ? strlen(scan->namespace_name) + 2 : 0;
-    for (size_t i = same ? place_of(core, key) : 0; !stopped && given < scan->limit && i < core->records.count; i++) {
-        const struct kept *kept = core->sorted[i];
+    for (size_t i = same ? place_of(core, key) : 0; !stopped && given < scan->limit && i < core->count; i++) {
+        const struct kept *kept = core->records[i];
         ten_record record = show(kept, ten_boot_ms(base->clock));
         char namespace_name[TENURE_NAMESPACE_MAX + 1];
         if (strncmp(kept->key, key, same) != 0)
             break;
         if (!same) { /* of all namespaces */
-            snprintf(namespace_name, sizeof namespace_name, "%.*s", (int)(kept->id - kept->key - 2), kept->key);
+            snprintf(namespace_name, sizeof namespace_name, "%.*s", (int)strcspn(kept->key, "\1"), kept->key);
             record.key.id = namespace_name;
         }
         bool named = record.name[0] != '\0';
@@ -214,75 +214,58 @@ static int memory_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
 
 /* ---- the feed ------------------------------------------------------------------------------------------ */
 
-static void free_entry(ten_entry *entry) {
-    ten_free((char *)entry->id);
-    ten_free((char *)entry->text);
-    *entry = (ten_entry){0};
+static struct told *told_at(const struct ten_memory_core *core, size_t at) {
+    return &core->feed[(core->feed_first + at) % core->feed_room];
 }
 
-static struct feed *feed_of(struct ten_memory_core *core, const char *namespace_name) {
-    struct feed *feed = ten_map_get(&core->feeds, namespace_name);
-    if (feed)
-        return feed;
-    feed = ten_calloc(1, sizeof *feed);
-    if (feed)
-        feed->entries = ten_calloc(core->feed_room, sizeof *feed->entries);
-    if (!feed || !feed->entries || !ten_map_put(&core->feeds, namespace_name, feed)) {
-        if (feed)
-            ten_free(feed->entries);
-        ten_free(feed);
-        return NULL;
-    }
-    return feed;
+static void take_out(struct told *told) {
+    ten_free(told->texts);
+    told->texts = NULL;
 }
 
-static bool add_entry(struct memory *memory, struct feed *feed, const ten_entry *entry, uint64_t least) {
+static bool add_entry(struct memory *memory, const char *namespace_name, const ten_entry *entry, uint64_t least) {
     struct ten_memory_core *core = memory->core;
-    ten_entry copy = {.id = entry->id ? ten_strdup(entry->id) : NULL,
-                      .text = ten_strdup(entry->text),
-                      .number = ten_max_u64(feed->range.last, least) + 1,
-                      .at_ms = memory->base.wall_ms};
-    if ((entry->id && !copy.id) || !copy.text) {
-        free_entry(&copy);
+    const char *const texts[] = {namespace_name, entry->text, entry->id ? entry->id : ""};
+    if (!core->feed)
+        core->feed = ten_calloc(core->feed_room, sizeof *core->feed);
+    char *joined = core->feed ? join(texts, TEN_COUNT(texts)) : NULL;
+    if (!joined)
         return false;
+    if (core->feed_count == core->feed_room) {
+        core->range.before = told_at(core, 0)->entry.number;
+        take_out(told_at(core, 0));
+        core->feed_first = (core->feed_first + 1) % core->feed_room;
+        core->feed_count--;
     }
-    if (feed->count == core->feed_room) {
-        feed->range.before = feed->entries[feed->first].number;
-        free_entry(&feed->entries[feed->first]);
-        feed->first = (feed->first + 1) % core->feed_room;
-        feed->count--;
-    }
-    feed->entries[(feed->first + feed->count++) % core->feed_room] = copy;
-    feed->range.last = copy.number;
+    const char *text = joined + strlen(namespace_name) + 1;
+    const char *id = text + strlen(text) + 1;
+    core->range.last = ten_max_u64(core->range.last, least) + 1;
+    *told_at(core, core->feed_count++) = (struct told){
+        .entry = {.id = id[0] ? id : NULL, .text = text, .number = core->range.last, .at_ms = memory->base.wall_ms},
+        .texts = joined};
     return true;
 }
 
 static int memory_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
                        void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
     struct memory *memory = (struct memory *)base;
-    struct ten_memory_core *core = memory->core;
+    const struct ten_memory_core *core = memory->core;
     int stopped = 0;
     (void)timeout_ms;
     answer(memory);
-    const struct feed *feed = ten_map_get(&core->feeds, namespace_name);
-    *ret_range = feed ? feed->range : (ten_feed_range){0};
-    bool missing = after < ret_range->before || after > ret_range->last;
-    size_t low = 0; /* the first behind the cursor */
-    for (size_t high = feed && !missing ? feed->count : 0; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        if (feed->entries[(feed->first + middle) % core->feed_room].number <= after)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t given = 0; feed && !missing && !stopped && given < limit && low < feed->count; low++) {
-        const ten_entry *entry = &feed->entries[(feed->first + low) % core->feed_room];
-        if (!entry->text)
+    *ret_range = core->range;
+    bool missing = after < core->range.before || after > core->range.last;
+    size_t at = missing ? 0 : core->feed_count; /* the first behind the cursor: most readers have nearly all */
+    while (at > 0 && told_at(core, at - 1)->entry.number > after)
+        at--;
+    for (size_t given = 0; !missing && !stopped && given < limit && at < core->feed_count; at++) {
+        const struct told *told = told_at(core, at);
+        if (!told->texts || strcmp(told->texts, namespace_name) != 0)
             continue;
         given++;
-        stopped = each(entry, userdata);
+        stopped = each(&told->entry, userdata);
     }
-    pthread_mutex_unlock(&core->lock);
+    pthread_mutex_unlock(&memory->core->lock);
     return stopped;
 }
 
@@ -291,15 +274,11 @@ static int memory_unfeed(ten_backend *base, const char *namespace_name, const ch
     struct memory *memory = (struct memory *)base;
     (void)timeout_ms;
     answer(memory);
-    struct feed *feed = ten_map_get(&memory->core->feeds, namespace_name);
-    for (size_t i = 0; feed && i < feed->count; i++) {
-        ten_entry *entry = &feed->entries[(feed->first + i) % memory->core->feed_room];
-        for (size_t j = 0; entry->id && j < count; j++)
-            if (strcmp(entry->id, ids[j]) == 0) {
-                uint64_t number = entry->number;
-                free_entry(entry);
-                entry->number = number;
-            }
+    for (size_t i = 0; i < memory->core->feed_count; i++) {
+        struct told *told = told_at(memory->core, i);
+        for (size_t j = 0; told->texts && told->entry.id && j < count; j++)
+            if (strcmp(told->entry.id, ids[j]) == 0 && strcmp(told->texts, namespace_name) == 0)
+                take_out(told);
     }
     pthread_mutex_unlock(&memory->core->lock);
     return TENURE_OK;
@@ -350,20 +329,19 @@ static bool put(struct memory *memory, const char *namespace_name, ten_write *wr
             write->version = kept->record.version = ++core->last_version;
         return true;
     }
-    char *value = ten_strdup(write->value);
-    char *name = ten_strdup(write->name);
-    if (value && name && !kept)
+    const char *const texts[] = {write->value, write->name};
+    char *joined = join(texts, TEN_COUNT(texts));
+    if (joined && !kept)
         kept = make(core, namespace_name, write->key);
-    if (!value || !name || !kept) {
-        ten_free(value);
-        ten_free(name);
+    if (!joined || !kept) {
+        ten_free(joined);
         return false;
     }
     kept->ends_ms = end_of(memory, namespace_name, kept, &write->life);
-    ten_free(kept->value);
-    ten_free(kept->name);
-    kept->value = value;
-    kept->name = name;
+    ten_free(kept->texts);
+    kept->texts = joined;
+    kept->record.value = joined;
+    kept->record.name = joined + strlen(joined) + 1;
     kept->record.number = write->number;
     write->version = kept->record.version = ++core->last_version;
     return true;
@@ -372,7 +350,7 @@ static bool put(struct memory *memory, const char *namespace_name, ten_write *wr
 /* Whether the caller relies on what is so. */
 static bool is_epoch(struct memory *memory, const char *namespace_name, const char *identity, uint64_t epoch) {
     const struct kept *space = find(memory->core, namespace_name, (ten_key){TEN_KIND_NAMESPACE, ""});
-    return strcmp(memory->base.identity, identity) == 0 && space && strcmp(space->name, identity) == 0 &&
+    return strcmp(memory->base.identity, identity) == 0 && space && strcmp(space->record.name, identity) == 0 &&
            space->record.number == epoch;
 }
 
@@ -394,10 +372,9 @@ static bool carry_out(struct memory *memory, const ten_commit *commit, ten_commi
     bool done = true;
     for (size_t i = 0; done && i < change->write_count; i++)
         done = put(memory, commit->namespace_name, &change->writes[i]);
-    struct feed *feed = change->entry_count ? feed_of(memory->core, commit->namespace_name) : NULL;
     for (size_t i = 0; done && i < change->entry_count; i++)
-        done = feed && add_entry(memory, feed, &change->entries[i], commit->least_number);
-    if (feed)
+        done = add_entry(memory, commit->namespace_name, &change->entries[i], commit->least_number);
+    if (change->entry_count > 0)
         wake_all(memory->core);
     return done;
 }
@@ -429,7 +406,7 @@ static int memory_touch(ten_backend *base, const char *namespace_name, const cha
         struct kept *kept = find(memory->core, namespace_name, touches[i].key);
         bool meant = kept && (touches[i].version == TEN_VERSION_ANY || touches[i].version == kept->record.version);
         touches[i].present = kept ? kept->record.version : 0;
-        touches[i].extended = meant && kept->ends_ms > now_ms && strcmp(kept->name, touches[i].name) == 0;
+        touches[i].extended = meant && kept->ends_ms > now_ms && strcmp(kept->record.name, touches[i].name) == 0;
         if (touches[i].extended)
             kept->ends_ms = ten_max_u64(kept->ends_ms, now_ms + touches[i].ttl_ms);
     }
@@ -507,19 +484,12 @@ static int memory_open(ten_backend *base, const ten_url *url, uint64_t timeout_m
 }
 
 static void free_core(struct ten_memory_core *core) {
-    const ten_map_entry *found;
-    while (core->records.count > 0)
-        drop(core, core->sorted[core->records.count - 1]);
-    for (size_t at = 0; (found = ten_map_next(&core->feeds, &at));) {
-        struct feed *feed = found->value;
-        for (size_t i = 0; i < core->feed_room; i++)
-            free_entry(&feed->entries[i]);
-        ten_free(feed->entries);
-        ten_free(feed);
-    }
-    ten_map_free(&core->records);
-    ten_map_free(&core->feeds);
-    ten_free(core->sorted);
+    while (core->count > 0)
+        drop(core, core->records[core->count - 1]);
+    for (size_t i = 0; i < core->feed_count; i++)
+        take_out(told_at(core, i));
+    ten_free(core->records);
+    ten_free(core->feed);
     ten_free(core->name);
     pthread_mutex_destroy(&core->lock);
     ten_free(core);
@@ -590,9 +560,8 @@ uint64_t ten_memory_calls(const struct ten_memory_core *core) {
     return core->calls;
 }
 
-uint64_t ten_memory_last_number(struct ten_memory_core *core, const char *namespace_name) {
-    const struct feed *feed = ten_map_get(&core->feeds, namespace_name);
-    return feed ? feed->range.last : 0;
+uint64_t ten_memory_last_number(const struct ten_memory_core *core) {
+    return core->range.last;
 }
 
 void ten_memory_set_feed_room(struct ten_memory_core *core, size_t room) {
@@ -603,9 +572,9 @@ void ten_memory_lose(struct ten_memory_core *core, const char *namespace_name, e
     char key[KEY_SIZE];
     core->calls++;
     make_key(key, namespace_name, kind, id ? id : "");
-    for (size_t i = place_of(core, key); i < core->records.count;) {
-        struct kept *kept = core->sorted[i];
-        if (strncmp(kept->key, key, strlen(namespace_name) + 2) != 0 || (id && strcmp(kept->id, id) != 0))
+    for (size_t i = place_of(core, key); i < core->count;) {
+        struct kept *kept = core->records[i];
+        if (strncmp(kept->key, key, strlen(namespace_name) + 2) != 0 || (id && strcmp(kept->record.key.id, id) != 0))
             break;
         drop(core, kept);
     }

@@ -14,7 +14,7 @@ ten_record ten_memory_look(struct ten_memory_core *core, const char *namespace_n
                            uint64_t now_ms);
 /* How many calls it has answered; nothing in it changes but by one. */
 uint64_t ten_memory_calls(const struct ten_memory_core *core);
-uint64_t ten_memory_last_number(struct ten_memory_core *core, const char *namespace_name);
+uint64_t ten_memory_last_number(const struct ten_memory_core *core);
 /* How many entries a feed keeps; before the first one. */
 void ten_memory_set_feed_room(struct ten_memory_core *core, size_t room);
 
