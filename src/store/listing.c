@@ -117,6 +117,7 @@ static void merge(struct page *page) {
             page->lines[kept - 1] = *line;
         }
     }
+    memset(&page->lines[kept], 0, (page->count - kept) * sizeof *page->lines); /* what they had is the others' now */
     page->count = kept;
 }
 
