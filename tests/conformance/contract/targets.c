@@ -283,6 +283,37 @@ static void a_callback_that_says_stop_ends_the_listing_with_its_word(void **stat
     expect_listed(place, TENURE_ALL, "a b c d e f");
 }
 
+static int count_held(const ten_row *row, void *userdata) {
+    size_t *counts = userdata;
+    counts[0]++;
+    counts[1] += row->registered && row->holder;
+    return 0;
+}
+
+/* Registrations and leases are two lists in most stores; however they are cut into pages, a target is one row. */
+static void a_long_listing_has_what_is_registered_and_leased_once(void **state) {
+    enum { MANY = 700 };
+    static ten_op ops[MANY];
+    static ten_result results[MANY];
+    static ten_target_edit edits[MANY];
+    static char ids[MANY][16];
+    const struct place *place = *state;
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof ids[i], "t-%04zu", i);
+        edits[i] = (ten_target_edit){.action = TEN_TARGET_PUT, .target = {.id = ids[i], .exec = "true"}};
+        ops[i] = (ten_op){
+            .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = ids[i], .holder = "a", .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, edits, MANY, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < MANY; i += 100)
+        assert_int_equal(ten_store_apply(place->store, ops + i, results + i, 100, CALL_MS), TENURE_OK);
+    size_t counts[2] = {0};
+    ten_query query = {.namespace_name = place->ns, .filter = TENURE_ALL, .limit = 2 * MANY};
+    assert_int_equal(place->store->ops->list(place->store, &query, count_held, counts, CALL_MS), TENURE_OK);
+    assert_int_equal(counts[0], MANY);
+    assert_int_equal(counts[1], MANY);
+}
+
 static void a_listing_stays_in_its_namespace(void **state) {
     const struct place *place = *state;
     struct place elsewhere = *place;
@@ -509,6 +540,7 @@ static const struct CMUnitTest tests[] = {
     CASE(what_is_free_and_not_registered_is_left_out_of_what_is_current),
     CASE(filters_and_pages_go_together),
     CASE(a_callback_that_says_stop_ends_the_listing_with_its_word),
+    CASE(a_long_listing_has_what_is_registered_and_leased_once),
     CASE(a_listing_stays_in_its_namespace),
     CASE(certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them),
     CASE(ids_that_nobody_knows_have_no_rows),
