@@ -126,6 +126,15 @@ typedef struct ten_commit {
     size_t count;
 } ten_commit;
 
+/* The exception above: only the identity is compared. */
+static inline bool ten_commit_writes_namespace(const ten_commit *commit) {
+    for (size_t i = 0; i < commit->count; i++)
+        for (size_t j = 0; j < commit->changes[i].write_count; j++)
+            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
+                return true;
+    return false;
+}
+
 /* ---- touch --------------------------------------------------------------------------------------------- */
 
 typedef struct ten_touch {

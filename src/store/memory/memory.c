@@ -354,14 +354,6 @@ static bool is_epoch(struct memory *memory, const char *namespace_name, const ch
            space->record.number == epoch;
 }
 
-static bool writes_namespace(const ten_commit *commit) {
-    for (size_t i = 0; i < commit->count; i++)
-        for (size_t j = 0; j < commit->changes[i].write_count; j++)
-            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
-                return true;
-    return false;
-}
-
 static void wake_all(const struct ten_memory_core *core) {
     for (const struct memory *handle = core->handles; handle; handle = handle->next)
         if (handle->watch_fd >= 0)
@@ -384,8 +376,9 @@ static int memory_commit(ten_backend *base, ten_commit *commit, uint64_t timeout
     bool done = true;
     (void)timeout_ms;
     answer(memory);
-    bool same = writes_namespace(commit) ? strcmp(base->identity, commit->identity) == 0
-                                         : is_epoch(memory, commit->namespace_name, commit->identity, commit->epoch);
+    bool same = ten_commit_writes_namespace(commit)
+                    ? strcmp(base->identity, commit->identity) == 0
+                    : is_epoch(memory, commit->namespace_name, commit->identity, commit->epoch);
     for (size_t i = 0; same && done && i < commit->count; i++)
         done = judge(memory, commit->namespace_name, &commit->changes[i]);
     for (size_t i = 0; same && done && i < commit->count; i++)

@@ -341,21 +341,14 @@ static int carry_out(ten_db *db, const ten_commit *commit, ten_commit_change *ch
     return r;
 }
 
-static bool writes_namespace(const ten_commit *commit) {
-    for (size_t i = 0; i < commit->count; i++)
-        for (size_t j = 0; j < commit->changes[i].write_count; j++)
-            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
-                return true;
-    return false;
-}
-
 static int sqlite_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
     struct sqlite_store *store = self(base);
     ten_arena_reset(&store->texts);
     int r = begin_write(store, true, timeout_ms);
     if (r < 0)
         return r;
-    r = check_epoch(store, commit->namespace_name, commit->identity, commit->epoch, writes_namespace(commit));
+    r = check_epoch(store, commit->namespace_name, commit->identity, commit->epoch,
+                    ten_commit_writes_namespace(commit));
     if (r > 0)
         return end_unchanged(store, r);
     size_t written = 0;
