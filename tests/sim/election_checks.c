@@ -18,7 +18,8 @@ static void note_kept(struct sim_world *world, const struct sim_process *process
     struct sim_role *role = &world->roles[process->candidate->role];
     double least_us = (double)(role->at_least_ms * SIM_MS) / (process->rate > 1 ? process->rate : 1);
     role->kept_by = process->id;
-    const ten_lease_row *held = sim_held(world, process->candidate->role); /* forced before its leader heard of it: not kept */
+    const ten_lease_row *held =
+        sim_held(world, process->candidate->role); /* forced before its leader heard of it: not kept */
     role->kept_us = role->at_least_ms && !(held && held->barred) ? world->now_us + (uint64_t)least_us - SIM_MS : 0;
 }
 

@@ -154,12 +154,12 @@ static void share_out_mutants(void) {
         bool of_leases = i >= TEN_MUTANT_BOOK_NO_RENEWAL;
         fleets.has_mutant[i] =
             i != TEN_MUTANT_NOT_KEPT && i != TEN_MUTANT_RELEASE_KEPT && i != TEN_MUTANT_CAMPAIGN_WHILE_WORKING &&
-            i != TEN_MUTANT_CAMPAIGN_WHILE_DRAINED &&
-            i != TEN_MUTANT_ASK_IGNORED && i != TEN_MUTANT_OWN_TTL_COUNTS && i != TEN_MUTANT_FORCED_BELIEVED &&
-            i != TEN_MUTANT_NO_TURNS && i != TEN_MUTANT_LONG_TURNS && i != TEN_MUTANT_NO_ROTATION &&
-            i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_UNFIT_LEADS && i != TEN_MUTANT_NO_FAILBACK &&
-            i != TEN_MUTANT_FAILBACK_AT_ONCE && i != TEN_MUTANT_RESTART_BESIDE && i != TEN_MUTANT_EXIT_STATUS_DECIDES &&
-            i != TEN_MUTANT_HOOK_THEN_COMMAND && i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
+            i != TEN_MUTANT_CAMPAIGN_WHILE_DRAINED && i != TEN_MUTANT_ASK_IGNORED && i != TEN_MUTANT_OWN_TTL_COUNTS &&
+            i != TEN_MUTANT_FORCED_BELIEVED && i != TEN_MUTANT_NO_TURNS && i != TEN_MUTANT_LONG_TURNS &&
+            i != TEN_MUTANT_NO_ROTATION && i != TEN_MUTANT_SLOT_FORSAKEN && i != TEN_MUTANT_UNFIT_LEADS &&
+            i != TEN_MUTANT_NO_FAILBACK && i != TEN_MUTANT_FAILBACK_AT_ONCE && i != TEN_MUTANT_RESTART_BESIDE &&
+            i != TEN_MUTANT_EXIT_STATUS_DECIDES && i != TEN_MUTANT_HOOK_THEN_COMMAND &&
+            i != TEN_MUTANT_KEEP_FORGOTTEN && !of_leases;
         leases.has_mutant[i] |= of_leases;
     }
 }
