@@ -32,10 +32,13 @@ static void note_clock(ten_etcd_store *store, long server_time_s, uint64_t sent_
     store->clock_known = true;
 }
 
-static void tell_clock(ten_etcd_store *store) {
-    uint64_t apart = store->clock_least + (store->clock_most - store->clock_least) / 2;
-    store->base.wall_ms =
-        store->clock_known ? ten_boot_ms(store->base.clock) + apart : ten_wall_ms(store->base.clock);
+/* This host's clock is more exact than whole seconds: it counts as far as it can be the member's. */
+void ten_etcd_tell_clock(ten_etcd_store *store) {
+    uint64_t boot_ms = ten_boot_ms(store->base.clock);
+    uint64_t apart = ten_wall_ms(store->base.clock) - boot_ms;
+    if (store->clock_known)
+        apart = ten_min_u64(ten_max_u64(apart, store->clock_least), store->clock_most);
+    store->base.wall_ms = boot_ms + apart;
 }
 
 int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
@@ -59,7 +62,7 @@ int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t
     int r = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, deadline_ms, ret_answer) : ten_etcd_no_memory(store);
     if (r < 0)
         return r;
-    tell_clock(store);
+    ten_etcd_tell_clock(store);
     bool is_older = store->head.revision < store->revision;
     store->revision = store->head.revision;
     if (!is_older)
@@ -149,6 +152,7 @@ static void close_store(ten_backend *base) {
 static int open_store(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     (void)timeout_ms; /* it connects when it is first used */
+    base->lost_ms = TEN_FOREVER;
     int r = ten_etcd_settings_read(url, &store->settings, base->error);
     return r < 0 ? r : ten_etcd_link_open(&store->settings, &store->link, base->error);
 }

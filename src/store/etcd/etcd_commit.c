@@ -266,6 +266,7 @@ static void begin_txn(struct work *work) {
     ten_etcd_store *store = work->store;
     ten_etcd_key key;
     const char *ns = work->commit->namespace_name;
+    ten_etcd_tell_clock(store);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_compare_epoch(store, ns, work->commit->identity, work->commit->epoch, work->writes_namespace);
     ten_etcd_key_of_place(key, store->settings.prefix, ns, TEN_ETCD_TERM, NULL);
@@ -340,6 +341,8 @@ static int note_lives(struct work *work, size_t change) {
         }
         if (group && !ten_etcd_hold_set(store, group, key))
             return ten_etcd_no_memory(store);
+        if (group && !ten_etcd_group_is_kept(store, group))
+            return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
         if (!group && how != STAYS)
             ten_etcd_hold_drop(store, key);
         /* The other one may have been extended since this etcd lease was granted. */

@@ -139,7 +139,8 @@ ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t le
     return NULL;
 }
 
-static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_head *head) {
+static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_head *head, bool is_granted) {
+    group->is_granted = is_granted;
     group->member = head->member;
     group->kept_term = head->term;
     group->kept_in = store->call;
@@ -161,7 +162,7 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
         if (calls[i].error < 0 || ten_etcd_number(result, "TTL") * 1000 < groups[i]->ttl_ms)
             drop_group(store, groups[i]);
         else
-            note_kept(store, groups[i], &calls[i].head);
+            note_kept(store, groups[i], &calls[i].head, false);
     }
     if (calls)
         ten_etcd_calls_free(calls, count);
@@ -206,7 +207,7 @@ static int make(ten_etcd_store *store, const char *namespace_name, const char *n
     group->ttl_ms = ttl_ms;
     group->lease = lease;
     group->term = store->head.term;
-    note_kept(store, group, &store->head);
+    note_kept(store, group, &store->head, true);
     *ret_group = group;
     if (group->namespace_name && group->name)
         return TENURE_OK;
@@ -228,4 +229,9 @@ int ten_etcd_group_get(ten_etcd_store *store, const char *namespace_name, const 
     }
     *ret_group = group;
     return group ? TENURE_OK : make(store, namespace_name, name, ttl_ms, deadline_ms, ret_group);
+}
+
+bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group) {
+    bool same_leader = group->member == store->head.member && group->kept_term == store->head.term;
+    return group->kept_in == store->call && (same_leader || group->is_granted);
 }

@@ -157,7 +157,10 @@ static int send_reading(ten_etcd_store *store, const char *namespace_name, ten_e
         return store->base.error->code;
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_state_get(store, namespace_name, false);
-    for (size_t i = 0; i < count; i += TEN_ETCD_PART) {
+    bool flat = count <= TEN_ETCD_FLAT;
+    for (size_t i = 0; flat && i < count; i++)
+        ten_etcd_record_get(store, &store->txn, namespace_name, sights[i].record.key, false);
+    for (size_t i = 0; !flat && i < count; i += TEN_ETCD_PART) {
         ten_etcd_txn_clear(&store->part);
         for (size_t j = i; j < count && j < i + TEN_ETCD_PART; j++)
             ten_etcd_record_get(store, &store->part, namespace_name, sights[j].record.key, false);
@@ -166,9 +169,9 @@ static int send_reading(ten_etcd_store *store, const char *namespace_name, ten_e
     int r = ten_etcd_send(store, false, deadline_ms, &answer);
     if (r == TENURE_OK)
         r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
-    for (size_t i = 0, at = 0; r == TENURE_OK && i < count; i++) {
-        at = i % TEN_ETCD_PART ? at : 0;
-        const json_t *part = ten_etcd_part(answer, TEN_ETCD_STATE_READS + i / TEN_ETCD_PART);
+    for (size_t i = 0, at = TEN_ETCD_STATE_READS; r == TENURE_OK && i < count; i++) {
+        at = flat || i % TEN_ETCD_PART ? at : 0;
+        const json_t *part = flat ? answer : ten_etcd_part(answer, TEN_ETCD_STATE_READS + i / TEN_ETCD_PART);
         r = ten_etcd_record_take(store, space, part, &at, &sights[i]);
     }
     json_decref(answer);

@@ -36,6 +36,8 @@
 #include "store/etcd/etcd_txn.h"
 
 #define TEN_ETCD_PART 30u /* records that one part of a transaction reads, compares or moves: each is two keys */
+/* Records that a transaction without parts reads. Only such a one is a reading to etcd; with parts it is agreed on. */
+#define TEN_ETCD_FLAT 60u
 
 typedef struct ten_etcd_watch ten_etcd_watch;
 typedef struct ten_etcd_group ten_etcd_group;
@@ -58,7 +60,8 @@ struct ten_etcd_group {
     uint64_t term;      /* in which it was granted */
     uint64_t member;    /* which last kept it alive or granted it, */
     uint64_t kept_term; /* and in which term */
-    uint64_t kept_in;   /* the call for which it was kept alive or granted */
+    uint64_t kept_in;   /* the call for which it was kept alive or granted, */
+    bool is_granted;    /* and which of the two: all members have agreed on a grant */
     uint64_t ends_ms;   /* boot clock: it cannot be alive later */
     ten_etcd_hold **holds;
     size_t count;
@@ -118,7 +121,9 @@ int ten_etcd_no_memory(ten_etcd_store *store);
 /* One request; *ret_answer is the caller's. TENURE_E_GONE: an etcd lease is not there. */
 int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
                  json_t **ret_answer);
-/* Carries store->txn out, and tells backend.wall_ms. */
+/* Sets backend.wall_ms. */
+void ten_etcd_tell_clock(ten_etcd_store *store);
+/* Carries store->txn out. */
 int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t **ret_answer);
 /* The same request for each of these etcd leases; calls[i] is what became of it. The caller frees the calls. */
 int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t *leases, ten_etcd_call *calls,
@@ -185,6 +190,9 @@ int ten_etcd_group_get(ten_etcd_store *store, const char *namespace_name, const 
                        uint64_t deadline_ms, ten_etcd_group **ret_group);
 /* Those that were kept alive have kept_in set; those that have ended are dropped. */
 int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count, uint64_t deadline_ms);
+/* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was the
+ * leader that kept it alive. */
+bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);
 ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t lease);
 /* Of a handle that closes: empty ones end. */
 void ten_etcd_groups_close(ten_etcd_store *store);

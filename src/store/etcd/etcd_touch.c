@@ -89,29 +89,33 @@ static int keep_homes(struct work *work) {
 
 /* ---- what is so --------------------------------------------------------------------------------------------- */
 
-/* By what this handle knows, everything stays as it is. */
+/* One of many that stay as they are, by what this handle knows. */
 static bool is_steady(const struct work *work, const struct item *item) {
     const ten_etcd_hold *hold = ten_etcd_hold_find(work->store, item->life);
-    return item->touch->version != TEN_VERSION_ANY && hold && item->lease && hold->group->lease == item->lease;
+    return work->count > TEN_ETCD_FLAT && item->touch->version != TEN_VERSION_ANY && hold && item->lease &&
+           hold->group->lease == item->lease;
 }
 
-/* As many as are alike; they are compared, and read only if that fails. Others are read. */
+/* As many as are alike. Of many each is compared, and read only if that fails; few are read. */
 static size_t add_part(struct work *work, size_t first, size_t end) {
     ten_etcd_store *store = work->store;
     bool steady = is_steady(work, &work->items[first]);
     size_t i = first;
+    bool flat = work->count <= TEN_ETCD_FLAT;
+    size_t most = flat ? TEN_ETCD_FLAT : TEN_ETCD_PART;
     ten_etcd_txn_clear(&store->part);
-    for (; i < end && i < first + TEN_ETCD_PART && is_steady(work, &work->items[i]) == steady; i++) {
+    for (; i < end && i < first + most && is_steady(work, &work->items[i]) == steady; i++) {
         const struct item *item = &work->items[i];
         ten_etcd_key record;
-        ten_etcd_record_get(store, &store->part, work->namespace_name, item->touch->key, steady);
+        ten_etcd_record_get(store, flat ? &store->txn : &store->part, work->namespace_name, item->touch->key, steady);
         if (!steady)
             continue;
         ten_etcd_key_of_record(record, store->settings.prefix, work->namespace_name, item->touch->key);
         ten_etcd_txn_compare(&store->part, record, item->touch->version);
         ten_etcd_txn_compare_lease(&store->part, item->life, item->lease);
     }
-    ten_etcd_txn_add_part(&store->txn, &store->part);
+    if (!flat)
+        ten_etcd_txn_add_part(&store->txn, &store->part);
     return i;
 }
 
@@ -137,11 +141,10 @@ static int send_txn(const struct work *work, json_t **ret_answer, bool once, boo
     return r < 0 ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
-/* A keep-alive counts if the same member has answered both in the same term. */
+/* It goes on in the present term, unless there is no room for another one. */
 static bool is_kept(const ten_etcd_store *store, uint64_t lease) {
     const ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
-    return group && group->kept_in == store->call && group->member == store->head.member &&
-           group->kept_term == store->head.term && (group->term == store->head.term || store->is_full);
+    return group && ten_etcd_group_is_kept(store, group) && (group->term == store->head.term || store->is_full);
 }
 
 static bool is_meant(const struct item *item) {
@@ -168,10 +171,11 @@ static int note_place(ten_etcd_store *store, const struct item *item) {
 static int judge(struct work *work, const json_t *answer, size_t operation, size_t first, size_t end) {
     ten_etcd_store *store = work->store;
     const ten_etcd_space *space = ten_etcd_space_of(store, work->namespace_name);
-    const json_t *part = ten_etcd_part(answer, operation);
+    bool flat = work->count <= TEN_ETCD_FLAT;
+    const json_t *part = flat ? answer : ten_etcd_part(answer, operation);
     bool all_same = is_steady(work, &work->items[first]) && ten_etcd_succeeded(part);
     int r = TENURE_OK;
-    for (size_t i = first, at = 0; r == TENURE_OK && i < end; i++) {
+    for (size_t i = first, at = flat ? operation : 0; r == TENURE_OK && i < end; i++) {
         struct item *item = &work->items[i];
         item->sight.record.key = item->touch->key;
         if (all_same) {
