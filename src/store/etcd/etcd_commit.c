@@ -19,6 +19,7 @@ struct work {
     uint64_t deadline_ms;
     bool writes_namespace;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
+    uint64_t *leases;       /* of all writes, in their order: the etcd lease that the life gets; 0: none */
     /* The transaction that is being made: */
     size_t first, end; /* its changes */
     size_t largest;    /* of its parts */
@@ -154,7 +155,14 @@ static enum ten_etcd_life_word word_of(const struct work *work, size_t change, c
     return TEN_ETCD_ENDS;
 }
 
-static int put_life(struct work *work, ten_etcd_txn *part, const ten_write *write, enum attaching how,
+static uint64_t *lease_of(const struct work *work, size_t change, const ten_write *write) {
+    size_t at = (size_t)(write - work->commit->changes[change].writes);
+    for (size_t i = 0; i < change; i++)
+        at += work->commit->changes[i].write_count;
+    return &work->leases[at];
+}
+
+static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write, enum attaching how,
                     uint64_t ttl_ms) {
     ten_etcd_store *store = work->store;
     const char *ns = work->commit->namespace_name;
@@ -168,6 +176,7 @@ static int put_life(struct work *work, ten_etcd_txn *part, const ten_write *writ
             return r;
         group->uncertain = true; /* until the answer is there */
     }
+    *lease_of(work, change, write) = group ? group->lease : 0;
     snprintf(value, sizeof value, "%llu", (unsigned long long)(how == GETS_LEASE ? ttl_ms : 0));
     if (how == ENDS_NOW)
         ten_etcd_txn_delete(part, key);
@@ -208,7 +217,7 @@ static int put_record(struct work *work, size_t change, ten_etcd_txn *part, cons
         else
             ten_etcd_txn_put(part, key, write->name, 0);
     }
-    return ten_etcd_has_life(write->key.kind) ? put_life(work, part, write, how, ttl_ms) : TENURE_OK;
+    return ten_etcd_has_life(write->key.kind) ? put_life(work, change, part, write, how, ttl_ms) : TENURE_OK;
 }
 
 /* Whether another change of the transaction raises it before this one. */
@@ -321,38 +330,24 @@ static int fill_txn(struct work *work) {
 /* ---- the answer -------------------------------------------------------------------------------------------- */
 
 /* What was attached to what. */
-static int note_lives(struct work *work, size_t change) {
+static int note_life(struct work *work, size_t change, const ten_write *write) {
     ten_etcd_store *store = work->store;
-    const ten_commit_change *it = &work->commit->changes[change];
     ten_etcd_key key;
-    for (size_t i = 0; i < it->write_count; i++) {
-        const ten_write *write = &it->writes[i];
-        uint64_t ttl_ms = 0;
-        if (write->kind == TEN_WRITE_RAISE || !ten_etcd_has_life(write->key.kind))
-            continue;
-        enum attaching how = write->kind == TEN_WRITE_REMOVE ? ENDS_NOW : attach(work, change, write, &ttl_ms);
-        ten_etcd_key_of_life(key, store->settings.prefix, work->commit->namespace_name, write->key);
-        ten_etcd_group *group = NULL;
-        if (how == GETS_LEASE) {
-            int r = ten_etcd_group_get(store, work->commit->namespace_name, write->name, ttl_ms, work->deadline_ms,
-                                       &group);
-            if (r < 0)
-                return r;
-        }
-        if (group && !ten_etcd_hold_set(store, group, key))
-            return ten_etcd_no_memory(store);
-        if (group && !ten_etcd_group_is_kept(store, group))
-            return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
-        if (!group && how != STAYS)
-            ten_etcd_hold_drop(store, key);
-        /* The other one may have been extended since this etcd lease was granted. */
-        if (group && write->life.with.id) {
-            int r = ten_etcd_groups_keep(store, &group, 1, work->deadline_ms);
-            if (r < 0)
-                return r;
-        }
-    }
-    return TENURE_OK;
+    uint64_t ttl_ms;
+    uint64_t lease = *lease_of(work, change, write);
+    ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
+    bool stays = write->kind == TEN_WRITE_PUT && attach(work, change, write, &ttl_ms) == STAYS;
+    ten_etcd_key_of_life(key, store->settings.prefix, work->commit->namespace_name, write->key);
+    if (!group && !stays)
+        ten_etcd_hold_drop(store, key);
+    if (!group)
+        return TENURE_OK;
+    if (!ten_etcd_hold_set(store, group, key))
+        return ten_etcd_no_memory(store);
+    if (!ten_etcd_group_is_kept(store, group))
+        return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
+    /* The other one may have been extended since this etcd lease was granted. */
+    return write->life.with.id ? ten_etcd_groups_keep(store, &group, 1, work->deadline_ms) : TENURE_OK;
 }
 
 static int take_conflict(struct work *work, size_t change, const json_t *part) {
@@ -385,9 +380,12 @@ static int take_answer(struct work *work, const json_t *answer) {
             r = take_conflict(work, i, part);
             continue;
         }
-        for (size_t j = 0; j < change->write_count; j++)
-            change->writes[j].version = change->writes[j].kind == TEN_WRITE_REMOVE ? 0 : revision;
-        r = note_lives(work, i);
+        for (size_t j = 0; r == TENURE_OK && j < change->write_count; j++) {
+            ten_write *write = &change->writes[j];
+            write->version = write->kind == TEN_WRITE_REMOVE ? 0 : revision;
+            if (write->kind != TEN_WRITE_RAISE && ten_etcd_has_life(write->key.kind))
+                r = note_life(work, i, write);
+        }
     }
     if (work->places) {
         work->space->base = work->base;
@@ -482,9 +480,14 @@ int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) 
     if (strcmp(store->base.identity, commit->identity) != 0)
         return TEN_OTHER_EPOCH;
     ten_etcd_groups_begin(store);
+    size_t writes = 0;
+    for (size_t i = 0; i < commit->count; i++)
+        writes += commit->changes[i].write_count;
     work.space = ten_etcd_space_of(store, commit->namespace_name);
-    r = work.space ? carry_out(&work) : base->error->code;
+    work.leases = ten_calloc(writes + 1, sizeof *work.leases);
+    r = work.space && work.leases ? carry_out(&work) : ten_etcd_no_memory(store);
     ten_free(work.sights);
+    ten_free(work.leases);
     if (r == TENURE_E_FULL)
         r = refuse_all(&work);
     else if (r == TENURE_OK)
