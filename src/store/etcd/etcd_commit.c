@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "store/etcd/etcd_state.h"
 
-#define BODY_MAX   (1024u * 1024u) /* of a request; etcd takes half as much again */
-#define TRIES_MAX  64u
+#define BODY_MAX  (1024u * 1024u) /* of a request; etcd takes half as much again */
+#define TRIES_MAX 64u
 
 /* A commit under way. */
 struct work {
@@ -24,8 +24,8 @@ struct work {
     size_t first, end; /* its changes */
     size_t largest;    /* of its parts */
     size_t raises;
-    size_t places;     /* numbers of the feed that it gives */
-    uint64_t base;     /* and what they are counted from */
+    size_t places; /* numbers of the feed that it gives */
+    uint64_t base; /* and what they are counted from */
 };
 
 static bool is_same(ten_key a, ten_key b) {
@@ -424,7 +424,8 @@ static uint64_t longest_of(const ten_commit *commit) {
     for (size_t i = 0; i < commit->count; i++)
         for (size_t j = 0; j < commit->changes[i].write_count; j++) {
             const ten_life *life = &commit->changes[i].writes[j].life;
-            if (commit->changes[i].writes[j].kind == TEN_WRITE_PUT && life->kind == TEN_LIFE_LATEST && !life->only_keeps)
+            if (commit->changes[i].writes[j].kind == TEN_WRITE_PUT && life->kind == TEN_LIFE_LATEST &&
+                !life->only_keeps)
                 longest_ms = ten_max_u64(longest_ms, life->ttl_ms);
         }
     return longest_ms;

@@ -174,10 +174,11 @@ int ten_etcd_state_take(ten_etcd_store *store, const char *namespace_name, const
     ten_copy_text(store->base.identity, sizeof store->base.identity, kv.value);
     kv = ten_etcd_kv_at(answer, operation + 1, &store->scratch);
     if (kv.value[0] == '{')
-        return ten_fail(store->base.error, TENURE_E_SCHEMA,
-                        "the namespace %s was written by another version of Tenure, whose layout this one does not use: "
-                        "use another namespace, or another prefix (etcd://HOSTS/PREFIX)",
-                        namespace_name);
+        return ten_fail(
+            store->base.error, TENURE_E_SCHEMA,
+            "the namespace %s was written by another version of Tenure, whose layout this one does not use: "
+            "use another namespace, or another prefix (etcd://HOSTS/PREFIX)",
+            namespace_name);
     if (ret_epoch) {
         ten_buf_clear(ret_epoch);
         ten_buf_text(ret_epoch, kv.value);

@@ -57,10 +57,8 @@ static bool read_entry(ten_etcd_store *store, const json_t *item, ten_entry *ent
     if (!text)
         return false;
     *text++ = '\0';
-    *entry = (ten_entry){.id = id[0] ? id : NULL,
-                         .text = text,
-                         .number = base + kv.created * TEN_ETCD_PLACES + place,
-                         .at_ms = at_ms};
+    *entry = (ten_entry){
+        .id = id[0] ? id : NULL, .text = text, .number = base + kv.created * TEN_ETCD_PLACES + place, .at_ms = at_ms};
     return ten_percent_decode(id, false);
 }
 
@@ -212,8 +210,7 @@ static int unfeed_page(ten_etcd_store *store, const char *namespace_name, const 
     size_t count = json_array_size(items);
     *ret_more = r == TENURE_OK && ten_etcd_has_more(answer, 0) && count > 0;
     if (*ret_more)
-        snprintf(after, TEN_ETCD_KEY_MAX + 1, "%s",
-                 ten_etcd_kv_key(json_array_get(items, count - 1), &store->scratch));
+        snprintf(after, TEN_ETCD_KEY_MAX + 1, "%s", ten_etcd_kv_key(json_array_get(items, count - 1), &store->scratch));
     if (r == TENURE_OK)
         r = delete_entries(store, items, ids, deadline_ms);
     json_decref(answer);

@@ -65,8 +65,8 @@ static int take_life(ten_etcd_store *store, const ten_etcd_space *space, const j
     sight->is_attached = life.revision > 0;
     sight->lease = life.lease;
     sight->ttl_ms = strtoull(life.value, NULL, 10);
-    sight->in_doubt = record->version && !sight->is_attached && word == TEN_ETCD_ENDS &&
-                      ten_etcd_is_in_doubt(store, space);
+    sight->in_doubt =
+        record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store, space);
     record->alive = sight->is_attached || sight->in_doubt;
     record->left_ms = sight->in_doubt ? space->longest_ms : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
     record->foreign = sight->is_attached && record->version == 0;

@@ -90,10 +90,10 @@ typedef struct ten_etcd_store {
     ten_etcd_settings settings;
     ten_etcd_link *link;
     ten_etcd_head head; /* of the last answer */
-    uint64_t revision;  /* the highest that was seen: it never goes down, unless the store came back older than it was */
-    bool is_older;      /* it did, in this call */
-    uint64_t checked;   /* for signs of a loss: with how many connections there had been, plus one */
-    bool clock_known;   /* the member's wall clock less the boot clock of this host lies between these two, in ms */
+    uint64_t revision; /* the highest that was seen: it never goes down, unless the store came back older than it was */
+    bool is_older;     /* it did, in this call */
+    uint64_t checked;  /* for signs of a loss: with how many connections there had been, plus one */
+    bool clock_known;  /* the member's wall clock less the boot clock of this host lies between these two, in ms */
     uint64_t clock_least;
     uint64_t clock_most;
     ten_map spaces;

@@ -158,8 +158,8 @@ static bool is_meant(const ten_etcd_call *call, const char *path, const char *bo
 static void count_call(const ten_etcd_call *call) {
     etcd_wire.kept_alive += is_meant(call, "/v3/lease/keepalive", NULL);
     etcd_wire.compared += is_meant(call, "/v3/kv/txn", NULL);
-    etcd_wire.local += is_meant(call, "/v3/kv/txn", NULL) && !strstr(call->body, "requestRange") &&
-                       !strstr(call->body, "requestPut");
+    etcd_wire.local +=
+        is_meant(call, "/v3/kv/txn", NULL) && !strstr(call->body, "requestRange") && !strstr(call->body, "requestPut");
 }
 
 static void count_keys(const ten_etcd_call *call) {
