@@ -17,7 +17,7 @@ struct work {
     ten_etcd_space *space;
     ten_commit *commit;
     uint64_t deadline_ms;
-    bool writes_namespace;
+    ten_etcd_reliance on;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
     uint64_t *leases;       /* of all writes, in their order: the etcd lease that the life gets; 0: none */
     /* The transaction that is being made: */
@@ -32,11 +32,10 @@ static bool is_same(ten_key a, ten_key b) {
     return a.kind == b.kind && strcmp(a.id, b.id) == 0;
 }
 
-static bool writes_namespace(const ten_commit *commit) {
-    for (size_t i = 0; i < commit->count; i++)
-        for (size_t j = 0; j < commit->changes[i].write_count; j++)
-            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
-                return true;
+static bool writes_namespace(const ten_commit_change *change) {
+    for (size_t i = 0; i < change->write_count; i++)
+        if (change->writes[i].key.kind == TEN_KIND_NAMESPACE)
+            return true;
     return false;
 }
 
@@ -276,20 +275,29 @@ static void begin_txn(struct work *work) {
     ten_etcd_key key;
     const char *ns = work->commit->namespace_name;
     ten_etcd_tell_clock(store);
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_compare_epoch(store, ns, work->commit->identity, work->commit->epoch, work->writes_namespace);
+    work->on.is_written = writes_namespace(&work->commit->changes[work->first]);
+    ten_etcd_rely_begin(store, &work->on);
     ten_etcd_key_of_place(key, store->settings.prefix, ns, TEN_ETCD_TERM, NULL);
     ten_etcd_txn_compare(&store->txn, key, work->space->term_revision);
     ten_etcd_key_of_place(key, store->settings.prefix, ns, TEN_ETCD_WAIT, NULL);
     ten_etcd_txn_compare(&store->txn, key, work->space->wait_revision);
-    ten_etcd_state_get(store, ns, true);
     work->largest = work->places = work->raises = 0;
     /* Numbers grow with the revisions, from a base that grows, too. */
     uint64_t next = work->space->base + (store->revision + 1) * TEN_ETCD_PLACES;
     work->base = next > work->commit->least_number ? work->space->base : work->commit->least_number;
 }
 
-/* Takes as many changes as go together; at least one. */
+static void put_newest(struct work *work, ten_etcd_txn *txn, size_t places) {
+    ten_etcd_key key;
+    char value[48];
+    ten_etcd_key_of_place(key, work->store->settings.prefix, work->commit->namespace_name, TEN_ETCD_NEWEST, NULL);
+    snprintf(value, sizeof value, "%llu %zu", (unsigned long long)work->base, places);
+    if (places)
+        ten_etcd_txn_put(txn, key, value, 0);
+}
+
+/* Takes as many changes as go together; at least one. One that writes the namespace's record goes alone: it may begin an epoch,
+ * and unless it is carried out, the base of the numbers is not what it takes it for. */
 static int fill_txn(struct work *work) {
     ten_etcd_store *store = work->store;
     const ten_commit *commit = work->commit;
@@ -306,24 +314,21 @@ static int fill_txn(struct work *work) {
         bool fits = changes + raises + 1 + largest <= TEN_ETCD_TXN_MAX &&
                     store->txn.operations.size + store->part.operations.size < BODY_MAX &&
                     work->places + change->entry_count <= TEN_ETCD_PLACES;
-        if (!fits && work->end > work->first)
+        if (work->end > work->first && (!fits || work->on.is_written || writes_namespace(change)))
             break;
         if (changes + raises + 1 + largest > TEN_ETCD_TXN_MAX)
             return ten_fail(store->base.error, TENURE_E_STORE, "a change is too large for a transaction of etcd");
         work->largest = largest;
         work->raises = raises;
         work->places += change->entry_count;
+        if (work->on.is_written)
+            put_newest(work, &store->part, work->places);
         ten_etcd_txn_add_part(&store->txn, &store->part);
     }
     for (size_t i = work->first; i < work->end; i++)
         add_raises(work, i);
-    if (work->places) {
-        ten_etcd_key key;
-        char value[48];
-        ten_etcd_key_of_place(key, store->settings.prefix, commit->namespace_name, TEN_ETCD_NEWEST, NULL);
-        snprintf(value, sizeof value, "%llu %zu", (unsigned long long)work->base, work->places);
-        ten_etcd_txn_put(&store->txn, key, value, 0);
-    }
+    if (!work->on.is_written)
+        put_newest(work, &store->txn, work->places);
     return TENURE_OK;
 }
 
@@ -387,7 +392,8 @@ static int take_answer(struct work *work, const json_t *answer) {
                 r = note_life(work, i, write);
         }
     }
-    if (work->places) {
+    bool counts = !work->on.is_written || !work->commit->changes[work->first].conflict;
+    if (work->places && counts) {
         work->space->base = work->base;
         work->space->last = work->base + revision * TEN_ETCD_PLACES + work->places - 1;
         store->fed += work->places;
@@ -396,24 +402,12 @@ static int take_answer(struct work *work, const json_t *answer) {
     return r;
 }
 
-/* 0: it was sent, and *ret_sent says whether it was carried out, or its changes have to be made anew. */
+/* 0: *ret_sent says whether it was carried out, or its changes have to be made anew. */
 static int send_txn(struct work *work, bool *ret_sent) {
-    ten_etcd_store *store = work->store;
     json_t *answer = NULL;
-    TEN_CLEANUP(ten_buf_free) ten_buf epoch = {0};
-    int r = ten_etcd_send(store, true, work->deadline_ms, &answer);
-    *ret_sent = r == TENURE_OK && ten_etcd_succeeded(answer);
-    if (r < 0)
-        return r;
-    if (*ret_sent) {
+    int r = ten_etcd_rely_send(work->store, &work->on, true, work->deadline_ms, &answer, ret_sent);
+    if (r == TENURE_OK && *ret_sent)
         r = take_answer(work, answer);
-    } else {
-        r = ten_etcd_state_take(store, work->commit->namespace_name, answer, 0, &epoch);
-        ten_etcd_epoch_value(&store->value, work->commit->identity, work->commit->epoch);
-        bool same = strcmp(store->base.identity, work->commit->identity) == 0 &&
-                    (work->writes_namespace || strcmp(ten_buf_string(&epoch), ten_buf_string(&store->value)) == 0);
-        r = r < 0 ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
-    }
     json_decref(answer);
     return r;
 }
@@ -471,10 +465,11 @@ static int refuse_all(struct work *work) {
 
 int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    struct work work = {.store = store,
-                        .commit = commit,
-                        .deadline_ms = ten_now_ms() + timeout_ms,
-                        .writes_namespace = writes_namespace(commit)};
+    struct work work = {
+        .store = store,
+        .commit = commit,
+        .deadline_ms = ten_now_ms() + timeout_ms,
+        .on = {.namespace_name = commit->namespace_name, .identity = commit->identity, .epoch = commit->epoch}};
     int r = ten_etcd_enter(store, work.deadline_ms);
     if (r < 0)
         return r;

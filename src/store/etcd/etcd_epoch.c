@@ -206,17 +206,31 @@ void ten_etcd_epoch_value(ten_buf *value, const char *identity, uint64_t epoch) 
     ten_buf_format(value, "%s %llu", identity, (unsigned long long)epoch);
 }
 
-void ten_etcd_compare_epoch(ten_etcd_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
-                            bool is_written) {
+void ten_etcd_rely_begin(ten_etcd_store *store, const ten_etcd_reliance *on) {
     ten_etcd_key key;
     ten_etcd_key log;
     store_keys(store, key, log);
-    ten_etcd_txn_compare_value(&store->txn, key, identity);
-    if (is_written)
-        return;
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_EPOCH, NULL);
-    ten_etcd_epoch_value(&store->value, identity, epoch);
-    ten_etcd_txn_compare_value(&store->txn, key, ten_buf_string(&store->value));
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_txn_compare_value(&store->txn, key, on->identity);
+    ten_etcd_key_of_place(key, store->settings.prefix, on->namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_epoch_value(&store->value, on->identity, on->epoch);
+    if (!on->is_written)
+        ten_etcd_txn_compare_value(&store->txn, key, ten_buf_string(&store->value));
+    ten_etcd_state_get(store, on->namespace_name, true);
+}
+
+int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, uint64_t deadline_ms,
+                       json_t **ret_answer, bool *ret_held) {
+    TEN_CLEANUP(ten_buf_free) ten_buf epoch = {0};
+    int r = ten_etcd_send(store, once, deadline_ms, ret_answer);
+    *ret_held = r == TENURE_OK && ten_etcd_succeeded(*ret_answer);
+    if (r < 0 || *ret_held)
+        return r;
+    r = ten_etcd_state_take(store, on->namespace_name, *ret_answer, 0, &epoch);
+    ten_etcd_epoch_value(&store->value, on->identity, on->epoch);
+    bool same = strcmp(store->base.identity, on->identity) == 0 &&
+                (on->is_written || strcmp(ten_buf_string(&epoch), ten_buf_string(&store->value)) == 0);
+    return r < 0 ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
 /* ---- terms ------------------------------------------------------------------------------------------------- */

@@ -145,10 +145,19 @@ void ten_etcd_state_get(ten_etcd_store *store, const char *namespace_name, bool 
 int ten_etcd_state_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
                         ten_buf *ret_epoch);
 int ten_etcd_state_read(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
-/* Compares what a caller relies on. */
-void ten_etcd_compare_epoch(ten_etcd_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
-                            bool is_written);
 void ten_etcd_epoch_value(ten_buf *value, const char *identity, uint64_t epoch);
+/* What the caller of a commit or a touch relies on. */
+typedef struct ten_etcd_reliance {
+    const char *namespace_name;
+    const char *identity;
+    uint64_t epoch;
+    bool is_written; /* the namespace's record, which is then checked by itself */
+} ten_etcd_reliance;
+/* Begins store->txn with comparisons of that; and sends it. TEN_OTHER_EPOCH: it is not so. 0 and *ret_held false: other comparisons
+ * did not hold, and the state is known anew. */
+void ten_etcd_rely_begin(ten_etcd_store *store, const ten_etcd_reliance *on);
+int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, uint64_t deadline_ms,
+                       json_t **ret_answer, bool *ret_held);
 bool ten_etcd_is_in_doubt(const ten_etcd_store *store, const ten_etcd_space *space);
 /* Writes that the term is that of store->head, and that TTLs are up to this one, unless both are so. */
 int ten_etcd_set_term(ten_etcd_store *store, const char *namespace_name, uint64_t ttl_ms, uint64_t deadline_ms);

@@ -23,8 +23,7 @@ struct item {
 struct work {
     ten_etcd_store *store;
     const char *namespace_name;
-    const char *identity;
-    uint64_t epoch;
+    ten_etcd_reliance on;
     uint64_t deadline_ms;
     struct item *items;
     size_t count;
@@ -119,28 +118,6 @@ static size_t add_part(struct work *work, size_t first, size_t end) {
     return i;
 }
 
-static void begin_txn(const struct work *work) {
-    ten_etcd_store *store = work->store;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_compare_epoch(store, work->namespace_name, work->identity, work->epoch, false);
-    ten_etcd_state_get(store, work->namespace_name, true);
-}
-
-/* TEN_OTHER_EPOCH; 0: the comparisons held, or the state was another and is known now. */
-static int send_txn(const struct work *work, json_t **ret_answer, bool once, bool *ret_held) {
-    TEN_CLEANUP(ten_buf_free) ten_buf epoch = {0};
-    ten_etcd_store *store = work->store;
-    int r = ten_etcd_send(store, once, work->deadline_ms, ret_answer);
-    *ret_held = r == TENURE_OK && ten_etcd_succeeded(*ret_answer);
-    if (r < 0 || *ret_held)
-        return r;
-    r = ten_etcd_state_take(store, work->namespace_name, *ret_answer, 0, &epoch);
-    ten_etcd_epoch_value(&store->value, work->identity, work->epoch);
-    bool same = strcmp(store->base.identity, work->identity) == 0 &&
-                strcmp(ten_buf_string(&epoch), ten_buf_string(&store->value)) == 0;
-    return r < 0 ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
-}
-
 /* It goes on in the present term, unless there is no room for another one. */
 static bool is_kept(const ten_etcd_store *store, uint64_t lease) {
     const ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
@@ -206,11 +183,11 @@ static int verify(struct work *work) {
         bool held = false;
         size_t ends[PARTS_MAX];
         size_t parts = 0;
-        begin_txn(work);
+        ten_etcd_rely_begin(store, &work->on);
         ten_etcd_state_get(store, work->namespace_name, false);
         for (size_t at = first; at < work->count && parts < PARTS_MAX;)
             at = ends[parts++] = add_part(work, at, work->count);
-        r = send_txn(work, &answer, false, &held);
+        r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
         if (r == TENURE_OK && held)
             r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
         for (size_t i = 0; r == TENURE_OK && held && i < parts; i++)
@@ -297,12 +274,12 @@ static int move(struct work *work) {
         size_t ends[PARTS_MAX];
         size_t parts = 0;
         ten_etcd_key key;
-        begin_txn(work);
+        ten_etcd_rely_begin(store, &work->on);
         ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_WAIT, NULL);
         ten_etcd_txn_compare(&store->txn, key, space->wait_revision); /* the doubt is the same */
         for (size_t at = first; at < work->count && parts < PARTS_MAX;)
             at = ends[parts++] = add_moves(work, at);
-        r = send_txn(work, &answer, true, &held);
+        r = ten_etcd_rely_send(store, &work->on, true, work->deadline_ms, &answer, &held);
         for (ten_etcd_group *group = store->groups; r == TENURE_OK && group; group = group->next)
             group->uncertain &= group->kept_in != store->call;
         for (size_t i = 0; r == TENURE_OK && held && i < parts; i++)
@@ -376,7 +353,7 @@ static int touch_once(struct work *work) {
     int r = ten_etcd_enter(store, work->deadline_ms);
     if (r < 0)
         return r;
-    if (strcmp(store->base.identity, work->identity) != 0)
+    if (strcmp(store->base.identity, work->on.identity) != 0)
         return TEN_OTHER_EPOCH;
     ten_etcd_groups_begin(store);
     for (size_t i = 0; i < work->count; i++) {
@@ -388,7 +365,7 @@ static int touch_once(struct work *work) {
     r = extend(work);
     if (r == TENURE_OK)
         r = ten_etcd_confirm(store, work->deadline_ms);
-    bool same = strcmp(store->base.identity, work->identity) == 0;
+    bool same = strcmp(store->base.identity, work->on.identity) == 0;
     return r != TENURE_OK ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
@@ -411,8 +388,7 @@ int ten_etcd_touch(ten_backend *base, const char *namespace_name, const char *id
     ten_etcd_store *store = (ten_etcd_store *)base;
     struct work work = {.store = store,
                         .namespace_name = namespace_name,
-                        .identity = identity,
-                        .epoch = epoch,
+                        .on = {.namespace_name = namespace_name, .identity = identity, .epoch = epoch},
                         .deadline_ms = ten_now_ms() + timeout_ms,
                         .count = count};
     if (count == 0)

@@ -101,6 +101,26 @@ static void a_heartbeat_of_a_session_is_three_requests_whatever_it_holds(void **
     assert_int_equal(etcd_fact(place, "record/lease/t-999", "mod_revision"), revision);
 }
 
+static void taking_over_a_thousand_leases_of_a_dead_session_is_few_requests(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    must_beat(place);
+    struct many *many = many_on_session(place, 1000);
+    etcd_revoke(etcd_key_fact(place, "t-0", "lease")); /* an end that they had before the session */
+    etcd_revoke(etcd_fact(place, "node/a", "lease"));
+    for (size_t i = 0; i < many->count; i++) {
+        many->ops[i].kind = TEN_OP_ACQUIRE;
+        many->ops[i].flags = 0;
+        many->ops[i].token = 0;
+        many->ops[i].holder = "b";
+    }
+    uint64_t before = etcd_calls_served();
+    assert_int_equal(many_renew(&elsewhere, many), 0);
+    uint64_t calls = etcd_calls_served() - before;
+    if (calls > 30)
+        fail_msg("taking over 1,000 leases was %llu requests", (unsigned long long)calls);
+}
+
 static void an_acquire_on_a_session_is_two_requests(void **state) {
     const struct place *place = *state;
     must_beat(place);
@@ -322,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond),
         ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds),
+        ETCD_CASE(taking_over_a_thousand_leases_of_a_dead_session_is_few_requests),
         ETCD_CASE(an_acquire_on_a_session_is_two_requests),
         ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session),
         ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat),
