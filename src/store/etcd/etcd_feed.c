@@ -150,7 +150,7 @@ static int feed_once(ten_etcd_store *store, const char *namespace_name, uint64_t
     const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
     if (r == TENURE_OK && !space)
         r = store->base.error->code;
-    if (r == TENURE_OK && !space->known) /* where numbers are counted from */
+    if (r == TENURE_OK && !space->known && limit > 0) /* where numbers are counted from */
         r = ten_etcd_state_read(store, namespace_name, deadline_ms);
     if (r == TENURE_OK)
         r = get_entries(store, namespace_name, after, limit, deadline_ms, ret_answer);
