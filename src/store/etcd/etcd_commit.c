@@ -186,6 +186,13 @@ static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const 
 
 /* ---- writes ------------------------------------------------------------------------------------------------ */
 
+static void put_or_delete(ten_etcd_txn *part, const char *key, const char *value) {
+    if (value)
+        ten_etcd_txn_put(part, key, value, 0);
+    else
+        ten_etcd_txn_delete(part, key);
+}
+
 static int put_record(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
     ten_etcd_store *store = work->store;
     const char *ns = work->commit->namespace_name;
@@ -195,26 +202,19 @@ static int put_record(struct work *work, size_t change, ten_etcd_txn *part, cons
     uint64_t ttl_ms = 0;
     enum attaching how = removes ? ENDS_NOW : attach(work, change, write, &ttl_ms);
     ten_etcd_key_of_record(key, prefix, ns, write->key);
-    if (removes) {
-        ten_etcd_txn_delete(part, key);
-    } else {
+    if (!removes)
         ten_etcd_record_write(&store->value, write, word_of(work, change, write, how));
-        ten_etcd_txn_put(part, key, ten_buf_string(&store->value), 0);
-    }
+    put_or_delete(part, key, removes ? NULL : ten_buf_string(&store->value));
     if (write->key.kind == TEN_KIND_NAMESPACE) {
-        ten_etcd_key_of_place(key, prefix, ns, TEN_ETCD_EPOCH, NULL);
         ten_etcd_epoch_value(&store->value, write->name, write->number);
-        if (removes)
-            ten_etcd_txn_delete(part, key);
-        else
-            ten_etcd_txn_put(part, key, ten_buf_string(&store->value), 0);
+        ten_etcd_key_of_place(key, prefix, ns, TEN_ETCD_EPOCH, NULL);
+        put_or_delete(part, key, removes ? NULL : ten_buf_string(&store->value));
+        ten_etcd_key_of_namespace(key, prefix, ns);
+        put_or_delete(part, key, removes ? NULL : "");
     }
     if (write->key.kind == TEN_KIND_LEASE) {
         ten_etcd_key_of_name(key, prefix, ns, write->key.id);
-        if (removes || write->name[0] == '\0')
-            ten_etcd_txn_delete(part, key);
-        else
-            ten_etcd_txn_put(part, key, write->name, 0);
+        put_or_delete(part, key, removes || write->name[0] == '\0' ? NULL : write->name);
     }
     return ten_etcd_has_life(write->key.kind) ? put_life(work, change, part, write, how, ttl_ms) : TENURE_OK;
 }

@@ -351,70 +351,28 @@ static int scan_pages(ten_etcd_store *store, const ten_scan *scan, struct page *
 
 /* ---- namespaces -------------------------------------------------------------------------------------------- */
 
-/* The keys of a namespace lie together, so each step reads the first key behind the last namespace: the cost is that of the
- * namespaces, not of what is in them. "": there are no more. */
-static int next_namespace(ten_etcd_store *store, ten_etcd_key from, char name[TENURE_NAMESPACE_MAX + 1],
-                          uint64_t deadline_ms) {
-    ten_etcd_key prefix;
-    int r = TENURE_OK;
-    snprintf(prefix, sizeof prefix, "%s/", store->settings.prefix);
-    size_t size = strlen(prefix);
-    for (name[0] = '\0'; r == TENURE_OK && name[0] == '\0';) {
-        json_t *answer = NULL;
-        ten_etcd_txn_clear(&store->txn);
-        ten_etcd_txn_get_all(&store->txn, prefix,
-                             &(struct ten_etcd_range){.from = from, .limit = 1, .keys_only = true});
-        r = ten_etcd_send(store, false, deadline_ms, &answer);
-        const char *key = ten_etcd_kv_key(json_array_get(ten_etcd_kvs(answer, 0), 0), &store->scratch);
-        json_decref(answer);
-        if (r < 0 || strlen(key) <= size)
-            return r;
-        size_t length = strcspn(key + size, "/");
-        if (key[size + length] == '/' && length <= TENURE_NAMESPACE_MAX)
-            snprintf(name, TENURE_NAMESPACE_MAX + 1, "%.*s", (int)length, key + size);
-        /* '0' follows '/': behind all keys of the namespace. A key of the store itself has no slash. */
-        snprintf(from, TEN_ETCD_KEY_MAX + 1, "%.*s%s", (int)(size + length), key, name[0] ? "0" : "!");
-    }
-    return r;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* "a-b/" comes before "a/" among the keys: so all of them are found first. */
 static int scan_namespaces(ten_etcd_store *store, const ten_scan *scan, ten_record_fn each, void *userdata,
                            uint64_t deadline_ms) {
+    ten_etcd_key dir;
     ten_etcd_key from;
-    char name[TENURE_NAMESPACE_MAX + 1];
-    const char **names = NULL;
-    size_t count = 0;
-    int r = TENURE_OK;
-    snprintf(from, sizeof from, "%s/", store->settings.prefix);
-    while (r == TENURE_OK && (r = next_namespace(store, from, name, deadline_ms)) == TENURE_OK && name[0]) {
-        const char **more = ten_realloc(names, (count + 1) * sizeof *names);
-        const char *copy = more ? ten_arena_text(&store->texts, name) : NULL;
-        names = more ? more : names;
-        if (copy)
-            names[count++] = copy;
-        else
-            r = ten_etcd_no_memory(store);
-    }
-    if (count > 0)
-        qsort(names, count, sizeof *names, compare_names);
-    for (size_t i = 0, given = 0; r == TENURE_OK && i < count && given < scan->limit; i++) {
+    json_t *answer = NULL;
+    ten_etcd_key_of_namespace(dir, store->settings.prefix, "");
+    ten_etcd_key_of_namespace(from, store->settings.prefix, scan->after);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_txn_get_all(&store->txn, dir, &(struct ten_etcd_range){.after = from});
+    int r = ten_etcd_send(store, false, deadline_ms, &answer);
+    const json_t *items = ten_etcd_kvs(answer, 0);
+    for (size_t i = 0, given = 0; r == TENURE_OK && i < json_array_size(items) && given < scan->limit; i++) {
         ten_etcd_sight sight = {.record.key = {TEN_KIND_NAMESPACE, ""}};
-        if (strcmp(names[i], scan->after) <= 0)
-            continue;
-        r = ten_etcd_look(store, names[i], &sight, 1, deadline_ms);
-        r = r == TENURE_E_SCHEMA ? TENURE_OK : r;
-        sight.record.key.id = names[i];
-        if (r == TENURE_OK && sight.record.version) {
-            given++;
-            r = each(&sight.record, userdata);
-        }
+        const char *name = id_of(store, json_array_get(items, i), strlen(dir));
+        r = name ? ten_etcd_look(store, name, &sight, 1, deadline_ms) : TENURE_OK;
+        if (r < 0 || sight.record.version == 0)
+            continue; /* its keys were deleted by hand */
+        given++;
+        sight.record.key.id = name;
+        r = each(&sight.record, userdata);
     }
-    ten_free(names);
+    json_decref(answer);
     return r;
 }
 

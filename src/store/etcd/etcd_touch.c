@@ -17,7 +17,8 @@ struct item {
     ten_etcd_key life;
     uint64_t lease; /* of the group that is to keep it; 0: none is known yet */
     ten_etcd_sight sight;
-    bool is_settled; /* it was extended, or is not what is meant */
+    bool is_compared; /* it is one of many that stay as they are, by what this handle knows */
+    bool is_settled;  /* it was extended, or is not what is meant */
 };
 
 struct work {
@@ -88,7 +89,6 @@ static int keep_homes(struct work *work) {
 
 /* ---- what is so --------------------------------------------------------------------------------------------- */
 
-/* One of many that stay as they are, by what this handle knows. */
 static bool is_steady(const struct work *work, const struct item *item) {
     const ten_etcd_hold *hold = ten_etcd_hold_find(work->store, item->life);
     return work->count > TEN_ETCD_FLAT && item->touch->version != TEN_VERSION_ANY && hold && item->lease &&
@@ -96,18 +96,19 @@ static bool is_steady(const struct work *work, const struct item *item) {
 }
 
 /* As many as are alike. Of many each is compared, and read only if that fails; few are read. */
-static size_t add_part(struct work *work, size_t first, size_t end) {
+static size_t add_part(struct work *work, size_t first) {
     ten_etcd_store *store = work->store;
-    bool steady = is_steady(work, &work->items[first]);
-    size_t i = first;
     bool flat = work->count <= TEN_ETCD_FLAT;
-    size_t most = flat ? TEN_ETCD_FLAT : TEN_ETCD_PART;
+    bool compared = is_steady(work, &work->items[first]);
+    size_t end = ten_min_u64(work->count, first + (flat ? TEN_ETCD_FLAT : TEN_ETCD_PART));
+    size_t i = first;
     ten_etcd_txn_clear(&store->part);
-    for (; i < end && i < first + most && is_steady(work, &work->items[i]) == steady; i++) {
-        const struct item *item = &work->items[i];
+    for (; i < end && is_steady(work, &work->items[i]) == compared; i++) {
+        struct item *item = &work->items[i];
         ten_etcd_key record;
-        ten_etcd_record_get(store, flat ? &store->txn : &store->part, work->namespace_name, item->touch->key, steady);
-        if (!steady)
+        item->is_compared = compared;
+        ten_etcd_record_get(store, flat ? &store->txn : &store->part, work->namespace_name, item->touch->key, compared);
+        if (!compared)
             continue;
         ten_etcd_key_of_record(record, store->settings.prefix, work->namespace_name, item->touch->key);
         ten_etcd_txn_compare(&store->part, record, item->touch->version);
@@ -150,7 +151,7 @@ static int judge(struct work *work, const json_t *answer, size_t operation, size
     const ten_etcd_space *space = ten_etcd_space_of(store, work->namespace_name);
     bool flat = work->count <= TEN_ETCD_FLAT;
     const json_t *part = flat ? answer : ten_etcd_part(answer, operation);
-    bool all_same = is_steady(work, &work->items[first]) && ten_etcd_succeeded(part);
+    bool all_same = work->items[first].is_compared && ten_etcd_succeeded(part);
     int r = TENURE_OK;
     for (size_t i = first, at = flat ? operation : 0; r == TENURE_OK && i < end; i++) {
         struct item *item = &work->items[i];
@@ -186,7 +187,7 @@ static int verify(struct work *work) {
         ten_etcd_rely_begin(store, &work->on);
         ten_etcd_state_get(store, work->namespace_name, false);
         for (size_t at = first; at < work->count && parts < PARTS_MAX;)
-            at = ends[parts++] = add_part(work, at, work->count);
+            at = ends[parts++] = add_part(work, at);
         r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
         if (r == TENURE_OK && held)
             r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);

@@ -33,6 +33,10 @@ void ten_etcd_key_of_life(ten_etcd_key key, const char *prefix, const char *name
     snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s/%s", prefix, namespace_name, kinds[of.kind], of.id);
 }
 
+void ten_etcd_key_of_namespace(ten_etcd_key key, const char *prefix, const char *namespace_name) {
+    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/tenure/%s", prefix, namespace_name);
+}
+
 void ten_etcd_key_of_name(ten_etcd_key key, const char *prefix, const char *namespace_name, const char *id) {
     snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/named/%s", prefix, namespace_name, id);
 }

@@ -39,6 +39,8 @@ void ten_etcd_key_of_record(ten_etcd_key key, const char *prefix, const char *na
  * it has an end. */
 bool ten_etcd_has_life(enum ten_kind kind);
 void ten_etcd_key_of_life(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of);
+/* PREFIX/tenure/NS, which no namespace is called: there is a namespace of that name. */
+void ten_etcd_key_of_namespace(ten_etcd_key key, const char *prefix, const char *namespace_name);
 /* PREFIX/NS/named/ID: the lease's record has a name. */
 void ten_etcd_key_of_name(ten_etcd_key key, const char *prefix, const char *namespace_name, const char *id);
 
