@@ -1,6 +1,6 @@
 /*
  * What an operation does to one lease, as a pure function of the lease, the operation and the time. store/apply_lease.c reads
- * the record, calls this and commits what has come of it; etcd does the same by itself. It knows nothing about storage.
+ * the record, calls this and commits what has come of it. It knows nothing about storage.
  */
 #ifndef TEN_RULES_LEASE_ROW_H
 #define TEN_RULES_LEASE_ROW_H
