@@ -191,14 +191,23 @@ int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms) {
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-/* How far the calls have come. */
+struct calls {
+    const char *what;
+    size_t count;
+    ten_redis_make_fn make;
+    ten_redis_take_fn take;
+    void *userdata;
+    uint64_t deadline_ms;
+};
+
+/* How far they have come. */
 struct progress {
     size_t taken;   /* so many have their answers */
     size_t sent;    /* so many were sent on this connection */
     bool forgotten; /* the server did not know a script: it and those behind it are sent again */
 };
 
-static int send_some(ten_redis_store *store, const ten_redis_calls *calls, struct progress *progress) {
+static int send_some(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
     int r = TENURE_OK;
     while (r == TENURE_OK && !progress->forgotten && progress->sent < calls->count &&
            progress->sent < progress->taken + IN_FLIGHT) {
@@ -212,7 +221,7 @@ static int send_some(ten_redis_store *store, const ten_redis_calls *calls, struc
 
 /* Until all are answered, or the server has forgotten a script. What it has answered behind that is not looked at: sent again, it
  * is answered again. */
-static int exchange(ten_redis_store *store, const ten_redis_calls *calls, struct progress *progress) {
+static int exchange(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
     size_t under_way = 0;
     progress->sent = progress->taken;
     progress->forgotten = false;
@@ -233,7 +242,7 @@ static int exchange(ten_redis_store *store, const ten_redis_calls *calls, struct
     return r;
 }
 
-static int call_once(ten_redis_store *store, const ten_redis_calls *calls, struct progress *progress) {
+static int call_once(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
     int r = ten_redis_connect(store, calls->deadline_ms);
     for (unsigned tries = 0; r == TENURE_OK && (tries == 0 || progress->forgotten); tries++) {
         if (tries > RELOADS)
@@ -250,12 +259,14 @@ static int call_once(ten_redis_store *store, const ten_redis_calls *calls, struc
     return r;
 }
 
-int ten_redis_call(ten_redis_store *store, const ten_redis_calls *calls) {
+int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_redis_make_fn make,
+                   ten_redis_take_fn take, void *userdata, uint64_t deadline_ms) {
+    struct calls calls = {what, count, make, take, userdata, deadline_ms};
     struct progress progress = {0};
     bool was_connected = store->link != NULL;
-    int r = call_once(store, calls, &progress);
-    if (ten_dial_worth_another(r, was_connected, calls->deadline_ms))
-        r = call_once(store, calls, &progress);
+    int r = call_once(store, &calls, &progress);
+    if (ten_dial_worth_another(r, was_connected, deadline_ms))
+        r = call_once(store, &calls, &progress);
     return r;
 }
 

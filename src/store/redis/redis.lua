@@ -5,7 +5,8 @@
 --                        namespace), Q (its quarantine), I (instances), T (targets), L (leases), C (checkpoints). A
 --                        record is "version NUL name NUL end NUL number NUL value". The others are `layout`, `number`
 --                        (the last that was given: versions, and entries of the feed), `before` (the feed is complete
---                        after this number), `sweep` and `swept` (the search for heartbeats of other programs)
+--                        after this number), `sweep` and `swept` (the search for heartbeats of other programs),
+--                        `waited` (for how many replicas)
 --   tenure:<ns>:ids      sorted set of all records' fields, all with score 0: in byte order; and of those with a name once
 --                        more, with an "n" in front
 --   tenure:<ns>:feed     sorted set of "number NUL time NUL id NUL text" by number; announced on the channel of this

@@ -224,13 +224,7 @@ static int take_exchanged(ten_redis_store *store, void *userdata, size_t at, con
 static int look_elsewhere(ten_redis_store *store, const ten_redis_space *space, const char *identity,
                           uint64_t deadline_ms, bool *ret_found) {
     struct exchange exchange = {.space = space, .identity = identity};
-    ten_redis_calls calls = {.what = "beginning a namespace",
-                             .count = 1,
-                             .make = make_exchanged,
-                             .take = take_exchanged,
-                             .userdata = &exchange,
-                             .deadline_ms = deadline_ms};
-    int r = ten_redis_call(store, &calls);
+    int r = ten_redis_call(store, "beginning a namespace", 1, make_exchanged, take_exchanged, &exchange, deadline_ms);
     *ret_found = exchange.found;
     return r;
 }
@@ -255,28 +249,19 @@ int ten_redis_read(ten_backend *base, const char *namespace_name, ten_record *re
                    uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     struct reading reading = {.records = records, .count = count};
-    ten_redis_calls calls = {.what = "reading records",
-                             .count = (count + READ_RECORDS - 1) / READ_RECORDS,
-                             .make = make_read,
-                             .take = take_read,
-                             .userdata = &reading,
-                             .deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms)};
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
+    size_t calls = (count + READ_RECORDS - 1) / READ_RECORDS;
     ten_arena_reset(&store->texts);
     int r = ten_redis_space_get(&store->layout, namespace_name, &reading.space, base->error);
     if (r == TENURE_OK)
-        r = ten_redis_call(store, &calls);
+        r = ten_redis_call(store, "reading records", calls, make_read, take_read, &reading, deadline_ms);
     if (r != TENURE_E_SCHEMA || !store->fresh || !strstr(base->error->message, "LAYOUT before"))
-        return r < 0 ? r : judge_loss(store, &reading, calls.deadline_ms);
-    ten_redis_calls removal = {.what = "removing what an earlier version wrote",
-                               .count = 1,
-                               .make = make_removal,
-                               .take = take_nothing,
-                               .userdata = (char *)namespace_name,
-                               .deadline_ms = calls.deadline_ms};
-    r = ten_redis_call(store, &removal);
+        return r < 0 ? r : judge_loss(store, &reading, deadline_ms);
+    r = ten_redis_call(store, "removing what an earlier version wrote", 1, make_removal, take_nothing,
+                       (char *)namespace_name, deadline_ms);
     if (r == TENURE_OK)
-        r = ten_redis_call(store, &calls);
-    return r < 0 ? r : judge_loss(store, &reading, calls.deadline_ms);
+        r = ten_redis_call(store, "reading records", calls, make_read, take_read, &reading, deadline_ms);
+    return r < 0 ? r : judge_loss(store, &reading, deadline_ms);
 }
 
 /* ---- what a write relies on ---------------------------------------------------------------------------- */
@@ -303,48 +288,35 @@ static bool is_other(const redisReply *reply) {
     return reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
 }
 
-static void make_wait(ten_redis_store *store, void *userdata, size_t at) {
-    (void)at;
-    uint64_t left_ms = ten_sub_saturating(*(const uint64_t *)userdata, ten_now_ms());
-    ten_redis_command(store);
-    ten_redis_word(&store->words, "WAIT");
-    ten_redis_word_number(&store->words, store->wait_replicas);
-    /* Redis looks after its waiting clients ten times a second: its own "not enough" is to come before our deadline. */
-    ten_redis_word_number(&store->words, ten_max_u64(ten_sub_saturating(left_ms, left_ms / 4 + 100), 1));
-}
-
-static int take_wait(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
-    (void)userdata, (void)at;
-    uint64_t count = ten_redis_number(reply);
-    if (count >= store->wait_replicas)
-        return TENURE_OK;
-    return ten_fail(store->base.error, TENURE_E_TIMEOUT,
-                    "%s: %llu of the %llu replicas that wait_replicas asks for have acknowledged the change in "
-                    "time, so it does not count; start the others, or lower wait_replicas",
-                    ten_redis_settings_name(store->settings), (unsigned long long)count,
-                    (unsigned long long)store->wait_replicas);
-}
-
 /* With wait_replicas nothing counts that is not on that many replicas: a failover would lose it. WAIT is about what its own
- * connection has written, so it is not asked on another one. */
-static int wait_for_replicas(ten_redis_store *store, uint64_t deadline_ms) {
-    ten_redis_calls calls = {.what = "waiting for replicas",
-                             .count = 1,
-                             .make = make_wait,
-                             .take = take_wait,
-                             .userdata = &deadline_ms,
-                             .deadline_ms = deadline_ms};
+ * connection has written last. That may be nothing, if the call was sent again and had been carried out before: so there is
+ * always something. */
+static int wait_for_replicas(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms) {
+    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
+    char number[24];
+    char time[24];
     if (store->wait_replicas == 0)
         return TENURE_OK;
-    if (!store->link || !ten_redis_link_is_fresh(store->link))
-        return ten_fail(store->base.error, TENURE_E_UNREACHABLE,
-                        "%s: the connection was lost before the replicas had it",
-                        ten_redis_settings_name(store->settings));
-    const ten_redis_link *link = store->link;
-    int r = ten_redis_call(store, &calls);
-    if (r == TENURE_OK && store->link != link)
-        r = ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: the connection was lost before the replicas had it",
-                     ten_redis_settings_name(store->settings));
+    snprintf(number, sizeof number, "%llu", (unsigned long long)store->wait_replicas);
+    /* Redis looks after its waiting clients ten times a second: its own "not enough" is to come before our deadline. */
+    snprintf(time, sizeof time, "%llu",
+             (unsigned long long)ten_max_u64(ten_sub_saturating(left_ms, left_ms / 4 + 100), 1));
+    const char *const mark[] = {"HSET", space->own[TEN_REDIS_RECORDS], "waited", number};
+    const char *const words[] = {"WAIT", number, time};
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *marked = NULL;
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
+    int r = ten_redis_link_ask(store->link, deadline_ms, &marked, store->base.error, mark, TEN_COUNT(mark));
+    if (r == TENURE_OK)
+        r = ten_redis_link_ask(store->link, deadline_ms, &reply, store->base.error, words, TEN_COUNT(words));
+    uint64_t count = r == TENURE_OK ? ten_redis_number(reply) : 0;
+    if (r == TENURE_OK && count < store->wait_replicas)
+        r = ten_fail(store->base.error, TENURE_E_TIMEOUT,
+                     "%s: %llu of the %llu replicas that wait_replicas asks for have acknowledged the change in "
+                     "time, so it does not count; start the others, or lower wait_replicas",
+                     ten_redis_settings_name(store->settings), (unsigned long long)count,
+                     (unsigned long long)store->wait_replicas);
+    if (r < 0)
+        ten_redis_disconnect(store);
     return r;
 }
 
@@ -360,7 +332,6 @@ struct committing {
     bool writes_space;
     char channel[TENURE_NAMESPACE_MAX + 48];
     ten_key places[PLACES]; /* the records of the call that is put together */
-    bool plain[PLACES];     /* the plain key is looked at, or written */
     size_t numbers[PLACES]; /* under which the server knows it: those with a plain key come first */
     size_t place_count;
     size_t shared[SHARED];
@@ -374,7 +345,6 @@ static bool is_same_key(ten_key a, ten_key b) {
 static size_t add_place(struct committing *state, ten_key key) {
     TEN_INVARIANT(state->place_count < PLACES);
     state->places[state->place_count] = key;
-    state->plain[state->place_count] = key.kind == TEN_KIND_LEASE;
     if (key.kind <= TEN_KIND_INSTANCE && state->shared_count < SHARED)
         state->shared[state->shared_count++] = state->place_count;
     return state->place_count++;
@@ -391,21 +361,19 @@ static size_t place_of(struct committing *state, ten_key key, size_t own) {
     return add_place(state, key);
 }
 
-static void add_place_number(ten_redis_words *words, struct committing *state, ten_key key, bool plain, size_t own) {
-    size_t place = place_of(state, key, own);
-    state->plain[place] |= plain && key.kind == TEN_KIND_INSTANCE;
-    ten_redis_word_number(words, state->numbers[place]);
+static void add_place_number(ten_redis_words *words, struct committing *state, ten_key key, size_t own) {
+    ten_redis_word_number(words, state->numbers[place_of(state, key, own)]);
 }
 
 /* Those with a plain key, then the others, and the namespace's as the last. How many have one. */
 static size_t number_places(struct committing *state, size_t order[PLACES]) {
     size_t count = 0;
     for (size_t i = 1; i < state->place_count; i++)
-        if (state->plain[i])
+        if (ten_redis_plain(state->space, state->places[i].kind))
             order[count++] = i;
     size_t plain = count;
     for (size_t i = 1; i < state->place_count; i++)
-        if (!state->plain[i])
+        if (!ten_redis_plain(state->space, state->places[i].kind))
             order[count++] = i;
     order[count] = 0;
     for (size_t i = 0; i <= count; i++)
@@ -420,7 +388,7 @@ static void add_checks(ten_redis_words *words, struct committing *state, const t
                                         [TEN_CHECK_FOREIGN] = "foreign"};
     for (size_t i = 0; i < change->check_count; i++) {
         const ten_check *check = &change->checks[i];
-        add_place_number(words, state, check->key, check->life != TEN_CHECK_EITHER, own);
+        add_place_number(words, state, check->key, own);
         if (check->version == TEN_VERSION_ANY)
             ten_redis_word(words, "");
         else
@@ -455,11 +423,11 @@ static void add_writes(ten_redis_words *words, struct committing *state, const t
     for (size_t i = 0; i < change->write_count; i++) {
         const ten_write *write = &change->writes[i];
         bool puts = write->kind == TEN_WRITE_PUT;
-        add_place_number(words, state, write->key, write->kind != TEN_WRITE_RAISE, own);
+        add_place_number(words, state, write->key, own);
         ten_redis_word(words, life_letter(write));
         ten_redis_word_number(words, puts ? write->life.ttl_ms : 0);
         if (puts && write->life.with.id)
-            add_place_number(words, state, write->life.with, true, own);
+            add_place_number(words, state, write->life.with, own);
         else
             ten_redis_word(words, "0");
         ten_redis_word(words, puts ? write->name : "");
@@ -611,12 +579,6 @@ static bool writes_space(const ten_commit *commit, bool *ret_makes) {
 }
 
 static int run_commit(ten_redis_store *store, struct committing *state, uint64_t deadline_ms) {
-    ten_redis_calls calls = {.what = "a commit",
-                             .count = cut(state->commit, state->firsts),
-                             .make = make_commit,
-                             .take = take_commit,
-                             .userdata = state,
-                             .deadline_ms = deadline_ms};
     bool makes;
     bool found;
     state->writes_space = writes_space(state->commit, &makes);
@@ -624,14 +586,15 @@ static int run_commit(ten_redis_store *store, struct committing *state, uint64_t
                 ? look_elsewhere(store, state->space, state->commit->identity, deadline_ms, &found)
                 : TENURE_OK;
     if (r == TENURE_OK)
-        r = ten_redis_call(store, &calls);
+        r = ten_redis_call(store, "a commit", cut(state->commit, state->firsts), make_commit, take_commit, state,
+                           deadline_ms);
     if (r < 0 || (state->other && state->done == 0))
         return r < 0 ? r : TEN_OTHER_EPOCH;
     if (state->other)
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of a commit",
                         ten_redis_settings_name(store->settings));
     memmove(store->base.identity, state->commit->identity, strlen(state->commit->identity) + 1);
-    return wait_for_replicas(store, deadline_ms);
+    return wait_for_replicas(store, state->space, deadline_ms);
 }
 
 /* A lease that could never be had is not registered either. */
@@ -755,33 +718,27 @@ static void make_ping(ten_redis_store *store, void *userdata, size_t at) {
 }
 
 static int run_touches(ten_redis_store *store, struct touching *state, size_t count, uint64_t deadline_ms) {
-    ten_redis_calls calls = {.what = "renewing leases",
-                             .make = make_touch,
-                             .take = take_touch,
-                             .userdata = state,
-                             .deadline_ms = deadline_ms};
+    size_t calls = 0;
     for (size_t i = 0; i < count; i++)
-        if (i == 0 || i - state->firsts[calls.count - 1] == TOUCHES ||
-            !goes_with(&state->touches[state->firsts[calls.count - 1]], &state->touches[i]))
-            state->firsts[calls.count++] = i;
-    state->firsts[calls.count] = count;
-    int r = ten_redis_call(store, &calls);
+        if (i == 0 || i - state->firsts[calls - 1] == TOUCHES ||
+            !goes_with(&state->touches[state->firsts[calls - 1]], &state->touches[i]))
+            state->firsts[calls++] = i;
+    state->firsts[calls] = count;
+    int r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);
     if (r < 0 || (state->other && state->done == 0))
         return r < 0 ? r : TEN_OTHER_EPOCH;
     if (state->other)
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of renewals",
                         ten_redis_settings_name(store->settings));
-    return wait_for_replicas(store, deadline_ms);
+    return wait_for_replicas(store, state->space, deadline_ms);
 }
 
 int ten_redis_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
                     ten_touch *touches, size_t count, uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    ten_redis_calls ping = {
-        .what = "PING", .count = 1, .make = make_ping, .take = take_nothing, .deadline_ms = deadline_ms};
     if (!namespace_name || count == 0)
-        return ten_redis_call(store, &ping);
+        return ten_redis_call(store, "PING", 1, make_ping, take_nothing, NULL, deadline_ms);
     struct touching state = {.touches = touches, .reliance = rely_on(store, identity, epoch)};
     state.firsts = ten_malloc((count + 1) * sizeof *state.firsts);
     int r = state.firsts ? ten_redis_space_get(&store->layout, namespace_name, &state.space, base->error)

@@ -90,16 +90,10 @@ static int take_scan(ten_redis_store *store, void *userdata, size_t at, const re
 static int scan_records(ten_redis_store *store, const ten_scan *scan, ten_record_fn each, void *userdata,
                         uint64_t deadline_ms) {
     struct scanning state = {.scan = scan, .more = true, .each = each, .userdata = userdata};
-    ten_redis_calls calls = {.what = "listing records",
-                             .count = 1,
-                             .make = make_scan,
-                             .take = take_scan,
-                             .userdata = &state,
-                             .deadline_ms = deadline_ms};
     ten_copy_text(state.after, sizeof state.after, scan->after);
     int r = ten_redis_space_get(&store->layout, scan->namespace_name, &state.space, store->base.error);
     while (r == TENURE_OK && state.more && !state.stopped && state.given < scan->limit)
-        r = ten_redis_call(store, &calls);
+        r = ten_redis_call(store, "listing records", 1, make_scan, take_scan, &state, deadline_ms);
     return r < 0 ? r : state.stopped;
 }
 
@@ -167,15 +161,9 @@ static int scan_namespaces(ten_redis_store *store, const ten_scan *scan, ten_rec
                            uint64_t deadline_ms) {
     struct walk walk = {.cursor = "0"};
     struct giving giving = {store, scan, each, userdata, deadline_ms, 0};
-    ten_redis_calls calls = {.what = "listing namespaces",
-                             .count = 1,
-                             .make = make_walk,
-                             .take = take_walk,
-                             .userdata = &walk,
-                             .deadline_ms = deadline_ms};
     int r;
     do
-        r = ten_redis_call(store, &calls);
+        r = ten_redis_call(store, "listing namespaces", 1, make_walk, take_walk, &walk, deadline_ms);
     while (r == TENURE_OK && strcmp(walk.cursor, "0") != 0);
     if (r < 0)
         walk.names.count = 0;
@@ -255,17 +243,12 @@ static int take_feed(ten_redis_store *store, void *userdata, size_t at, const re
 int ten_redis_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
                    void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
     ten_redis_store *store = self(base);
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     struct feeding state = {.after = after, .limit = limit, .range = ret_range, .each = each, .userdata = userdata};
-    ten_redis_calls calls = {.what = "reading changes",
-                             .count = 1,
-                             .make = make_feed,
-                             .take = take_feed,
-                             .userdata = &state,
-                             .deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms)};
     int r = ten_redis_space_get(&store->layout, namespace_name, &state.space, base->error);
     ten_notice_watch_reconnect(&store->watch.notice);
     do
-        r = r < 0 ? r : ten_redis_call(store, &calls);
+        r = r < 0 ? r : ten_redis_call(store, "reading changes", 1, make_feed, take_feed, &state, deadline_ms);
     while (r == TENURE_OK && !state.stopped && state.got == FEED_STEP && state.given < limit);
     return r < 0 ? r : state.stopped;
 }
@@ -299,16 +282,11 @@ static int take_unfeed(ten_redis_store *store, void *userdata, size_t at, const 
 
 int ten_redis_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
                      uint64_t timeout_ms) {
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     struct unfeeding state = {.ids = ids, .count = count};
-    ten_redis_calls calls = {.what = "forgetting changes",
-                             .count = 1,
-                             .make = make_unfeed,
-                             .take = take_unfeed,
-                             .userdata = &state,
-                             .deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms)};
     int r = ten_redis_space_get(&self(base)->layout, namespace_name, &state.space, base->error);
     while (r == TENURE_OK && !state.through)
-        r = ten_redis_call(self(base), &calls);
+        r = ten_redis_call(self(base), "forgetting changes", 1, make_unfeed, take_unfeed, &state, deadline_ms);
     return r;
 }
 
@@ -384,12 +362,6 @@ static void adopt(ten_redis_store *store, const char *namespace_name, const char
 void ten_redis_sweep(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                      uint64_t deadline_ms) {
     struct sweeping state = {0};
-    ten_redis_calls calls = {.what = "looking for instances",
-                             .count = 1,
-                             .make = make_sweep,
-                             .take = take_sweep,
-                             .userdata = &state,
-                             .deadline_ms = deadline_ms};
     /* Where leases hang on sessions there are no other programs to be found: it is enough to hear of the policy of eviction
      * now and then. */
     if (store->base.capabilities->sessions && ten_random_u64() % SWEEP_BEATS != 0)
@@ -397,7 +369,7 @@ void ten_redis_sweep(ten_redis_store *store, const char *namespace_name, const c
     ten_error kept = *store->base.error;
     int r = ten_redis_space_get(&store->layout, namespace_name, &state.space, store->base.error);
     if (r == TENURE_OK)
-        r = ten_redis_call(store, &calls);
+        r = ten_redis_call(store, "looking for instances", 1, make_sweep, take_sweep, &state, deadline_ms);
     for (size_t i = 0; r == TENURE_OK && i < state.count; i++)
         adopt(store, namespace_name, identity, epoch, state.found[i].instance, state.found[i].weight, deadline_ms);
     /* It was set to evict while this was connected. The next call connects again, and is refused with the reason. */

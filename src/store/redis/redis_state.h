@@ -80,17 +80,12 @@ int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms);
 void ten_redis_disconnect(ten_redis_store *store);
 
 /* Several calls, a few of which are under way at a time, with everything around them: connecting, scripts that the server
- * does not know, and another try if the connection was dead. `make` puts the words of one together, `take` gets the reply to it:
- * once, in their order, unless it is asked again. */
-typedef struct ten_redis_calls {
-    const char *what; /* for messages: "reading records" */
-    size_t count;
-    void (*make)(ten_redis_store *store, void *userdata, size_t at);
-    int (*take)(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply);
-    void *userdata;
-    uint64_t deadline_ms;
-} ten_redis_calls;
-int ten_redis_call(ten_redis_store *store, const ten_redis_calls *calls);
+ * does not know, and another try if the connection was dead. `make` puts the words of one together, `take` gets the reply
+ * to it: once, in their order. what: for messages, "reading records". */
+typedef void (*ten_redis_make_fn)(ten_redis_store *store, void *userdata, size_t at);
+typedef int (*ten_redis_take_fn)(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply);
+int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_redis_make_fn make,
+                   ten_redis_take_fn take, void *userdata, uint64_t deadline_ms);
 
 static inline void ten_redis_free_reply(redisReply **reply) {
     if (*reply)
