@@ -28,6 +28,7 @@ typedef struct ten_lease_context {
     uint64_t now_ms;        /* boot clock */
     uint64_t wall_ms;       /* Unix time, for display */
     uint64_t token_floor;   /* new tokens are at least this */
+    uint64_t first_token;   /* of targets that have no row: at least this */
     uint64_t forgotten;     /* the highest token that the namespace forgot; used for targets that have no row */
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
     uint64_t successor_ms;  /* hand: see ten_instance_row_ready_ms() */

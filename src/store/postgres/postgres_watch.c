@@ -40,7 +40,8 @@ static int listen_on(ten_postgres_store *store, ten_postgres_link *link, uint64_
     return r;
 }
 
-static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
+static int listen_beside(void *owner, uint64_t deadline_ms, int *ret_fd) {
+    ten_store *base = owner;
     ten_postgres_store *store = (ten_postgres_store *)base;
     ten_postgres_watch *watch = &store->watch;
     ten_postgres_settings *settings = store->listen_settings ? store->listen_settings : store->settings;
@@ -54,14 +55,16 @@ static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
     return r;
 }
 
-static void end_listening(ten_store *base) {
+static void end_listening(void *owner) {
+    ten_store *base = owner;
     ten_postgres_watch *watch = &((ten_postgres_store *)base)->watch;
     ten_postgres_link_close(watch->link);
     watch->link = NULL;
 }
 
 /* Takes what has come: notices, and the answers to our empty statements. */
-static bool take_notices(ten_store *base) {
+static bool take_notices(void *owner) {
+    ten_store *base = owner;
     ten_postgres_watch *watch = &((ten_postgres_store *)base)->watch;
     PGconn *connection = ten_postgres_link_connection(watch->link);
     if (!ten_postgres_link_is_fresh(watch->link))
@@ -80,7 +83,8 @@ static bool take_notices(ten_store *base) {
     return true;
 }
 
-static bool send_ping(ten_store *base, uint64_t deadline_ms) {
+static bool send_ping(void *owner, uint64_t deadline_ms) {
+    ten_store *base = owner;
     ten_error error;
     return ten_postgres_link_sync(((ten_postgres_store *)base)->watch.link, deadline_ms, &error) == TENURE_OK;
 }
@@ -95,7 +99,7 @@ static const ten_notice_ops notice_ops = {.server = "PostgreSQL",
                                           .ping = send_ping};
 
 void ten_postgres_watch_init(ten_postgres_store *store) {
-    ten_notice_watch_init(&store->watch.notice, &store->base, &notice_ops);
+    ten_notice_watch_init(&store->watch.notice, store, &store->base.error, &notice_ops);
 }
 
 int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
