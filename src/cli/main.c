@@ -253,6 +253,7 @@ static const char *other_word(const char *name) {
         {"schedule", "cron"},
         {"server", "serve"},
         {"worker", "agent"},
+        {"poll", "agent"},
         {"events", "watch"},
         {"log", "history"},
         {"check", "doctor"},
