@@ -770,6 +770,18 @@ def described():
                 assert not kinds or headers["content-type"].split(";")[0] == kinds[0], (path, method, status, headers)
                 count += 1
     assert count > 50, count
+    operation = found["components"]["schemas"]["Operation"]["properties"]
+    words = {"acquire", "acquire_checkpoint", "acquire_fresh", "renew", "keep", "release", "force", "force_now", "hand",
+             "checkpoint", "read", "read_checkpoint", "announce", "leave", "ask"}
+    assert set(operation["op"]["enum"]) == words, operation["op"]
+    path = "/api/v1/%s/leases" % fresh()
+    for word in words:
+        answer = ASK("POST", path, {"holder_id": "a", "ops": [{"op": word, "id": "t", "holder_id": "a", "version": 1, "ask": 1,
+                                                               "successor_id": "b", "value": "x"}]})
+        assert answer[0] == 200, (word, answer)
+    for member in operation:
+        answer = ASK("POST", path, {"holder_id": "a", "ops": [{"op": "read", "id": "t", member: []}]})
+        assert "unknown" not in json.dumps(answer[2]), (member, answer)
 
 
 @case("the namespaces are listed, each once and in order")
