@@ -40,11 +40,11 @@ static int listen_on(ten_postgres_store *store, ten_postgres_link *link, uint64_
     return r;
 }
 
-static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
-    ten_postgres_store *store = (ten_postgres_store *)base;
+static int listen_beside(void *owner, uint64_t deadline_ms, int *ret_fd) {
+    ten_postgres_store *store = owner;
     ten_postgres_watch *watch = &store->watch;
     ten_postgres_settings *settings = store->listen_settings ? store->listen_settings : store->settings;
-    int r = ten_postgres_link_open(settings, deadline_ms, &watch->link, &base->error);
+    int r = ten_postgres_link_open(settings, deadline_ms, &watch->link, &store->base.error);
     if (r == TENURE_OK)
         r = check_for_pooler(store, watch->link, deadline_ms);
     if (r == TENURE_OK)
@@ -54,15 +54,15 @@ static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
     return r;
 }
 
-static void end_listening(ten_store *base) {
-    ten_postgres_watch *watch = &((ten_postgres_store *)base)->watch;
+static void end_listening(void *owner) {
+    ten_postgres_watch *watch = &((ten_postgres_store *)owner)->watch;
     ten_postgres_link_close(watch->link);
     watch->link = NULL;
 }
 
 /* Takes what has come: notices, and the answers to our empty statements. */
-static bool take_notices(ten_store *base) {
-    ten_postgres_watch *watch = &((ten_postgres_store *)base)->watch;
+static bool take_notices(void *owner) {
+    ten_postgres_watch *watch = &((ten_postgres_store *)owner)->watch;
     PGconn *connection = ten_postgres_link_connection(watch->link);
     if (!ten_postgres_link_is_fresh(watch->link))
         return false;
@@ -80,9 +80,9 @@ static bool take_notices(ten_store *base) {
     return true;
 }
 
-static bool send_ping(ten_store *base, uint64_t deadline_ms) {
+static bool send_ping(void *owner, uint64_t deadline_ms) {
     ten_error error;
-    return ten_postgres_link_sync(((ten_postgres_store *)base)->watch.link, deadline_ms, &error) == TENURE_OK;
+    return ten_postgres_link_sync(((ten_postgres_store *)owner)->watch.link, deadline_ms, &error) == TENURE_OK;
 }
 
 /* ---- the ops */
@@ -95,7 +95,7 @@ static const ten_notice_ops notice_ops = {.server = "PostgreSQL",
                                           .ping = send_ping};
 
 void ten_postgres_watch_init(ten_postgres_store *store) {
-    ten_notice_watch_init(&store->watch.notice, &store->base, &notice_ops);
+    ten_notice_watch_init(&store->watch.notice, &notice_ops, store, &store->base.error);
 }
 
 int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {

@@ -27,12 +27,12 @@ static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t dead
     return r;
 }
 
-static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
-    ten_redis_store *store = (ten_redis_store *)base;
+static int listen_beside(void *base, uint64_t deadline_ms, int *ret_fd) {
+    ten_redis_store *store = base;
     ten_redis_watch *watch = &store->watch;
     if (!store->link)
         return TEN_NOTICE_NOT_NOW;
-    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &watch->link, &base->error);
+    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &watch->link, &store->base.error);
     if (r == TENURE_OK)
         r = subscribe(store, watch->link, deadline_ms);
     if (r == TENURE_OK)
@@ -40,7 +40,7 @@ static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
     return r;
 }
 
-static void end_listening(ten_store *base) {
+static void end_listening(void *base) {
     ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
     ten_redis_watch_forget(watch);
     ten_redis_link_close(watch->link);
@@ -68,7 +68,7 @@ static void hear(ten_redis_watch *watch, const redisReply *reply) {
     }
 }
 
-static bool take_notices(ten_store *base) {
+static bool take_notices(void *base) {
     ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
     ten_error error;
     for (;;) {
@@ -82,7 +82,7 @@ static bool take_notices(ten_store *base) {
     }
 }
 
-static bool send_ping(ten_store *base, uint64_t deadline_ms) {
+static bool send_ping(void *base, uint64_t deadline_ms) {
     static const char *const words[] = {"PING"};
     static const size_t sizes[] = {4};
     const ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
@@ -101,7 +101,7 @@ static const ten_notice_ops notice_ops = {.server = "Redis",
                                           .ping = send_ping};
 
 void ten_redis_watch_init(ten_redis_store *store) {
-    ten_notice_watch_init(&store->watch.notice, &store->base, &notice_ops);
+    ten_notice_watch_init(&store->watch.notice, &notice_ops, store, &store->base.error);
 }
 
 int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
