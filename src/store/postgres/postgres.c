@@ -1,279 +1,405 @@
 /*
- * The PostgreSQL backend: opening, and running transactions. A transaction is one round trip: everything from BEGIN to
- * COMMIT is sent at once, and no client stands between a lock and the commit that frees it. Nothing is left behind in
- * a session that goes through a pooler (no prepared statements, settings that end with the transaction), so that it may
- * give each transaction to another server connection.
+ * The PostgreSQL backend: records in the tables of a server. Each call is a transaction in one round trip (postgres_call.c),
+ * which calls a function of postgres.sql: what is atomic, locked and judged is said there.
+ *
+ * Touches wait for the disk as commits do: a server that crashed and came back without them would let others in while
+ * their holders still believe.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/io.h"
-#include "base/random.h"
-#include "store/postgres/postgres_schema_sql.h"
+#include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
+#include "store/record_store.h"
 
-#define TRIES    20u /* when others are in the way */
-#define PAUSE_US 1000u
+/* The columns of an answer, see postgres.sql. */
+enum { PLACE, ID, VERSION, NUMBER, NAME, LEFT_MS, VALUE, COLUMNS };
 
-static ten_postgres_store *self(ten_store *base) {
+static ten_postgres_store *self(ten_backend *base) {
     return (ten_postgres_store *)base;
 }
 
-int ten_postgres_misunderstood(ten_postgres_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_STORE, "%s gave an answer that is not understood",
-                    ten_postgres_settings_name(store->settings));
+static uint64_t deadline_of(uint64_t timeout_ms) {
+    return ten_add_saturating(ten_now_ms(), timeout_ms);
 }
 
-int ten_postgres_no_memory(ten_postgres_store *store) {
-    return ten_fail_memory(&store->base.error, "a call to PostgreSQL");
+/* ---- parameters ---------------------------------------------------------------------------------------- */
+
+static void clear_lists(ten_postgres_store *store) {
+    for (size_t i = 0; i < TEN_POSTGRES_LISTS; i++)
+        ten_buf_clear(&store->lists[i]);
 }
 
-/* ---- values -------------------------------------------------------------------------------------------- */
-
-static void start_element(ten_buf *list) {
-    ten_buf_char(list, list->size == 0 ? '{' : ',');
+/* The next parameters are the first `count` lists. */
+static int add_lists(ten_postgres_store *store, ten_postgres_call *call, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!(call->values[call->count++] = ten_postgres_end_list(&store->lists[i])))
+            return ten_postgres_no_memory(store);
+    return TENURE_OK;
 }
 
-void ten_postgres_add_text(ten_buf *list, const char *text) {
-    start_element(list);
-    if (!text) {
-        ten_buf_text(list, "NULL");
-        return;
-    }
-    ten_buf_char(list, '"');
-    for (size_t size; (size = strcspn(text, "\"\\")), ten_buf_add(list, text, size), text[size]; text += size + 1) {
-        ten_buf_char(list, '\\');
-        ten_buf_char(list, text[size]);
-    }
-    ten_buf_char(list, '"');
+static void add_flag(ten_buf *list, bool flag) {
+    ten_postgres_add_text(list, flag ? "t" : "f");
 }
 
-void ten_postgres_add_number(ten_buf *list, uint64_t number) {
-    char text[TEN_DIGITS_SIZE];
-    start_element(list);
-    ten_buf_text(list, ten_digits(text, number));
+static void add_version(ten_buf *list, uint64_t version) {
+    if (version == TEN_VERSION_ANY)
+        ten_postgres_add_text(list, "-1");
+    else
+        ten_postgres_add_number(list, version);
 }
 
-void ten_postgres_end_list(ten_buf *list) {
-    ten_buf_text(list, list->size == 0 ? "{}" : "}");
+/* ---- answers ------------------------------------------------------------------------------------------- */
+
+/* The row that tells of the store. `why`: what it says of the call. */
+static void take_store(ten_postgres_store *store, int row, const char **why) {
+    const PGresult *rows = store->answer;
+    ten_backend *base = &store->base;
+    base->wall_ms = ten_postgres_number(rows, row, NUMBER);
+    ten_copy_text(base->identity, sizeof base->identity, PQgetvalue(rows, row, ID));
+    const char *lost_ms = ten_postgres_text(rows, row, LEFT_MS);
+    base->lost = lost_ms != NULL;
+    base->lost_ms = lost_ms && strcmp(lost_ms, "0") == 0 ? 0 : TEN_FOREVER;
+    *why = PQgetvalue(rows, row, NAME);
 }
 
-const char *ten_postgres_text(const PGresult *result, int row, int column) {
-    return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
+/* All but the key. */
+static void take_record(const PGresult *rows, int row, ten_record *record) {
+    const char *left = ten_postgres_text(rows, row, LEFT_MS);
+    int64_t left_ms = left ? strtoll(left, NULL, 10) : INT64_MAX;
+    record->version = ten_postgres_number(rows, row, VERSION);
+    record->value = ten_postgres_text(rows, row, VALUE);
+    record->name = PQgetvalue(rows, row, NAME);
+    record->number = ten_postgres_number(rows, row, NUMBER);
+    record->alive = record->version != 0 && left_ms > 0;
+    record->left_ms = !record->alive ? 0 : left ? (uint64_t)left_ms : TEN_FOREVER;
+    record->ended_ms = record->alive ? 0 : (uint64_t)(left ? -left_ms : 0);
 }
 
-uint64_t ten_postgres_number(const PGresult *result, int row, int column) {
-    return strtoull(PQgetvalue(result, row, column), NULL, 10);
-}
-
-bool ten_postgres_flag(const PGresult *result, int row, int column) {
-    return PQgetvalue(result, row, column)[0] == 't';
-}
-
-/* ---- connecting ---------------------------------------------------------------------------------------- */
-
-void ten_postgres_disconnect(ten_postgres_store *store) {
-    ten_postgres_link_close(store->link);
-    store->link = NULL;
-}
-
-int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
-    if (store->link && !ten_postgres_link_is_fresh(store->link))
-        ten_postgres_disconnect(store);
-    if (store->link)
-        return TENURE_OK;
-    int r = ten_dial_wait(&store->dial, ten_postgres_settings_name(store->settings), deadline_ms, &store->base.error);
+/* Sends the call; *ret_why: what the server says of it. The first of the other rows is the return value; or an error. */
+static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t timeout_ms, const char **ret_why) {
+    int r = ten_postgres_do(store, call, deadline_of(timeout_ms));
     if (r < 0)
         return r;
-    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
-    ten_dial_note(&store->dial, r);
+    *ret_why = NULL;
+    if (PQnfields(store->answer) == COLUMNS)
+        for (int i = 0; i < PQntuples(store->answer); i++)
+            if (ten_postgres_number(store->answer, i, PLACE) == 0)
+                take_store(store, i, ret_why);
+    return *ret_why ? TENURE_OK : ten_postgres_misunderstood(store);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static int postgres_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
+                         uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    ten_postgres_call call = {.what = "reading records", .statement = PG_READ, .values = {NULL, namespace_name}, .count = 2};
+    const char *why;
+    clear_lists(store);
+    for (size_t i = 0; i < count; i++) {
+        ten_postgres_add_number(&store->lists[0], records[i].key.kind);
+        ten_postgres_add_text(&store->lists[1], records[i].key.id);
+    }
+    int r = add_lists(store, &call, 2);
+    if (r == TENURE_OK)
+        r = ask(store, &call, timeout_ms, &why);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        records[i] = (ten_record){.key = records[i].key, .name = ""};
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place > count)
+            return ten_postgres_misunderstood(store);
+        if (place > 0)
+            take_record(store->answer, i, &records[place - 1]);
+    }
     return r;
 }
 
-/* ---- transactions -------------------------------------------------------------------------------------- */
+static int postgres_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata,
+                         uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char kind[TEN_DIGITS_SIZE];
+    char limit[TEN_DIGITS_SIZE];
+    char names[TEN_DIGITS_SIZE];
+    ten_postgres_call call = {.what = "listing records",
+                              .statement = PG_SCAN,
+                              .values = {NULL, scan->namespace_name, ten_digits(kind, scan->kind), scan->after,
+                                         ten_digits(limit, ten_min_u64(scan->limit, INT32_MAX)),
+                                         ten_digits(names, scan->names)},
+                              .count = 6};
+    int r = ten_postgres_do(store, &call, deadline_of(timeout_ms));
+    if (r == TENURE_OK && PQnfields(store->answer) != COLUMNS)
+        r = ten_postgres_misunderstood(store);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
+        ten_record record = {.key = {scan->kind, PQgetvalue(store->answer, i, ID)}};
+        take_record(store->answer, i, &record);
+        r = each(&record, userdata);
+    }
+    return r;
+}
 
-/* What one try came to, beside done and an error that is final. */
-enum trial {
-    TRIAL_ENDED,   /* well or with a final error */
-    TRIAL_AGAIN,   /* others were in the way, and nothing has happened */
-    TRIAL_REFUSED, /* a statement of ours refused to go on, and nothing has happened */
-    TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
+/* ---- commit -------------------------------------------------------------------------------------------- */
+
+/* The lists of a commit, in the order of the function's parameters. */
+enum {
+    CHECK_CHANGE,
+    CHECK_KIND,
+    CHECK_ID,
+    CHECK_VERSION,
+    CHECK_LIFE,
+    PUT_CHANGE,
+    PUT_KIND,
+    PUT_ID,
+    PUT_VALUE,
+    PUT_NAME,
+    PUT_NUMBER,
+    PUT_LIFE,
+    PUT_TTL,
+    PUT_AS_IT_IS,
+    PUT_WITH_KIND,
+    PUT_WITH_ID,
+    OTHER_CHANGE,
+    OTHER_KIND,
+    OTHER_ID,
+    OTHER_REMOVES,
+    ENTRY_CHANGE,
+    ENTRY_ID,
+    ENTRY_TEXT,
 };
 
-enum { AT_WORK = 3 }; /* statements before it: BEGIN, the search path, the gate */
+/* Which locks a commit needs beside those of rows. */
+struct needs {
+    bool alone;  /* it writes the epoch or the quarantine */
+    bool begins; /* it writes the epoch */
+    bool makes;  /* it makes records */
+    bool misses; /* it relies on the absence of others */
+};
 
-int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values) {
-    store->sent++;
-    return ten_postgres_link_send(store->link, statement, count, values, &store->base.error);
+static void add_check(ten_buf *lists, uint64_t number, const ten_check *check) {
+    ten_postgres_add_number(&lists[CHECK_CHANGE], number);
+    ten_postgres_add_number(&lists[CHECK_KIND], check->key.kind);
+    ten_postgres_add_text(&lists[CHECK_ID], check->key.id);
+    add_version(&lists[CHECK_VERSION], check->version);
+    ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
 }
 
-/* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
-static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    char numbers[3][TEN_DIGITS_SIZE];
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-    uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
-    const char *values[] = {ten_digits(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
-                            ten_digits(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
-                            ten_digits(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)), work->lists ? "on" : "off"};
-    return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
+static void add_put(ten_buf *lists, uint64_t number, const ten_write *write) {
+    const ten_life *life = &write->life;
+    ten_postgres_add_number(&lists[PUT_CHANGE], number);
+    ten_postgres_add_number(&lists[PUT_KIND], write->key.kind);
+    ten_postgres_add_text(&lists[PUT_ID], write->key.id);
+    ten_postgres_add_text(&lists[PUT_VALUE], write->value);
+    ten_postgres_add_text(&lists[PUT_NAME], write->name);
+    ten_postgres_add_number(&lists[PUT_NUMBER], write->number);
+    ten_postgres_add_number(&lists[PUT_LIFE], life->kind);
+    ten_postgres_add_number(&lists[PUT_TTL], life->ttl_ms);
+    add_flag(&lists[PUT_AS_IT_IS], life->as_it_is);
+    ten_postgres_add_number(&lists[PUT_WITH_KIND], life->with.kind);
+    ten_postgres_add_text(&lists[PUT_WITH_ID], life->with.id);
 }
 
-static int send_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    store->sent = 0;
-    int r = ten_postgres_send(store, PG_BEGIN, 0, NULL);
-    if (r == TENURE_OK)
-        r = ten_postgres_send(store, PG_PIN, 0, NULL);
-    if (r == TENURE_OK)
-        r = send_gate(store, work, deadline_ms);
-    if (r == TENURE_OK)
-        r = work->send(store, work->userdata);
-    if (r == TENURE_OK)
-        r = ten_postgres_send(store, PG_COMMIT, 0, NULL);
-    return r == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : r;
+static void add_other(ten_buf *lists, uint64_t number, const ten_write *write) {
+    ten_postgres_add_number(&lists[OTHER_CHANGE], number);
+    ten_postgres_add_number(&lists[OTHER_KIND], write->key.kind);
+    ten_postgres_add_text(&lists[OTHER_ID], write->key.id);
+    add_flag(&lists[OTHER_REMOVES], write->kind == TEN_WRITE_REMOVE);
 }
 
-static bool is_one_of(const char *state, const char *const *states, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(state, states[i]) == 0)
+static bool is_put(const ten_commit_change *change, ten_key key) {
+    for (size_t i = 0; i < change->write_count; i++)
+        if (change->writes[i].kind == TEN_WRITE_PUT && change->writes[i].key.kind == key.kind &&
+            strcmp(change->writes[i].key.id, key.id) == 0)
             return true;
     return false;
 }
 
-/* A prepared statement that is gone, or does not fit the tables any more, has done nothing. */
-static enum trial judge_failure(ten_postgres_store *store, const PGresult *result) {
-    static const char *const not_prepared[] = {"26000", "0A000"};
-    static const char *const in_the_way[] = {"40001", "40P01"};
-    static const char *const refusals[] = {"22P02", "42P01",
-                                           "3F000"}; /* a text that is no number; no table, no schema */
-    const char *state = ten_postgres_sqlstate(result);
-    if (is_one_of(state, refusals, TEN_COUNT(refusals)))
-        return TRIAL_REFUSED;
-    bool again = is_one_of(state, in_the_way, TEN_COUNT(in_the_way));
-    if (ten_postgres_link_is_prepared(store->link) && is_one_of(state, not_prepared, TEN_COUNT(not_prepared))) {
-        ten_postgres_link_set_prepared(store->link, NULL);
-        again = true;
+static void add_change(ten_buf *lists, uint64_t number, const ten_commit_change *change, struct needs *needs) {
+    for (size_t i = 0; i < change->check_count; i++) {
+        const ten_check *check = &change->checks[i];
+        add_check(lists, number, check);
+        if (check->key.kind <= TEN_KIND_QUARANTINE || (check->version != 0 && check->version != TEN_VERSION_ANY))
+            continue;
+        if (is_put(change, check->key))
+            needs->makes = true;
+        else
+            needs->misses = true;
     }
-    return again ? TRIAL_AGAIN : TRIAL_ENDED;
-}
-
-/* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
-static int receive_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms,
-                       enum trial *ret_trial, bool *ret_in_step) {
-    int outcome = TENURE_OK;
-    for (size_t i = 0;; i++) {
-        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-        int r = ten_postgres_link_receive(store->link, deadline_ms, &result, &store->base.error);
-        if (r < 0)
-            return r;
-        ExecStatusType status = PQresultStatus(result);
-        if (status == PGRES_PIPELINE_SYNC) {
-            *ret_in_step = i == store->sent;
-            return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
-        }
-        if (outcome != TENURE_OK)
-            continue; /* what comes behind an error was not executed */
-        if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-            *ret_trial = judge_failure(store, result);
-            outcome = ten_postgres_failed(result, work->what, &store->base.error);
-        } else if (i >= AT_WORK && i + 1 < store->sent) {
-            outcome = work->take(store, i - AT_WORK, result, work->userdata);
-        } else if (i + 1 == store->sent && strcmp(PQcmdStatus((PGresult *)(uintptr_t)result), "COMMIT") != 0) {
-            outcome = ten_postgres_misunderstood(store);
-        }
+    for (size_t i = 0; i < change->write_count; i++) {
+        const ten_write *write = &change->writes[i];
+        needs->alone |= write->key.kind <= TEN_KIND_QUARANTINE;
+        needs->begins |= write->key.kind == TEN_KIND_NAMESPACE;
+        if (write->kind == TEN_WRITE_PUT)
+            add_put(lists, number, write);
+        else
+            add_other(lists, number, write);
+    }
+    for (size_t i = 0; i < change->entry_count; i++) {
+        ten_postgres_add_number(&lists[ENTRY_CHANGE], number);
+        ten_postgres_add_text(&lists[ENTRY_ID], change->entries[i].id);
+        ten_postgres_add_text(&lists[ENTRY_TEXT], change->entries[i].text);
     }
 }
 
-/* COMMIT stood behind the error, and was not executed either. The error itself is kept. */
-bool ten_postgres_roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
-    ten_error error;
-    bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, &error) == TENURE_OK &&
-                ten_postgres_link_sync(store->link, deadline_ms, &error) == TENURE_OK;
-    for (int i = 0; done && i < 2; i++) {
-        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-        done = ten_postgres_link_receive(store->link, deadline_ms, &result, &error) == TENURE_OK;
+static int take_conflicts(ten_postgres_store *store, const ten_commit *commit) {
+    size_t change = 0;
+    size_t before = 0; /* checks of the changes before it */
+    for (int i = 0; i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place == 0)
+            continue;
+        while (change < commit->count && place > before + commit->changes[change].check_count)
+            before += commit->changes[change++].check_count;
+        if (change == commit->count || place <= before)
+            return ten_postgres_misunderstood(store);
+        ten_check *check = &commit->changes[change].checks[place - before - 1];
+        commit->changes[change].conflict = true;
+        check->present = (ten_record){.key = check->key};
+        take_record(store->answer, i, &check->present);
     }
-    return done && PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
+    return TENURE_OK;
 }
 
-static int try_once(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms,
-                    enum trial *ret_trial) {
-    bool was_connected = store->link != NULL;
-    bool in_step = false;
-    *ret_trial = TRIAL_ENDED;
-    int r = ten_postgres_connect(store, deadline_ms);
+static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    struct needs needs = {0};
+    char epoch[TEN_DIGITS_SIZE];
+    char least[TEN_DIGITS_SIZE];
+    char count[TEN_DIGITS_SIZE];
+    const char *why;
+    clear_lists(store);
+    for (size_t i = 0; i < commit->count; i++)
+        add_change(store->lists, i + 1, &commit->changes[i], &needs);
+    ten_postgres_call call = {.what = "writing records",
+                              .statement = PG_COMMIT_RECORDS,
+                              .values = {NULL, commit->namespace_name, commit->identity,
+                                         ten_digits(epoch, commit->epoch), ten_digits(least, commit->least_number),
+                                         ten_digits(count, commit->count), needs.alone ? "t" : "f",
+                                         needs.begins ? "t" : "f", needs.makes ? "t" : "f", needs.misses ? "t" : "f"},
+                              .count = 10};
+    int r = add_lists(store, &call, TEN_POSTGRES_LISTS);
+    if (r == TENURE_OK)
+        r = ask(store, &call, timeout_ms, &why);
     if (r < 0)
         return r;
-    if (work->hopeful)
-        r = ten_postgres_prepare(store, deadline_ms);
-    if (r == TENURE_OK)
-        r = send_all(store, work, deadline_ms);
-    if (r == TENURE_OK)
-        r = receive_all(store, work, deadline_ms, ret_trial, &in_step);
-    if (ten_dial_worth_another(r, was_connected, deadline_ms))
-        *ret_trial = TRIAL_CUT;
-    /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
-     * successor. */
-    if (in_step && r < 0)
-        in_step = ten_postgres_roll_back(store, deadline_ms);
-    if (!in_step || r == TENURE_E_UNREACHABLE)
-        ten_postgres_disconnect(store);
+    if (why[0] != '\0')
+        return TEN_OTHER_EPOCH;
+    r = take_conflicts(store, commit);
+    uint64_t version = 0;
+    for (int i = 0; i < PQntuples(store->answer); i++)
+        if (ten_postgres_number(store->answer, i, PLACE) == 0)
+            version = ten_postgres_number(store->answer, i, VERSION);
+    for (size_t i = 0; i < commit->count; i++)
+        for (size_t j = 0; j < commit->changes[i].write_count; j++)
+            commit->changes[i].writes[j].version = commit->changes[i].writes[j].kind == TEN_WRITE_REMOVE ? 0 : version;
     return r;
 }
 
-static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
-    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: gave up after repeated serialization conflicts",
-                    work->what);
+/* ---- touch --------------------------------------------------------------------------------------------- */
+
+static int postgres_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
+                          ten_touch *touches, size_t count, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char number[TEN_DIGITS_SIZE];
+    bool tells = false;
+    const char *why;
+    clear_lists(store);
+    for (size_t i = 0; i < count; i++) {
+        ten_touch *touch = &touches[i];
+        ten_postgres_add_number(&store->lists[0], touch->key.kind);
+        ten_postgres_add_text(&store->lists[1], touch->key.id);
+        add_version(&store->lists[2], touch->version);
+        ten_postgres_add_text(&store->lists[3], touch->name);
+        ten_postgres_add_number(&store->lists[4], touch->ttl_ms);
+        tells |= touch->version == TEN_VERSION_ANY;
+        touch->extended = true;
+        touch->present = touch->version;
+    }
+    ten_postgres_call call = {.what = "extending records",
+                              .statement = PG_TOUCH,
+                              .values = {NULL, namespace_name, identity, ten_digits(number, epoch)},
+                              .count = 4};
+    int r = add_lists(store, &call, 5);
+    call.values[call.count++] = tells ? "t" : "f";
+    if (r == TENURE_OK)
+        r = ask(store, &call, timeout_ms, &why);
+    if (r < 0)
+        return r;
+    if (why[0] != '\0')
+        return TEN_OTHER_EPOCH;
+    for (int i = 0; i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place > count)
+            return ten_postgres_misunderstood(store);
+        if (place == 0)
+            continue;
+        touches[place - 1].extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
+        touches[place - 1].present = ten_postgres_number(store->answer, i, VERSION);
+    }
+    return TENURE_OK;
 }
 
-int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    bool was_cut = false;
-    for (unsigned tries = 1;; tries++) {
-        enum trial trial;
-        int r = try_once(store, work, deadline_ms, &trial);
-        bool last = tries == TRIES || ten_now_ms() >= deadline_ms;
-        if (trial == TRIAL_REFUSED && work->hopeful)
-            return TEN_POSTGRES_REFUSED;
-        if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
-            return r;
-        if (last)
-            return gave_up(store, work);
-        was_cut |= trial == TRIAL_CUT;
-        if (trial == TRIAL_REFUSED && (r = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
-            return r;
-        if (tries > 1)
-            ten_sleep_us(PAUSE_US * tries + ten_random_u64() % (PAUSE_US * tries));
+/* ---- the feed ------------------------------------------------------------------------------------------ */
+
+static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
+                         void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char number[TEN_DIGITS_SIZE];
+    char most[TEN_DIGITS_SIZE];
+    const char *why;
+    ten_postgres_call call = {.what = "reading the feed",
+                              .statement = PG_FEED,
+                              .values = {NULL, namespace_name, ten_digits(number, ten_min_u64(after, INT64_MAX)),
+                                         ten_digits(most, ten_min_u64(limit, INT32_MAX))},
+                              .count = 4};
+    ten_notice_watch_reconnect(&store->watch.notice); /* what happens from now on is heard, or read */
+    int r = ask(store, &call, timeout_ms, &why);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++)
+        if (ten_postgres_number(store->answer, i, PLACE) == 0)
+            *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, i, VALUE),
+                                          .last = ten_postgres_number(store->answer, i, VERSION)};
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
+        ten_entry entry = {.number = ten_postgres_number(store->answer, i, VERSION),
+                           .at_ms = ten_postgres_number(store->answer, i, NUMBER),
+                           .id = ten_postgres_text(store->answer, i, ID),
+                           .text = PQgetvalue(store->answer, i, VALUE)};
+        if (ten_postgres_number(store->answer, i, PLACE) != 0)
+            r = each(&entry, userdata);
     }
+    return r;
+}
+
+static int postgres_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
+                           uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char after[TEN_DIGITS_SIZE];
+    ten_postgres_call call = {.what = "clearing the feed", .statement = PG_UNFEED, .values = {NULL, namespace_name}, .count = 2};
+    clear_lists(store);
+    for (size_t i = 0; i < count; i++)
+        ten_postgres_add_text(&store->lists[0], ids[i]);
+    int r = add_lists(store, &call, 1);
+    uint64_t place = 0;
+    call.count++;
+    do {
+        call.values[call.count - 1] = ten_digits(after, place);
+        if (r == TENURE_OK)
+            r = ten_postgres_do(store, &call, deadline_of(timeout_ms));
+        place = r == TENURE_OK && PQntuples(store->answer) == 1 ? ten_postgres_number(store->answer, 0, 0) : 0;
+    } while (place > 0);
+    return r;
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
-static int send_ping(ten_postgres_store *store, void *userdata) {
-    (void)userdata;
-    return ten_postgres_send(store, PG_PING, 0, NULL);
-}
-
-int ten_postgres_take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
-    (void)store;
-    (void)statement;
-    (void)result;
-    (void)userdata;
-    return TENURE_OK;
-}
-
-static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
-    ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = ten_postgres_take_nothing};
-    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
-}
-
-static void postgres_close(ten_store *base) {
+static void postgres_close(ten_backend *base) {
     ten_postgres_store *store = self(base);
     ten_notice_watch_close(&store->watch.notice);
     ten_postgres_disconnect(store);
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
-    ten_arena_free(&store->results);
+    PQclear(store->answer);
+    for (size_t i = 0; i < TEN_POSTGRES_LISTS; i++)
+        ten_buf_free(&store->lists[i]);
 }
 
 static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_error *error) {
@@ -292,48 +418,43 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
     return r;
 }
 
-static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
-    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    int r = ten_postgres_connect(store, deadline_ms);
+static int postgres_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    uint64_t deadline_ms = deadline_of(timeout_ms);
+    ten_postgres_watch_init(store);
+    if (!url->hosts)
+        return ten_fail(base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
+                        url->scheme);
+    int r = ten_postgres_settings_make(url, &store->settings, base->error);
+    if (r == TENURE_OK)
+        r = take_listen_url(url, store, base->error);
+    if (r == TENURE_OK)
+        r = ten_postgres_connect(store, deadline_ms);
     return r < 0 ? r : ten_postgres_migrate(store, deadline_ms);
 }
 
-static int postgres_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
-    ten_postgres_store *store = self(base);
-    ten_postgres_watch_init(store);
-    if (!url->hosts)
-        return ten_fail(&base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
-                        url->scheme);
-    int r = ten_postgres_settings_make(url, &store->settings, &base->error);
-    if (r == TENURE_OK)
-        r = take_listen_url(url, store, &base->error);
-    return r < 0 ? r : open_connection(store, timeout_ms);
-}
-
-const ten_store_ops ten_postgres_ops = {
-    .name = "postgres",
+static const ten_backend_ops postgres_ops = {
     .size = sizeof(ten_postgres_store),
-    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                     .shared_between_processes = true,
-                     .survives_restart = true,
-                     .hands = true,
-                     .sessions = true,
-                     .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
-                     .change_notice = "LISTEN and NOTIFY"},
+    .confirms = true,
     .open = postgres_open,
     .close = postgres_close,
-    .apply = ten_postgres_apply,
-    .edit_targets = ten_postgres_edit,
-    .forget = ten_postgres_forget,
-    .forget_history = ten_postgres_forget_history,
-    .list = ten_postgres_list,
-    .read_targets = ten_postgres_read_targets,
-    .list_instances = ten_postgres_list_instances,
-    .list_namespaces = ten_postgres_list_namespaces,
-    .changes = ten_postgres_changes,
+    .read = postgres_read,
+    .commit = postgres_commit,
+    .touch = postgres_touch,
+    .scan = postgres_scan,
+    .feed = postgres_feed,
+    .unfeed = postgres_unfeed,
     .watch = ten_postgres_watch_get,
     .watch_clear = ten_postgres_watch_clear,
-    .ping = postgres_ping,
-    .recovery = ten_postgres_recovery,
     .check = ten_postgres_check,
 };
+
+const ten_store_ops ten_postgres_ops =
+    TEN_RECORD_STORE("postgres", &postgres_ops,
+                     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                                      .shared_between_processes = true,
+                                      .survives_restart = true,
+                                      .hands = true,
+                                      .sessions = true,
+                                      .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
+                                      .change_notice = "LISTEN and NOTIFY"});
