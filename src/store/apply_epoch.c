@@ -79,7 +79,12 @@ static int write_space(ten_run *run, ten_namespace_row row) {
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
 
-/* Whoever began this epoch did not come back to say that it is confirmed. A write of ours tells. */
+static uint64_t longest_ms(const ten_run *run) {
+    return ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms);
+}
+
+/* Whoever began this epoch did not come back to say that it is confirmed; or the store's clock was set back since. A write of
+ * ours tells. */
 static int confirm_for_another(ten_run *run) {
     ten_plan plan = {0};
     bool done;
@@ -88,7 +93,7 @@ static int confirm_for_another(ten_run *run) {
     int r = ten_apply_commit_alone(run, &plan, &done);
     if (r < 0 || !done)
         return r < 0 ? r : TEN_VERDICT_AGAIN;
-    return confirm(run, ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms));
+    return confirm(run, longest_ms(run));
 }
 
 int ten_apply_enter(ten_run *run, bool writes) {
@@ -114,7 +119,8 @@ int ten_apply_enter(ten_run *run, bool writes) {
         run->row.token_floor = run->wall_ms;
     if (writes && run->ttl_ms > run->row.longest_ms)
         return write_space(run, run->row);
-    if (run->quarantine->record.alive && run->quarantine->record.left_ms == TEN_FOREVER)
+    if (store->backend->ops->confirms && run->quarantine->record.alive &&
+        run->quarantine->record.left_ms > longest_ms(run))
         return confirm_for_another(run);
     return TEN_VERDICT_DONE;
 }
