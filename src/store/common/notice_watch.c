@@ -45,8 +45,7 @@ static int listen_now(ten_notice_watch *watch) {
     int r = watch->ops->listen(watch->owner, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
     struct epoll_event interest = {.events = EPOLLIN};
     if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
-        r = ten_fail_errno(watch->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection",
-                           watch->ops->server);
+        r = ten_fail_errno(watch->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection", watch->ops->server);
     return r;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
 #include "store/record_store.h"
@@ -76,10 +77,10 @@ static void take_record(const PGresult *rows, int row, ten_record *record) {
     record->ended_ms = record->alive ? 0 : (uint64_t)(left ? -left_ms : 0);
 }
 
-/* Sends the call; *ret_why: what the server says of it. The first of the other rows is the return value; or an error. */
-static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t timeout_ms, const char **ret_why) {
-    int r = ten_postgres_do(store, call, deadline_of(timeout_ms));
-    if (r < 0)
+/* Sends the call; *ret_why: what the server says of it. */
+static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms, const char **ret_why) {
+    int r = ten_postgres_do(store, call, deadline_ms);
+    if (r != TENURE_OK)
         return r;
     *ret_why = NULL;
     if (PQnfields(store->answer) == COLUMNS)
@@ -94,7 +95,8 @@ static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t time
 static int postgres_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
                          uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
-    ten_postgres_call call = {.what = "reading records", .statement = PG_READ, .values = {NULL, namespace_name}, .count = 2};
+    ten_postgres_call call = {
+        .what = "reading records", .statement = PG_READ, .values = {NULL, namespace_name}, .count = 2};
     const char *why;
     clear_lists(store);
     for (size_t i = 0; i < count; i++) {
@@ -103,7 +105,7 @@ static int postgres_read(ten_backend *base, const char *namespace_name, ten_reco
     }
     int r = add_lists(store, &call, 2);
     if (r == TENURE_OK)
-        r = ask(store, &call, timeout_ms, &why);
+        r = ask(store, &call, deadline_of(timeout_ms), &why);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         records[i] = (ten_record){.key = records[i].key, .name = ""};
     for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
@@ -279,7 +281,7 @@ static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeo
                               .count = 10};
     int r = add_lists(store, &call, TEN_POSTGRES_LISTS);
     if (r == TENURE_OK)
-        r = ask(store, &call, timeout_ms, &why);
+        r = ask(store, &call, deadline_of(timeout_ms), &why);
     if (r < 0)
         return r;
     if (why[0] != '\0')
@@ -297,46 +299,94 @@ static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeo
 
 /* ---- touch --------------------------------------------------------------------------------------------- */
 
-static int postgres_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
-                          ten_touch *touches, size_t count, uint64_t timeout_ms) {
-    ten_postgres_store *store = self(base);
+/* How much of its TTL a life has left when it is extended in time, and the statement may take. */
+#define SLACK_PART 4u
+
+static int by_key(const void *a, const void *b) {
+    const ten_touch *first = *(ten_touch *const *)a;
+    const ten_touch *second = *(ten_touch *const *)b;
+    return first->key.kind != second->key.kind ? (int)first->key.kind - (int)second->key.kind
+                                               : strcmp(first->key.id, second->key.id);
+}
+
+/* The lists of a touch, in the order of the function's parameters. */
+enum { TOUCH_KIND, TOUCH_ID, TOUCH_VERSION, TOUCH_NAME, TOUCH_TTL, TOUCH_LISTS };
+
+/* Renewals of one holder, as it sends them all the time; each record once. */
+static bool is_usual(ten_touch *const *touches, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (touches[i]->version == TEN_VERSION_ANY || touches[i]->ttl_ms != touches[0]->ttl_ms ||
+            touches[i]->key.kind != touches[0]->key.kind || strcmp(touches[i]->name, touches[0]->name) != 0 ||
+            (i > 0 && strcmp(touches[i]->key.id, touches[i - 1]->key.id) == 0))
+            return false;
+    return count > 1;
+}
+
+static int take_touches(ten_postgres_store *store, ten_touch *const *touches, size_t count) {
+    for (int i = 0; i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place == 0)
+            continue;
+        if (place > count)
+            return ten_postgres_misunderstood(store);
+        touches[place - 1]->extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
+        touches[place - 1]->present = ten_postgres_number(store->answer, i, VERSION);
+    }
+    return TENURE_OK;
+}
+
+static int send_touches(ten_postgres_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                        ten_touch *const *touches, size_t count, bool usual, uint64_t deadline_ms) {
     char number[TEN_DIGITS_SIZE];
-    bool tells = false;
+    char slack[TEN_DIGITS_SIZE];
     const char *why;
+    ten_buf *lists = store->lists;
     clear_lists(store);
     for (size_t i = 0; i < count; i++) {
-        ten_touch *touch = &touches[i];
-        ten_postgres_add_number(&store->lists[0], touch->key.kind);
-        ten_postgres_add_text(&store->lists[1], touch->key.id);
-        add_version(&store->lists[2], touch->version);
-        ten_postgres_add_text(&store->lists[3], touch->name);
-        ten_postgres_add_number(&store->lists[4], touch->ttl_ms);
-        tells |= touch->version == TEN_VERSION_ANY;
-        touch->extended = true;
-        touch->present = touch->version;
+        ten_postgres_add_text(&lists[TOUCH_ID], touches[i]->key.id);
+        add_version(&lists[TOUCH_VERSION], touches[i]->version);
+        touches[i]->extended = true;
+        touches[i]->present = touches[i]->version;
+        if (i > 0 && usual)
+            continue; /* the rest is the same for all */
+        ten_postgres_add_number(&lists[TOUCH_KIND], touches[i]->key.kind);
+        ten_postgres_add_text(&lists[TOUCH_NAME], touches[i]->name);
+        ten_postgres_add_number(&lists[TOUCH_TTL], touches[i]->ttl_ms);
     }
     ten_postgres_call call = {.what = "extending records",
                               .statement = PG_TOUCH,
-                              .values = {NULL, namespace_name, identity, ten_digits(number, epoch)},
-                              .count = 4};
-    int r = add_lists(store, &call, 5);
-    call.values[call.count++] = tells ? "t" : "f";
+                              .values = {NULL, namespace_name, identity, ten_digits(number, epoch),
+                                         ten_digits(slack, usual ? touches[0]->ttl_ms / SLACK_PART : 0)},
+                              .count = 5};
+    int r = add_lists(store, &call, TOUCH_LISTS);
     if (r == TENURE_OK)
-        r = ask(store, &call, timeout_ms, &why);
-    if (r < 0)
+        r = ask(store, &call, deadline_ms, &why);
+    if (r != TENURE_OK)
         return r;
-    if (why[0] != '\0')
-        return TEN_OTHER_EPOCH;
-    for (int i = 0; i < PQntuples(store->answer); i++) {
-        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
-        if (place > count)
-            return ten_postgres_misunderstood(store);
-        if (place == 0)
-            continue;
-        touches[place - 1].extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
-        touches[place - 1].present = ten_postgres_number(store->answer, i, VERSION);
+    return why[0] != '\0' ? TEN_OTHER_EPOCH : take_touches(store, touches, count);
+}
+
+/* In the order of their keys, as everybody takes locks. */
+static int postgres_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
+                          ten_touch *touches, size_t count, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    ten_touch **sorted = ten_calloc(count + 1, sizeof(ten_touch *));
+    uint64_t deadline_ms = deadline_of(timeout_ms);
+    bool in_order = true;
+    if (!sorted)
+        return ten_postgres_no_memory(store);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = &touches[i];
+        in_order &= i == 0 || by_key(&sorted[i - 1], &sorted[i]) <= 0;
     }
-    return TENURE_OK;
+    if (!in_order)
+        qsort(sorted, count, sizeof *sorted, by_key);
+    bool usual = is_usual(sorted, count);
+    int r = send_touches(store, namespace_name, identity, epoch, sorted, count, usual, deadline_ms);
+    if (r == TEN_POSTGRES_IN_VAIN)
+        r = send_touches(store, namespace_name, identity, epoch, sorted, count, false, deadline_ms);
+    ten_free(sorted);
+    return r;
 }
 
 /* ---- the feed ------------------------------------------------------------------------------------------ */
@@ -353,7 +403,7 @@ static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t
                                          ten_digits(most, ten_min_u64(limit, INT32_MAX))},
                               .count = 4};
     ten_notice_watch_reconnect(&store->watch.notice); /* what happens from now on is heard, or read */
-    int r = ask(store, &call, timeout_ms, &why);
+    int r = ask(store, &call, deadline_of(timeout_ms), &why);
     for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++)
         if (ten_postgres_number(store->answer, i, PLACE) == 0)
             *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, i, VALUE),
@@ -373,7 +423,8 @@ static int postgres_unfeed(ten_backend *base, const char *namespace_name, const 
                            uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
     char after[TEN_DIGITS_SIZE];
-    ten_postgres_call call = {.what = "clearing the feed", .statement = PG_UNFEED, .values = {NULL, namespace_name}, .count = 2};
+    ten_postgres_call call = {
+        .what = "clearing the feed", .statement = PG_UNFEED, .values = {NULL, namespace_name}, .count = 2};
     clear_lists(store);
     for (size_t i = 0; i < count; i++)
         ten_postgres_add_text(&store->lists[0], ids[i]);

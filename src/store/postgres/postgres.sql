@@ -32,12 +32,14 @@
 CREATE SCHEMA tenure;
 
 -- name: tables
--- Whose data this is (`identity`, see the view `server`), one row. If that is not the server which is found, it may have lost
--- namespaces as a whole; changed_at: when that was noted.
+-- Whose data this is (`identity`, see the view `server`), one row. If that is not the server which is found, it is another
+-- store: an epoch begins in each namespace, and namespaces may have been lost as a whole. The first that begins one notes it:
+-- how often that was (changes), and when (changed_at).
 CREATE TABLE tenure.store (
     one boolean PRIMARY KEY CHECK (one),
     schema_version integer NOT NULL,
     identity text NOT NULL,
+    changes integer NOT NULL,
     changed_at timestamptz,
     pings bigint NOT NULL
 );
@@ -118,7 +120,8 @@ SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.re
 -- What an answer says of the store. lost_ms: how long what it may have lost may still last; NULL: it never lost anything;
 -- -1: that is not known. An hour later nobody asks.
 CREATE VIEW tenure.here AS
-SELECT server.identity, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall_ms,
+SELECT concat_ws(':', server.identity, changes + (store.identity <> server.identity)::integer) AS identity,
+       floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall_ms,
        CASE WHEN store.identity <> server.identity OR changed_at > clock_timestamp() - interval '1 hour' THEN -1
             WHEN changed_at IS NOT NULL THEN 0 END::bigint AS lost_ms
   FROM tenure.store, tenure.server WHERE schema_version = 3;
@@ -301,7 +304,8 @@ BEGIN
     END IF;
 
     IF begins THEN
-        UPDATE tenure.store SET identity = here.identity, changed_at = moment WHERE store.identity <> here.identity;
+        UPDATE tenure.store SET identity = server.identity, changes = store.changes + 1, changed_at = moment
+          FROM tenure.server WHERE store.identity <> server.identity;
     END IF;
     IF entries > 0 THEN
         INSERT INTO tenure.feed (namespace, before, last) VALUES (space, 0, least_number + entries)
@@ -336,23 +340,33 @@ END $$;
 
 -- Only what is not as expected is told: those that are not extended, and the versions of those with any (-1). number: 1 if it
 -- is extended. The same record may be meant several times. Without a namespace, it is a ping.
-CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, kinds smallint[], ids text[],
-                             versions bigint[], names text[], ttls bigint[], tells boolean)
+--
+-- The clock has to be read when all rows are locked, and to lock a thousand takes as long as to extend them. So who renews in
+-- time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again at the end: they
+-- were alive all the while. They are then of one kind, with one name and TTL, and in order. If anything is not as
+-- expected, all of it is undone (TN002), and comes again without slack.
+CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, slack_ms bigint,
+                             kinds smallint[], ids text[], versions bigint[], names text[], ttls bigint[])
     RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
 DECLARE
     here tenure.here;
     moment timestamptz;
-    found_rows bigint;
+    ends timestamptz;
+    too_late timestamptz;
+    extended bigint;
+    fits boolean;
 BEGIN
 -- use: careful
     IF space IS NULL THEN
         UPDATE tenure.store SET pings = pings + 1;
     ELSE
         PERFORM pg_advisory_xact_lock_shared(hashtext('tenure:' || space), 1);
-        PERFORM FROM unnest(kinds, ids) AS wanted (kind, id)
-           JOIN tenure.record ON record.namespace = space AND record.kind = wanted.kind AND record.id = wanted.id
+    END IF;
+    IF slack_ms = 0 THEN
+        PERFORM FROM unnest(kinds, ids) AS touch (kind, id)
+           JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
           ORDER BY record.kind, record.id FOR NO KEY UPDATE OF record;
     END IF;
 -- use: here
@@ -363,29 +377,46 @@ BEGIN
         RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, 'epoch', here.lost_ms, NULL;
         RETURN;
     END IF;
+    RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, '', here.lost_ms, NULL;
+
+    IF slack_ms > 0 THEN
+        ends := moment + ttls[1] * interval '1 millisecond';
+        too_late := moment + slack_ms * interval '1 millisecond';
+        WITH renewed AS (
+            UPDATE tenure.record SET ends_at = ends
+             WHERE record.namespace = space AND record.kind = kinds[1] AND record.id = ANY (ids)
+               AND record.name = names[1] AND record.ends_at > too_late AND record.ends_at <= ends
+            RETURNING record.id, record.version)
+        SELECT array_agg(renewed.id) = ids AND array_agg(renewed.version) = versions INTO fits FROM renewed;
+        IF fits IS NOT TRUE OR clock_timestamp() >= too_late THEN
+            RAISE 'not as believed, or not in time' USING ERRCODE = 'TN002';
+        END IF;
+        RETURN;
+    END IF;
+
     LOOP
         UPDATE tenure.record SET ends_at = moment + touch.ttl * interval '1 millisecond'
           FROM unnest(kinds, ids, versions, names, ttls) AS touch (kind, id, version, name, ttl)
          WHERE record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
-           AND (touch.version = -1 OR touch.version = record.version) AND record.name = touch.name
+           AND touch.version IN (-1, record.version) AND record.name = touch.name
            AND record.ends_at > moment AND record.ends_at < moment + touch.ttl * interval '1 millisecond';
-        GET DIAGNOSTICS found_rows = ROW_COUNT;
-        tells := tells OR found_rows < cardinality(ids);
-        EXIT WHEN found_rows = 0 OR found_rows = cardinality(ids);
+        GET DIAGNOSTICS extended = ROW_COUNT;
+        EXIT WHEN extended = 0 OR extended = cardinality(ids);
     END LOOP;
-    RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, '', here.lost_ms, NULL;
-    IF tells THEN
-        RETURN QUERY
-        SELECT touch.place::integer, NULL, coalesce(record.version, 0),
-               CASE WHEN record.ends_at >= moment + touch.ttl * interval '1 millisecond' AND is_meant THEN 1
-                    WHEN record.ends_at > moment AND is_meant THEN 2 ELSE 0 END::bigint, NULL, NULL::bigint, NULL
-          FROM unnest(kinds, ids, versions, names, ttls) WITH ORDINALITY AS touch (kind, id, version, name, ttl, place)
-          LEFT JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
-         CROSS JOIN LATERAL (SELECT (touch.version = -1 OR touch.version = record.version)
-                                    AND record.name = touch.name AS is_meant) AS meaning
-         WHERE touch.version = -1 OR is_meant IS NOT TRUE
-            OR record.ends_at < moment + touch.ttl * interval '1 millisecond';
+    IF extended < cardinality(ids) AND EXISTS (
+           SELECT FROM unnest(kinds, ids, versions, names, ttls) AS touch (kind, id, version, name, ttl)
+             JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
+            WHERE touch.version IN (-1, record.version) AND record.name = touch.name AND record.ends_at > moment
+              AND record.ends_at < moment + touch.ttl * interval '1 millisecond') THEN
+        RAISE 'something keeps rows from being written' USING ERRCODE = 'TN001';
     END IF;
+    RETURN QUERY
+    SELECT touch.place::integer, NULL, coalesce(record.version, 0),
+           coalesce(touch.version IN (-1, record.version) AND record.name = touch.name AND record.ends_at > moment,
+                    false)::integer::bigint, NULL, NULL::bigint, NULL
+      FROM unnest(kinds, ids, versions, names) WITH ORDINALITY AS touch (kind, id, version, name, place)
+      LEFT JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
+     WHERE extended < cardinality(ids) OR touch.version = -1;
 END $$;
 
 -- Entries with numbers above that, if none of them is missing. In the row of the store: version: of the newest, value: where it begins.
@@ -443,7 +474,8 @@ SELECT * FROM tenure.feed($1, $2, $3, $4);
 SELECT tenure.unfeed($1, $2, $3, $4);
 
 -- name: first_row
-INSERT INTO tenure.store (one, schema_version, identity, pings) SELECT true, 3, identity, 0 FROM tenure.server;
+INSERT INTO tenure.store (one, schema_version, identity, changes, pings) SELECT true, 3, identity, 0, 0
+  FROM tenure.server;
 
 -- name: may_identify
 SELECT has_function_privilege('pg_control_system()', 'EXECUTE')

@@ -93,6 +93,7 @@ enum trial {
     TRIAL_ENDED,   /* well or with a final error */
     TRIAL_AGAIN,   /* others were in the way, and nothing has happened */
     TRIAL_REFUSED, /* the schema is not as it should be, and nothing has happened */
+    TRIAL_IN_VAIN, /* it was hopeful, and nothing has happened */
     TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
 };
 
@@ -130,6 +131,8 @@ static enum trial judge_failure(const PGresult *result) {
     const char *state = ten_postgres_sqlstate(result);
     if (is_one_of(state, refusals, TEN_COUNT(refusals)))
         return TRIAL_REFUSED;
+    if (strcmp(state, "TN002") == 0)
+        return TRIAL_IN_VAIN;
     return is_one_of(state, in_the_way, TEN_COUNT(in_the_way)) ? TRIAL_AGAIN : TRIAL_ENDED;
 }
 
@@ -211,6 +214,8 @@ int ten_postgres_do(ten_postgres_store *store, ten_postgres_call *call, uint64_t
         enum trial trial;
         int r = try_once(store, call, deadline_ms, &trial);
         bool last = tries == TRIES || ten_now_ms() >= deadline_ms;
+        if (trial == TRIAL_IN_VAIN)
+            return TEN_POSTGRES_IN_VAIN;
         if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (was_cut || last)))
             return r;
         if (last)

@@ -47,6 +47,8 @@ typedef struct ten_postgres_call {
     int count;
 } ten_postgres_call;
 
+#define TEN_POSTGRES_IN_VAIN 2 /* it was sent in hope, and undone (TN002, see postgres.sql): there is another way */
+
 /* The rows are store->answer then. */
 int ten_postgres_do(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms);
 /* Connected. */
