@@ -4,8 +4,9 @@
 -- a statement that locks comes before the one that reads what was locked. The functions know nothing of leases.
 --
 -- Their plans are kept by the server's session, also behind a pooler. The planner must not guess, because a wrong guess reads
--- whole tables: it finds rows by their keys, one by one, or in the order of an index. The search path is pinned, so that
--- nobody who may create objects in another schema can put theirs in the place of PostgreSQL's.
+-- whole tables: OFFSET 0 keeps it from joining, so that rows are found by their keys, one by one, whatever the statistics
+-- say. The search path is pinned, so that nobody who may create objects in another schema can put theirs in the place of
+-- PostgreSQL's.
 -- fragment: settings
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
@@ -27,6 +28,25 @@
     PERFORM set_config('lock_timeout', wait_ms, true),
             set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
                                                   THEN 'on' ELSE current_setting('synchronous_commit') END, true);
+
+-- What has the key of `wanted`.
+-- fragment: record
+           LATERAL (SELECT * FROM tenure.record AS r
+                     WHERE r.namespace = space AND r.kind = wanted.kind AND r.id = wanted.id OFFSET 0) AS record
+-- fragment: value
+           LATERAL (SELECT v.value FROM tenure.value AS v
+                     WHERE v.namespace = space AND v.kind = wanted.kind AND v.id = wanted.id OFFSET 0) AS value
+
+-- Where it is. That does not change while it is locked.
+-- fragment: place
+           LATERAL (SELECT r.ctid AS place FROM tenure.record AS r
+                     WHERE r.namespace = space AND r.kind = wanted.kind AND r.id = wanted.id OFFSET 0) AS record
+
+-- All rows of `wanted` are locked, in the order of their keys.
+-- fragment: lock
+       CROSS JOIN LATERAL (SELECT FROM tenure.record AS r
+                            WHERE r.namespace = space AND r.kind = wanted.kind AND r.id = wanted.id
+                              FOR NO KEY UPDATE OFFSET 0) AS locked;
 
 -- name: schema
 CREATE SCHEMA tenure;
@@ -144,43 +164,49 @@ BEGIN
     RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, '', here.lost_ms, NULL;
     RETURN QUERY
     SELECT wanted.place::integer, wanted.id, record.version, record.number, record.name,
-           tenure.left_ms(ends_at, clock_timestamp()), value
-      FROM unnest(kinds, ids) WITH ORDINALITY AS wanted (kind, id, place)
-      JOIN tenure.record ON record.namespace = space AND record.kind = wanted.kind AND record.id = wanted.id
-      JOIN tenure.value ON value.namespace = space AND value.kind = wanted.kind AND value.id = wanted.id;
+           tenure.left_ms(ends_at, clock_timestamp()), value.value
+      FROM unnest(kinds, ids) WITH ORDINALITY AS wanted (kind, id, place) CROSS JOIN
+-- use: record
+     CROSS JOIN
+-- use: value
+         ;
 END $$;
 
 -- Ids after that one; names: enum ten_scan_names.
-CREATE FUNCTION tenure.scan(wait_ms text, space text, wanted smallint, after text, most bigint, names integer)
+CREATE FUNCTION tenure.scan(wait_ms text, space text, sort smallint, after text, most bigint, names integer)
     RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
 BEGIN
     IF space IS NULL THEN
         RETURN QUERY
-        SELECT 1, record.namespace, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value
-          FROM tenure.record JOIN tenure.value USING (namespace, kind, id)
-         WHERE kind = 0 AND record.namespace > after ORDER BY record.namespace LIMIT most;
+        SELECT 1, page.namespace, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+          FROM (SELECT * FROM tenure.record WHERE kind = 0 AND namespace > after ORDER BY namespace LIMIT most) AS page
+         CROSS JOIN LATERAL (SELECT v.value FROM tenure.value AS v
+                              WHERE v.namespace = page.namespace AND v.kind = 0 AND v.id = '' OFFSET 0) AS value;
     ELSIF names = 1 THEN
         RETURN QUERY
-        SELECT 1, page.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value
+        SELECT 1, wanted.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
           FROM (SELECT * FROM tenure.record
-                 WHERE namespace = space AND kind = wanted AND record.id > after AND record.name <> ''
-                 ORDER BY record.id LIMIT most) AS page
-          JOIN tenure.value USING (namespace, kind, id) ORDER BY page.id;
+                 WHERE namespace = space AND kind = sort AND record.id > after AND record.name <> ''
+                 ORDER BY record.id LIMIT most) AS wanted CROSS JOIN
+-- use: value
+             ;
     ELSIF names = 2 THEN
         RETURN QUERY
-        SELECT 1, page.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value
+        SELECT 1, wanted.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
           FROM (SELECT * FROM tenure.record
-                 WHERE namespace = space AND kind = wanted AND record.id > after AND record.name = ''
-                 ORDER BY record.id LIMIT most) AS page
-          JOIN tenure.value USING (namespace, kind, id) ORDER BY page.id;
+                 WHERE namespace = space AND kind = sort AND record.id > after AND record.name = ''
+                 ORDER BY record.id LIMIT most) AS wanted CROSS JOIN
+-- use: value
+             ;
     ELSE
         RETURN QUERY
-        SELECT 1, page.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value
-          FROM (SELECT * FROM tenure.record
-                 WHERE namespace = space AND kind = wanted AND record.id > after ORDER BY record.id LIMIT most) AS page
-          JOIN tenure.value USING (namespace, kind, id) ORDER BY page.id;
+        SELECT 1, wanted.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+          FROM (SELECT * FROM tenure.record WHERE namespace = space AND kind = sort AND record.id > after
+                 ORDER BY record.id LIMIT most) AS wanted CROSS JOIN
+-- use: value
+             ;
     END IF;
 END $$;
 
@@ -228,9 +254,9 @@ BEGIN
     ELSIF misses THEN
         PERFORM pg_advisory_xact_lock_shared(own, 3);
     END IF;
-    PERFORM FROM unnest(check_kind || other_kind, check_id || other_id) AS wanted (kind, id)
-       JOIN tenure.record ON record.namespace = space AND record.kind = wanted.kind AND record.id = wanted.id
-      WHERE wanted.kind > 1 ORDER BY record.kind, record.id FOR NO KEY UPDATE OF record;
+    PERFORM FROM (SELECT kind, id FROM unnest(check_kind || other_kind, check_id || other_id) AS given (kind, id)
+                   WHERE kind > 1 ORDER BY kind, id COLLATE "C") AS wanted
+-- use: lock
 -- use: here
     moment := clock_timestamp();
     IF here.identity <> identity OR NOT (begins OR EXISTS (
@@ -242,8 +268,9 @@ BEGIN
 
     SELECT array_agg(DISTINCT wanted.change) INTO conflicts
       FROM unnest(check_change, check_kind, check_id, check_version, check_life)
-           AS wanted (change, kind, id, version, life)
-      LEFT JOIN tenure.record ON record.namespace = space AND record.kind = wanted.kind AND record.id = wanted.id
+           AS wanted (change, kind, id, version, life) LEFT JOIN
+-- use: record
+           ON true
      WHERE (wanted.version <> -1 AND wanted.version <> coalesce(record.version, 0))
         OR (wanted.life <> 0 AND coalesce(record.ends_at > moment, false) <> (wanted.life = 1));
     IF conflicts IS NOT NULL THEN
@@ -254,27 +281,31 @@ BEGIN
         SELECT count(*) INTO entries FROM unnest(entry_change) AS change WHERE fits[change];
         RETURN QUERY
         SELECT wanted.place::integer, wanted.id, coalesce(record.version, 0), record.number, record.name,
-               tenure.left_ms(ends_at, moment), value
-          FROM unnest(check_change, check_kind, check_id) WITH ORDINALITY AS wanted (change, kind, id, place)
-          LEFT JOIN tenure.record ON record.namespace = space AND record.kind = wanted.kind AND record.id = wanted.id
-          LEFT JOIN tenure.value ON value.namespace = space AND value.kind = wanted.kind AND value.id = wanted.id
+               tenure.left_ms(ends_at, moment), value.value
+          FROM unnest(check_change, check_kind, check_id) WITH ORDINALITY AS wanted (change, kind, id, place) LEFT JOIN
+-- use: record
+               ON true LEFT JOIN
+-- use: value
+               ON true
          WHERE NOT fits[wanted.change] ORDER BY wanted.place;
     END IF;
 
     INSERT INTO tenure.record (namespace, kind, id, version, number, ends_at, name)
-    SELECT space, put.kind, put.id, txid_current(), put.number,
-           CASE put.life WHEN 0 THEN moment WHEN 1 THEN 'infinity'
-                ELSE coalesce(greatest(moment + nullif(put.ttl, 0) * interval '1 millisecond', before.ends_at,
-                                       beside.ends_at), 'epoch') END,
-           put.name
+    SELECT space, wanted.kind, wanted.id, txid_current(), wanted.number,
+           CASE wanted.life WHEN 0 THEN moment WHEN 1 THEN 'infinity'
+                ELSE coalesce(greatest(moment + nullif(wanted.ttl, 0) * interval '1 millisecond',
+                                       CASE WHEN wanted.as_it_is THEN record.ends_at END, beside.ends_at),
+                              'epoch') END,
+           wanted.name
       FROM unnest(put_change, put_kind, put_id, put_name, put_number, put_life, put_ttl, put_as_it_is, put_with_kind,
-                  put_with_id) AS put (change, kind, id, name, number, life, ttl, as_it_is, with_kind, with_id)
-      LEFT JOIN tenure.record AS before
-             ON put.as_it_is AND before.namespace = space AND before.kind = put.kind AND before.id = put.id
-      LEFT JOIN tenure.record AS beside
-             ON beside.namespace = space AND beside.kind = put.with_kind AND beside.id = put.with_id
-            AND beside.ends_at > moment
-     WHERE fits[put.change]
+                  put_with_id) AS wanted (change, kind, id, name, number, life, ttl, as_it_is, with_kind, with_id)
+           LEFT JOIN
+-- use: record
+           ON true
+      LEFT JOIN LATERAL (SELECT r.ends_at FROM tenure.record AS r
+                          WHERE r.namespace = space AND r.kind = wanted.with_kind AND r.id = wanted.with_id
+                            AND r.ends_at > moment OFFSET 0) AS beside ON true
+     WHERE fits[wanted.change]
         ON CONFLICT (namespace, kind, id) DO UPDATE
        SET version = excluded.version, number = excluded.number, ends_at = excluded.ends_at, name = excluded.name;
     GET DIAGNOSTICS record_rows = ROW_COUNT;
@@ -290,17 +321,25 @@ BEGIN
 
     IF cardinality(other_change) > 0 THEN
         UPDATE tenure.record SET version = txid_current()
-          FROM (SELECT DISTINCT kind, id FROM unnest(other_change, other_kind, other_id, other_removes)
-                       AS other (change, kind, id, removes) WHERE NOT removes AND fits[change]) AS raised
-         WHERE record.namespace = space AND record.kind = raised.kind AND record.id = raised.id;
-        WITH removed AS (
-            DELETE FROM tenure.record
-             USING unnest(other_change, other_kind, other_id, other_removes) AS other (change, kind, id, removes)
-             WHERE record.namespace = space AND record.kind = other.kind AND record.id = other.id
-               AND removes AND fits[change]
-            RETURNING record.kind, record.id)
-        DELETE FROM tenure.value USING removed
-         WHERE value.namespace = space AND value.kind = removed.kind AND value.id = removed.id;
+         WHERE ctid = ANY (ARRAY(SELECT record.place
+                                   FROM unnest(other_change, other_kind, other_id, other_removes)
+                                        AS wanted (change, kind, id, removes) CROSS JOIN
+-- use: place
+                                  WHERE NOT removes AND fits[change]));
+        DELETE FROM tenure.value
+         WHERE ctid = ANY (ARRAY(SELECT record.place
+                                   FROM unnest(other_change, other_kind, other_id, other_removes)
+                                        AS wanted (change, kind, id, removes)
+                                  CROSS JOIN LATERAL (SELECT v.ctid AS place FROM tenure.value AS v
+                                                       WHERE v.namespace = space AND v.kind = wanted.kind
+                                                         AND v.id = wanted.id OFFSET 0) AS record
+                                  WHERE removes AND fits[change]));
+        DELETE FROM tenure.record
+         WHERE ctid = ANY (ARRAY(SELECT record.place
+                                   FROM unnest(other_change, other_kind, other_id, other_removes)
+                                        AS wanted (change, kind, id, removes) CROSS JOIN
+-- use: place
+                                  WHERE removes AND fits[change]));
     END IF;
 
     IF begins THEN
@@ -365,9 +404,8 @@ BEGIN
         PERFORM pg_advisory_xact_lock_shared(hashtext('tenure:' || space), 1);
     END IF;
     IF slack_ms = 0 THEN
-        PERFORM FROM unnest(kinds, ids) AS touch (kind, id)
-           JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
-          ORDER BY record.kind, record.id FOR NO KEY UPDATE OF record;
+        PERFORM FROM (SELECT kind, id FROM unnest(kinds, ids) AS given (kind, id) ORDER BY kind, id COLLATE "C") AS wanted
+-- use: lock
     END IF;
 -- use: here
     moment := clock_timestamp();
@@ -394,29 +432,31 @@ BEGIN
         RETURN;
     END IF;
 
-    LOOP
-        UPDATE tenure.record SET ends_at = moment + touch.ttl * interval '1 millisecond'
-          FROM unnest(kinds, ids, versions, names, ttls) AS touch (kind, id, version, name, ttl)
-         WHERE record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
-           AND touch.version IN (-1, record.version) AND record.name = touch.name
-           AND record.ends_at > moment AND record.ends_at < moment + touch.ttl * interval '1 millisecond';
-        GET DIAGNOSTICS extended = ROW_COUNT;
-        EXIT WHEN extended = 0 OR extended = cardinality(ids);
-    END LOOP;
-    IF extended < cardinality(ids) AND EXISTS (
-           SELECT FROM unnest(kinds, ids, versions, names, ttls) AS touch (kind, id, version, name, ttl)
-             JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
-            WHERE touch.version IN (-1, record.version) AND record.name = touch.name AND record.ends_at > moment
-              AND record.ends_at < moment + touch.ttl * interval '1 millisecond') THEN
+    INSERT INTO tenure.record (namespace, kind, id, version, number, ends_at, name)
+    SELECT DISTINCT ON (wanted.kind, wanted.id COLLATE "C") space, wanted.kind, wanted.id, record.version, record.number,
+           greatest(record.ends_at, moment + wanted.ttl * interval '1 millisecond'), record.name
+      FROM unnest(kinds, ids, versions, names, ttls) AS wanted (kind, id, version, name, ttl) CROSS JOIN
+-- use: record
+     WHERE wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment
+     ORDER BY wanted.kind, wanted.id COLLATE "C", wanted.ttl DESC
+        ON CONFLICT (namespace, kind, id) DO UPDATE SET ends_at = excluded.ends_at;
+    GET DIAGNOSTICS extended = ROW_COUNT;
+    IF extended = cardinality(ids) AND -1 <> ALL (versions) THEN
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM unnest(kinds, ids, versions, names, ttls) AS wanted (kind, id, version, name, ttl) CROSS JOIN
+-- use: record
+                WHERE wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment
+                  AND record.ends_at < moment + wanted.ttl * interval '1 millisecond') THEN
         RAISE 'something keeps rows from being written' USING ERRCODE = 'TN001';
     END IF;
     RETURN QUERY
-    SELECT touch.place::integer, NULL, coalesce(record.version, 0),
-           coalesce(touch.version IN (-1, record.version) AND record.name = touch.name AND record.ends_at > moment,
+    SELECT wanted.place::integer, NULL, coalesce(record.version, 0),
+           coalesce(wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment,
                     false)::integer::bigint, NULL, NULL::bigint, NULL
-      FROM unnest(kinds, ids, versions, names) WITH ORDINALITY AS touch (kind, id, version, name, place)
-      LEFT JOIN tenure.record ON record.namespace = space AND record.kind = touch.kind AND record.id = touch.id
-     WHERE extended < cardinality(ids) OR touch.version = -1;
+      FROM unnest(kinds, ids, versions, names) WITH ORDINALITY AS wanted (kind, id, version, name, place) LEFT JOIN
+-- use: record
+           ON true;
 END $$;
 
 -- Entries with numbers above that, if none of them is missing. In the row of the store: version: of the newest, value: where it begins.

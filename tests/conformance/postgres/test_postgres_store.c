@@ -94,9 +94,9 @@ static void a_lock_that_is_held_too_long_is_a_timeout_and_no_harm(void **state) 
 static void what_changed_no_row_is_never_ok(void **state) {
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(*state,
-                        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
-                        "CREATE TRIGGER keep BEFORE INSERT OR UPDATE ON tenure.record FOR EACH ROW EXECUTE FUNCTION keep()");
+    (void)postgres_text(
+        *state, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+                "CREATE TRIGGER keep BEFORE INSERT OR UPDATE ON tenure.record FOR EACH ROW EXECUTE FUNCTION keep()");
     ten_op ops[] = {
         {.kind = TEN_OP_RENEW, .target = "t", .holder = "a", .token = token, .ttl_ms = LONG_MS},
         {.kind = TEN_OP_RELEASE, .target = "t", .holder = "a", .token = token},
@@ -395,6 +395,25 @@ static void operators_of_strangers_are_not_used(void **state) {
     assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS / 2, LONG_MS);
 }
 
+static void functions_of_strangers_are_not_used(void **state) {
+    enum { RENEWALS = 6 };
+    struct postgres_place *postgres = *state;
+    struct place *place = &postgres->place;
+    postgres_place_open(postgres, "");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "CREATE FUNCTION public.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS "
+                                  "'SELECT NULL::text'");
+    (void)postgres_text(postgres, "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
+                                  "'SELECT timestamptz ''2001-01-01 00:00:00+00'''");
+    (void)postgres_text(postgres, "ALTER DATABASE \"%s\" SET search_path = public, pg_catalog", postgres->database);
+    postgres_place_open(postgres, "");
+    for (int i = 0; i < RENEWALS; i++)
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    assert_string_equal(
+        postgres_text(postgres, "SELECT ends_at > pg_catalog.clock_timestamp() FROM tenure.record WHERE id = 't'"),
+        "t");
+}
+
 static void triggers_and_rules_of_strangers_are_refused(void **state) {
     struct postgres_place *postgres = *state;
     ten_error error;
@@ -549,6 +568,28 @@ static void everything_works_through_a_pooler_that_changes_servers_after_each_tr
     expect_notice_within(postgres, 1500);
 }
 
+static void nothing_is_left_in_a_session_behind_a_pooler(void **state) {
+    enum { CALLS = 6 };
+    struct postgres_place *postgres = *state;
+    struct place *place = &postgres->place;
+    char url[FIXTURE_URL_SIZE];
+    postgres_place_open_pooled(postgres, "");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    for (int i = 0; i < CALLS; i++)
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    postgres_server_pooled_url(postgres->server, postgres->database, POSTGRES_SERVER_USER, "", url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    for (int i = 0; i < CALLS; i++) { /* the pooler's sessions, one after the other */
+        PGresult *result = PQexec(connection, "SELECT (SELECT count(*) FROM pg_prepared_statements) || ' ' || "
+                                              "current_setting('lock_timeout') || ' ' || "
+                                              "current_setting('enable_seqscan')");
+        assert_int_equal(PQntuples(result), 1);
+        assert_string_equal(PQgetvalue(result, 0, 0), "0 0 on");
+        PQclear(result);
+    }
+    PQfinish(connection);
+}
+
 static void with_a_direct_connection_beside_the_pooler_notices_come_at_once(void **state) {
     struct postgres_place *postgres = *state;
     char options[FIXTURE_URL_SIZE];
@@ -581,6 +622,7 @@ int main(void) {
         POSTGRES_CASE(a_role_that_may_not_create_is_told_what_to_do),
         POSTGRES_CASE(a_role_that_may_not_identify_the_server_works_too),
         POSTGRES_CASE(operators_of_strangers_are_not_used),
+        POSTGRES_CASE(functions_of_strangers_are_not_used),
         POSTGRES_CASE(triggers_and_rules_of_strangers_are_refused),
         POSTGRES_CASE(an_empty_schema_of_another_role_is_refused),
         POSTGRES_CASE(a_newer_schema_is_refused),
@@ -589,6 +631,7 @@ int main(void) {
         POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter),
         POSTGRES_CASE(people_see_scenes_in_a_view),
         POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction),
+        POSTGRES_CASE(nothing_is_left_in_a_session_behind_a_pooler),
         POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once),
     };
     return cmocka_run_group_tests_name("postgres-store", tests, postgres_group_setup, postgres_group_teardown);
