@@ -23,9 +23,9 @@
 #define URL_SIZE 400u
 
 static const char bare_update[] = "UPDATE tenure.record SET ends_at = now() + $2::bigint * interval '1 millisecond' "
-                                  "WHERE namespace = 'poll' AND kind = 4 AND id = ANY ($1::text[])";
+                                  "WHERE key = ANY ($1::text[])";
 static const char seed_update[] = "UPDATE tenure.record SET ends_at = now() + $2::bigint * interval '1 millisecond' "
-                                  "WHERE namespace = 'poll' AND kind = 4 AND id = $1 AND name = $3 "
+                                  "WHERE key = 'poll 4' || $1 AND name = $3 "
                                   "AND number = $4::bigint AND ends_at > now()";
 
 struct renewer {
@@ -110,7 +110,7 @@ static bool open_bare(struct renewer *renewer, const struct postgres_server *ser
     snprintf(renewer->ttl, sizeof renewer->ttl, "%llu", (unsigned long long)GROUND_TTL_MS);
     bool done = true;
     for (size_t i = 0; i < leases->count; i++)
-        ten_buf_format(&renewer->arrays[i / BATCH], "%c%s", i % BATCH ? ',' : '{', leases->targets[i]);
+        ten_buf_format(&renewer->arrays[i / BATCH], "%cpoll 4%s", i % BATCH ? ',' : '{', leases->targets[i]);
     for (size_t i = 0; i < BATCHES; i++) {
         ten_buf_char(&renewer->arrays[i], '}');
         done &= !renewer->arrays[i].failed;

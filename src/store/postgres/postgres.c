@@ -14,7 +14,9 @@
 #include "store/record_store.h"
 
 /* The columns of an answer, see postgres.sql. */
-enum { PLACE, ID, VERSION, NUMBER, NAME, LEFT_MS, VALUE, COLUMNS };
+enum { PLACE, KEY, VERSION, NUMBER, NAME, LEFT_MS, VALUE, COLUMNS };
+
+#define KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 static ten_postgres_store *self(ten_backend *base) {
     return (ten_postgres_store *)base;
@@ -26,28 +28,31 @@ static uint64_t deadline_of(uint64_t timeout_ms) {
 
 /* ---- parameters ---------------------------------------------------------------------------------------- */
 
-static void clear_lists(ten_postgres_store *store) {
-    for (size_t i = 0; i < TEN_POSTGRES_LISTS; i++)
-        ten_buf_clear(&store->lists[i]);
+static void begin_lists(ten_postgres_store *store, const enum ten_postgres_type *types, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        ten_postgres_begin_list(&store->lists[i], types[i]);
 }
 
 /* The next parameters are the first `count` lists. */
 static int add_lists(ten_postgres_store *store, ten_postgres_call *call, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!(call->values[call->count++] = ten_postgres_end_list(&store->lists[i])))
-            return ten_postgres_no_memory(store);
-    return TENURE_OK;
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ten_postgres_add_list(store, call, &store->lists[i]);
+    return r;
 }
 
-static void add_flag(ten_buf *list, bool flag) {
-    ten_postgres_add_text(list, flag ? "t" : "f");
+/* What the keys of a namespace and a kind begin with (see postgres.sql); its size. */
+static size_t make_prefix(char prefix[KEY_SIZE], const char *namespace_name, enum ten_kind kind) {
+    return (size_t)snprintf(prefix, KEY_SIZE, "%.*s %d", (int)TENURE_NAMESPACE_MAX, namespace_name, (int)kind);
 }
 
-static void add_version(ten_buf *list, uint64_t version) {
-    if (version == TEN_VERSION_ANY)
-        ten_postgres_add_text(list, "-1");
-    else
-        ten_postgres_add_number(list, version);
+static void add_key(ten_postgres_list *list, const char *namespace_name, ten_key key) {
+    char prefix[KEY_SIZE];
+    ten_postgres_add_texts(list, prefix, make_prefix(prefix, namespace_name, key.kind), key.id);
+}
+
+static uint64_t version_of(uint64_t version) {
+    return version == TEN_VERSION_ANY ? (uint64_t)-1 : version;
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------- */
@@ -57,7 +62,7 @@ static void take_store(ten_postgres_store *store, int row, const char **why) {
     const PGresult *rows = store->answer;
     ten_backend *base = &store->base;
     base->wall_ms = ten_postgres_number(rows, row, NUMBER);
-    ten_copy_text(base->identity, sizeof base->identity, PQgetvalue(rows, row, ID));
+    ten_copy_text(base->identity, sizeof base->identity, PQgetvalue(rows, row, KEY));
     const char *lost_ms = ten_postgres_text(rows, row, LEFT_MS);
     base->lost = lost_ms != NULL;
     base->lost_ms = lost_ms && strcmp(lost_ms, "0") == 0 ? 0 : TEN_FOREVER;
@@ -94,16 +99,14 @@ static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t dead
 
 static int postgres_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
                          uint64_t timeout_ms) {
+    static const enum ten_postgres_type types[] = {TEN_POSTGRES_TEXT};
     ten_postgres_store *store = self(base);
-    ten_postgres_call call = {
-        .what = "reading records", .statement = PG_READ, .values = {NULL, namespace_name}, .count = 2};
+    ten_postgres_call call = {.what = "reading records", .statement = PG_READ, .count = 1};
     const char *why;
-    clear_lists(store);
-    for (size_t i = 0; i < count; i++) {
-        ten_postgres_add_number(&store->lists[0], records[i].key.kind);
-        ten_postgres_add_text(&store->lists[1], records[i].key.id);
-    }
-    int r = add_lists(store, &call, 2);
+    begin_lists(store, types, TEN_COUNT(types));
+    for (size_t i = 0; i < count; i++)
+        add_key(&store->lists[0], namespace_name, records[i].key);
+    int r = add_lists(store, &call, TEN_COUNT(types));
     if (r == TENURE_OK)
         r = ask(store, &call, deadline_of(timeout_ms), &why);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
@@ -118,23 +121,33 @@ static int postgres_read(ten_backend *base, const char *namespace_name, ten_reco
     return r;
 }
 
+#define SPACES 3 /* beside enum ten_scan_names, for the function */
+
 static int postgres_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata,
                          uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
-    char kind[TEN_DIGITS_SIZE];
+    bool spaces = scan->namespace_name == NULL;
+    char after[2 * KEY_SIZE];
+    char before[KEY_SIZE] = "";
     char limit[TEN_DIGITS_SIZE];
     char names[TEN_DIGITS_SIZE];
+    size_t size = spaces ? 0 : make_prefix(after, scan->namespace_name, scan->kind);
+    snprintf(after + size, sizeof after - size, "%s%s", scan->after, spaces && scan->after[0] ? " 0" : "");
+    if (!spaces)
+        (void)make_prefix(before, scan->namespace_name, scan->kind + 1);
     ten_postgres_call call = {.what = "listing records",
                               .statement = PG_SCAN,
-                              .values = {NULL, scan->namespace_name, ten_digits(kind, scan->kind), scan->after,
-                                         ten_digits(limit, ten_min_u64(scan->limit, INT32_MAX)),
-                                         ten_digits(names, scan->names)},
-                              .count = 6};
+                              .values = {NULL, after, before, ten_digits(limit, ten_min_u64(scan->limit, INT32_MAX)),
+                                         ten_digits(names, spaces ? SPACES : (uint64_t)scan->names)},
+                              .count = 5};
     int r = ten_postgres_do(store, &call, deadline_of(timeout_ms));
     if (r == TENURE_OK && PQnfields(store->answer) != COLUMNS)
         r = ten_postgres_misunderstood(store);
     for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
-        ten_record record = {.key = {scan->kind, PQgetvalue(store->answer, i, ID)}};
+        char *key = PQgetvalue(store->answer, i, KEY);
+        ten_record record = {.key = {scan->kind, key + size}};
+        if (spaces)
+            key[strcspn(key, " ")] = '\0';
         take_record(store->answer, i, &record);
         r = each(&record, userdata);
     }
@@ -146,66 +159,77 @@ static int postgres_scan(ten_backend *base, const ten_scan *scan, ten_record_fn 
 /* The lists of a commit, in the order of the function's parameters. */
 enum {
     CHECK_CHANGE,
-    CHECK_KIND,
-    CHECK_ID,
+    CHECK_KEY,
     CHECK_VERSION,
     CHECK_LIFE,
     PUT_CHANGE,
-    PUT_KIND,
-    PUT_ID,
+    PUT_KEY,
     PUT_VALUE,
     PUT_NAME,
     PUT_NUMBER,
     PUT_LIFE,
     PUT_TTL,
     PUT_AS_IT_IS,
-    PUT_WITH_KIND,
-    PUT_WITH_ID,
+    PUT_WITH,
     OTHER_CHANGE,
-    OTHER_KIND,
-    OTHER_ID,
+    OTHER_KEY,
     OTHER_REMOVES,
     ENTRY_CHANGE,
     ENTRY_ID,
     ENTRY_TEXT,
 };
 
-/* Which locks a commit needs beside those of rows. */
-struct needs {
+static const enum ten_postgres_type commit_types[TEN_POSTGRES_LISTS] = {
+    [CHECK_CHANGE] = TEN_POSTGRES_INT4,  [CHECK_KEY] = TEN_POSTGRES_TEXT,    [CHECK_VERSION] = TEN_POSTGRES_INT8,
+    [CHECK_LIFE] = TEN_POSTGRES_INT2,    [PUT_CHANGE] = TEN_POSTGRES_INT4,   [PUT_KEY] = TEN_POSTGRES_TEXT,
+    [PUT_VALUE] = TEN_POSTGRES_TEXT,     [PUT_NAME] = TEN_POSTGRES_TEXT,     [PUT_NUMBER] = TEN_POSTGRES_INT8,
+    [PUT_LIFE] = TEN_POSTGRES_INT2,      [PUT_TTL] = TEN_POSTGRES_INT8,      [PUT_AS_IT_IS] = TEN_POSTGRES_BOOL,
+    [PUT_WITH] = TEN_POSTGRES_TEXT,      [OTHER_CHANGE] = TEN_POSTGRES_INT4, [OTHER_KEY] = TEN_POSTGRES_TEXT,
+    [OTHER_REMOVES] = TEN_POSTGRES_BOOL, [ENTRY_CHANGE] = TEN_POSTGRES_INT4, [ENTRY_ID] = TEN_POSTGRES_TEXT,
+    [ENTRY_TEXT] = TEN_POSTGRES_TEXT,
+};
+
+/* What a commit is made of, and which locks it needs beside those of rows. */
+struct composition {
+    const char *namespace_name;
+    ten_postgres_list *lists;
     bool alone;  /* it writes the epoch or the quarantine */
     bool begins; /* it writes the epoch */
     bool makes;  /* it makes records */
     bool misses; /* it relies on the absence of others */
 };
 
-static void add_check(ten_buf *lists, uint64_t number, const ten_check *check) {
+static void add_check(struct composition *composition, uint64_t number, const ten_check *check) {
+    ten_postgres_list *lists = composition->lists;
     ten_postgres_add_number(&lists[CHECK_CHANGE], number);
-    ten_postgres_add_number(&lists[CHECK_KIND], check->key.kind);
-    ten_postgres_add_text(&lists[CHECK_ID], check->key.id);
-    add_version(&lists[CHECK_VERSION], check->version);
+    add_key(&lists[CHECK_KEY], composition->namespace_name, check->key);
+    ten_postgres_add_number(&lists[CHECK_VERSION], version_of(check->version));
     ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
 }
 
-static void add_put(ten_buf *lists, uint64_t number, const ten_write *write) {
+static void add_write(struct composition *composition, uint64_t number, const ten_write *write) {
     const ten_life *life = &write->life;
+    ten_postgres_list *lists = composition->lists;
+    composition->alone |= write->key.kind <= TEN_KIND_QUARANTINE;
+    composition->begins |= write->key.kind == TEN_KIND_NAMESPACE;
+    if (write->kind != TEN_WRITE_PUT) {
+        ten_postgres_add_number(&lists[OTHER_CHANGE], number);
+        add_key(&lists[OTHER_KEY], composition->namespace_name, write->key);
+        ten_postgres_add_number(&lists[OTHER_REMOVES], write->kind == TEN_WRITE_REMOVE);
+        return;
+    }
     ten_postgres_add_number(&lists[PUT_CHANGE], number);
-    ten_postgres_add_number(&lists[PUT_KIND], write->key.kind);
-    ten_postgres_add_text(&lists[PUT_ID], write->key.id);
+    add_key(&lists[PUT_KEY], composition->namespace_name, write->key);
     ten_postgres_add_text(&lists[PUT_VALUE], write->value);
     ten_postgres_add_text(&lists[PUT_NAME], write->name);
     ten_postgres_add_number(&lists[PUT_NUMBER], write->number);
     ten_postgres_add_number(&lists[PUT_LIFE], life->kind);
     ten_postgres_add_number(&lists[PUT_TTL], life->ttl_ms);
-    add_flag(&lists[PUT_AS_IT_IS], life->as_it_is);
-    ten_postgres_add_number(&lists[PUT_WITH_KIND], life->with.kind);
-    ten_postgres_add_text(&lists[PUT_WITH_ID], life->with.id);
-}
-
-static void add_other(ten_buf *lists, uint64_t number, const ten_write *write) {
-    ten_postgres_add_number(&lists[OTHER_CHANGE], number);
-    ten_postgres_add_number(&lists[OTHER_KIND], write->key.kind);
-    ten_postgres_add_text(&lists[OTHER_ID], write->key.id);
-    add_flag(&lists[OTHER_REMOVES], write->kind == TEN_WRITE_REMOVE);
+    ten_postgres_add_number(&lists[PUT_AS_IT_IS], life->as_it_is);
+    if (life->with.id)
+        add_key(&lists[PUT_WITH], composition->namespace_name, life->with);
+    else
+        ten_postgres_add_text(&lists[PUT_WITH], NULL);
 }
 
 static bool is_put(const ten_commit_change *change, ten_key key) {
@@ -216,30 +240,24 @@ static bool is_put(const ten_commit_change *change, ten_key key) {
     return false;
 }
 
-static void add_change(ten_buf *lists, uint64_t number, const ten_commit_change *change, struct needs *needs) {
+static void add_change(struct composition *composition, uint64_t number, const ten_commit_change *change) {
     for (size_t i = 0; i < change->check_count; i++) {
         const ten_check *check = &change->checks[i];
-        add_check(lists, number, check);
-        if (check->key.kind <= TEN_KIND_QUARANTINE || (check->version != 0 && check->version != TEN_VERSION_ANY))
+        bool may_be_absent = check->version == 0 || check->version == TEN_VERSION_ANY;
+        add_check(composition, number, check);
+        if (check->key.kind <= TEN_KIND_QUARANTINE || !may_be_absent)
             continue;
         if (is_put(change, check->key))
-            needs->makes = true;
+            composition->makes = true;
         else
-            needs->misses = true;
+            composition->misses = true;
     }
-    for (size_t i = 0; i < change->write_count; i++) {
-        const ten_write *write = &change->writes[i];
-        needs->alone |= write->key.kind <= TEN_KIND_QUARANTINE;
-        needs->begins |= write->key.kind == TEN_KIND_NAMESPACE;
-        if (write->kind == TEN_WRITE_PUT)
-            add_put(lists, number, write);
-        else
-            add_other(lists, number, write);
-    }
+    for (size_t i = 0; i < change->write_count; i++)
+        add_write(composition, number, &change->writes[i]);
     for (size_t i = 0; i < change->entry_count; i++) {
-        ten_postgres_add_number(&lists[ENTRY_CHANGE], number);
-        ten_postgres_add_text(&lists[ENTRY_ID], change->entries[i].id);
-        ten_postgres_add_text(&lists[ENTRY_TEXT], change->entries[i].text);
+        ten_postgres_add_number(&composition->lists[ENTRY_CHANGE], number);
+        ten_postgres_add_text(&composition->lists[ENTRY_ID], change->entries[i].id);
+        ten_postgres_add_text(&composition->lists[ENTRY_TEXT], change->entries[i].text);
     }
 }
 
@@ -264,20 +282,21 @@ static int take_conflicts(ten_postgres_store *store, const ten_commit *commit) {
 
 static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
-    struct needs needs = {0};
+    struct composition composition = {.namespace_name = commit->namespace_name, .lists = store->lists};
     char epoch[TEN_DIGITS_SIZE];
     char least[TEN_DIGITS_SIZE];
     char count[TEN_DIGITS_SIZE];
     const char *why;
-    clear_lists(store);
+    begin_lists(store, commit_types, TEN_POSTGRES_LISTS);
     for (size_t i = 0; i < commit->count; i++)
-        add_change(store->lists, i + 1, &commit->changes[i], &needs);
+        add_change(&composition, i + 1, &commit->changes[i]);
     ten_postgres_call call = {.what = "writing records",
                               .statement = PG_COMMIT_RECORDS,
                               .values = {NULL, commit->namespace_name, commit->identity,
                                          ten_digits(epoch, commit->epoch), ten_digits(least, commit->least_number),
-                                         ten_digits(count, commit->count), needs.alone ? "t" : "f",
-                                         needs.begins ? "t" : "f", needs.makes ? "t" : "f", needs.misses ? "t" : "f"},
+                                         ten_digits(count, commit->count), composition.alone ? "t" : "f",
+                                         composition.begins ? "t" : "f", composition.makes ? "t" : "f",
+                                         composition.misses ? "t" : "f"},
                               .count = 10};
     int r = add_lists(store, &call, TEN_POSTGRES_LISTS);
     if (r == TENURE_OK)
@@ -310,14 +329,13 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* The lists of a touch, in the order of the function's parameters. */
-enum { TOUCH_KIND, TOUCH_ID, TOUCH_VERSION, TOUCH_NAME, TOUCH_TTL, TOUCH_LISTS };
+enum { TOUCH_KEY, TOUCH_VERSION, TOUCH_NAME, TOUCH_TTL, TOUCH_LISTS };
 
 /* Renewals of one holder, as it sends them all the time; each record once. */
 static bool is_usual(ten_touch *const *touches, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (touches[i]->version == TEN_VERSION_ANY || touches[i]->ttl_ms != touches[0]->ttl_ms ||
-            touches[i]->key.kind != touches[0]->key.kind || strcmp(touches[i]->name, touches[0]->name) != 0 ||
-            (i > 0 && strcmp(touches[i]->key.id, touches[i - 1]->key.id) == 0))
+            strcmp(touches[i]->name, touches[0]->name) != 0 || (i > 0 && by_key(&touches[i - 1], &touches[i]) == 0))
             return false;
     return count > 1;
 }
@@ -337,19 +355,22 @@ static int take_touches(ten_postgres_store *store, ten_touch *const *touches, si
 
 static int send_touches(ten_postgres_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                         ten_touch *const *touches, size_t count, bool usual, uint64_t deadline_ms) {
+    static const enum ten_postgres_type types[TOUCH_LISTS] = {[TOUCH_KEY] = TEN_POSTGRES_TEXT,
+                                                              [TOUCH_VERSION] = TEN_POSTGRES_INT8,
+                                                              [TOUCH_NAME] = TEN_POSTGRES_TEXT,
+                                                              [TOUCH_TTL] = TEN_POSTGRES_INT8};
     char number[TEN_DIGITS_SIZE];
     char slack[TEN_DIGITS_SIZE];
     const char *why;
-    ten_buf *lists = store->lists;
-    clear_lists(store);
+    ten_postgres_list *lists = store->lists;
+    begin_lists(store, types, TOUCH_LISTS);
     for (size_t i = 0; i < count; i++) {
-        ten_postgres_add_text(&lists[TOUCH_ID], touches[i]->key.id);
-        add_version(&lists[TOUCH_VERSION], touches[i]->version);
+        add_key(&lists[TOUCH_KEY], namespace_name, touches[i]->key);
+        ten_postgres_add_number(&lists[TOUCH_VERSION], version_of(touches[i]->version));
         touches[i]->extended = true;
         touches[i]->present = touches[i]->version;
         if (i > 0 && usual)
             continue; /* the rest is the same for all */
-        ten_postgres_add_number(&lists[TOUCH_KIND], touches[i]->key.kind);
         ten_postgres_add_text(&lists[TOUCH_NAME], touches[i]->name);
         ten_postgres_add_number(&lists[TOUCH_TTL], touches[i]->ttl_ms);
     }
@@ -411,7 +432,7 @@ static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t
     for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
         ten_entry entry = {.number = ten_postgres_number(store->answer, i, VERSION),
                            .at_ms = ten_postgres_number(store->answer, i, NUMBER),
-                           .id = ten_postgres_text(store->answer, i, ID),
+                           .id = ten_postgres_text(store->answer, i, KEY),
                            .text = PQgetvalue(store->answer, i, VALUE)};
         if (ten_postgres_number(store->answer, i, PLACE) != 0)
             r = each(&entry, userdata);
@@ -425,7 +446,7 @@ static int postgres_unfeed(ten_backend *base, const char *namespace_name, const 
     char after[TEN_DIGITS_SIZE];
     ten_postgres_call call = {
         .what = "clearing the feed", .statement = PG_UNFEED, .values = {NULL, namespace_name}, .count = 2};
-    clear_lists(store);
+    ten_postgres_begin_list(&store->lists[0], TEN_POSTGRES_TEXT);
     for (size_t i = 0; i < count; i++)
         ten_postgres_add_text(&store->lists[0], ids[i]);
     int r = add_lists(store, &call, 1);
@@ -450,7 +471,7 @@ static void postgres_close(ten_backend *base) {
     ten_postgres_settings_free(store->listen_settings);
     PQclear(store->answer);
     for (size_t i = 0; i < TEN_POSTGRES_LISTS; i++)
-        ten_buf_free(&store->lists[i]);
+        ten_buf_free(&store->lists[i].data);
 }
 
 static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_error *error) {

@@ -31,22 +31,17 @@
 
 -- What has the key of `wanted`.
 -- fragment: record
-           LATERAL (SELECT * FROM tenure.record AS r
-                     WHERE r.namespace = space AND r.kind = wanted.kind AND r.id = wanted.id OFFSET 0) AS record
+           LATERAL (SELECT * FROM tenure.record AS r WHERE r.key = wanted.key OFFSET 0) AS record
 -- fragment: value
-           LATERAL (SELECT v.value FROM tenure.value AS v
-                     WHERE v.namespace = space AND v.kind = wanted.kind AND v.id = wanted.id OFFSET 0) AS value
+           LATERAL (SELECT v.value FROM tenure.value AS v WHERE v.key = wanted.key OFFSET 0) AS value
 
--- Where it is. That does not change while it is locked.
--- fragment: place
-           LATERAL (SELECT r.ctid AS place FROM tenure.record AS r
-                     WHERE r.namespace = space AND r.kind = wanted.kind AND r.id = wanted.id OFFSET 0) AS record
-
--- All rows of `wanted` are locked, in the order of their keys.
+-- All rows of `wanted`, which is in the order of keys.
 -- fragment: lock
-       CROSS JOIN LATERAL (SELECT FROM tenure.record AS r
-                            WHERE r.namespace = space AND r.kind = wanted.kind AND r.id = wanted.id
-                              FOR NO KEY UPDATE OFFSET 0) AS locked;
+       CROSS JOIN LATERAL (SELECT FROM tenure.record AS r WHERE r.key = wanted.key FOR NO KEY UPDATE OFFSET 0) AS locked;
+
+-- The namespace's record, if it is in that epoch.
+-- fragment: epoch
+           SELECT FROM tenure.record WHERE key = space || ' 0' AND name = identity AND number = epoch
 
 -- name: schema
 CREATE SCHEMA tenure;
@@ -64,28 +59,23 @@ CREATE TABLE tenure.store (
     pings bigint NOT NULL
 );
 -- The records (rules/record.h) but for their values, which are apart, so that whoever extends a life does not copy them.
--- kind: enum ten_kind; version: the transaction that wrote it; ends_at: by the server's clock. Extending a life changes
--- ends_at alone, which no index has: with room on the page it leaves the indexes alone. Ids sort by their bytes.
+-- key: namespace, a blank, the digit of the kind (enum ten_kind) and the id; as one text it is found faster than as three
+-- columns. version: the transaction that wrote it; ends_at: by the server's clock. Extending a life changes ends_at
+-- alone, which no index has: with room on the page it leaves the indexes alone. Keys sort by their bytes.
 CREATE TABLE tenure.record (
-    namespace text COLLATE "C" NOT NULL,
-    kind smallint NOT NULL,
-    id text COLLATE "C" NOT NULL,
+    key text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,
     number bigint NOT NULL,
     ends_at timestamptz NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    PRIMARY KEY (namespace, kind, id)
+    name text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 -- For scans.
-CREATE INDEX named ON tenure.record (namespace, kind, id) WHERE name <> '';
-CREATE INDEX unnamed ON tenure.record (namespace, kind, id) WHERE name = '';
-CREATE INDEX spaces ON tenure.record (namespace) WHERE kind = 0;
+CREATE INDEX named ON tenure.record (key) WHERE name <> '';
+CREATE INDEX unnamed ON tenure.record (key) WHERE name = '';
+CREATE INDEX spaces ON tenure.record (key) WHERE strpos(key, ' ') = length(key) - 1 AND right(key, 1) = '0';
 CREATE TABLE tenure.value (
-    namespace text COLLATE "C" NOT NULL,
-    kind smallint NOT NULL,
-    id text COLLATE "C" NOT NULL,
-    value text NOT NULL,
-    PRIMARY KEY (namespace, kind, id)
+    key text COLLATE "C" PRIMARY KEY,
+    value text NOT NULL
 ) WITH (fillfactor = 70);
 -- The feed of a namespace: after `before` nothing is missing, `last` is the newest number.
 CREATE TABLE tenure.feed (
@@ -104,13 +94,13 @@ CREATE TABLE tenure.change (
 );
 -- For people: all leases with their true ends. One that is attached to its holder's session ends with that.
 CREATE VIEW tenure.leases AS
-SELECT namespace, id AS target_id, nullif(name, '') AS holder_id, number AS version,
+SELECT namespace, target_id, nullif(name, '') AS holder_id, number AS version,
        CASE WHEN value LIKE '% session=%'
             THEN greatest(ends_at, (SELECT held_on.ends_at FROM tenure.record AS held_on
-                                     WHERE held_on.namespace = record.namespace AND held_on.kind = 2
-                                       AND held_on.id = record.name))
+                                     WHERE held_on.key = namespace || ' 2' || lease.name))
             ELSE ends_at END AS expires_at, value
-  FROM tenure.record JOIN tenure.value USING (namespace, kind, id) WHERE kind = 4;
+  FROM (SELECT split_part(key, ' ', 1) AS namespace, substr(key, strpos(key, ' ') + 2) AS target_id, *
+          FROM tenure.record JOIN tenure.value USING (key) WHERE substr(key, strpos(key, ' ') + 1, 1) = '4') AS lease;
 -- And the scenes as a table of their own.
 CREATE VIEW tenure.scene_leases AS
 SELECT target_id AS scene_id,
@@ -145,15 +135,15 @@ SELECT concat_ws(':', server.identity, changes + (store.identity <> server.ident
        CASE WHEN store.identity <> server.identity OR changed_at > clock_timestamp() - interval '1 hour' THEN -1
             WHEN changed_at IS NOT NULL THEN 0 END::bigint AS lost_ms
   FROM tenure.store, tenure.server WHERE schema_version = 3;
--- A row of an answer. Its place is 0 in the row that tells of the store: id: its identity, version: of what was written,
+-- A row of an answer. Its place is 0 in the row that tells of the store: key: its identity, version: of what was written,
 -- number: its clock, name: '' or why nothing was done, left_ms: lost_ms. In the others it is that of what was asked for.
 -- left_ms NULL: without an end; 0 or less: dead for so long.
-CREATE TYPE tenure.row AS (place integer, id text, version bigint, number bigint, name text, left_ms bigint, value text);
+CREATE TYPE tenure.row AS (place integer, key text, version bigint, number bigint, name text, left_ms bigint, value text);
 CREATE FUNCTION tenure.left_ms(ends_at timestamptz, moment timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN ends_at < 'infinity' THEN ceil(extract(epoch FROM ends_at - moment) * 1000)::bigint END
 $$;
 
-CREATE FUNCTION tenure.read(wait_ms text, space text, kinds smallint[], ids text[]) RETURNS SETOF tenure.row
+CREATE FUNCTION tenure.read(wait_ms text, keys text[]) RETURNS SETOF tenure.row
     LANGUAGE plpgsql
 -- use: settings
 AS $$
@@ -163,48 +153,46 @@ BEGIN
 -- use: here
     RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, '', here.lost_ms, NULL;
     RETURN QUERY
-    SELECT wanted.place::integer, wanted.id, record.version, record.number, record.name,
-           tenure.left_ms(ends_at, clock_timestamp()), value.value
-      FROM unnest(kinds, ids) WITH ORDINALITY AS wanted (kind, id, place) CROSS JOIN
+    SELECT wanted.place::integer, NULL, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+      FROM unnest(keys) WITH ORDINALITY AS wanted (key, place) CROSS JOIN
 -- use: record
      CROSS JOIN
 -- use: value
          ;
 END $$;
 
--- Ids after that one; names: enum ten_scan_names.
-CREATE FUNCTION tenure.scan(wait_ms text, space text, sort smallint, after text, most bigint, names integer)
+-- Keys between these; names: enum ten_scan_names, or 3: the records of namespaces.
+CREATE FUNCTION tenure.scan(wait_ms text, after text, before text, most bigint, names integer)
     RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
 BEGIN
-    IF space IS NULL THEN
+    IF names = 0 THEN
         RETURN QUERY
-        SELECT 1, page.namespace, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record WHERE kind = 0 AND namespace > after ORDER BY namespace LIMIT most) AS page
-         CROSS JOIN LATERAL (SELECT v.value FROM tenure.value AS v
-                              WHERE v.namespace = page.namespace AND v.kind = 0 AND v.id = '' OFFSET 0) AS value;
+        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before ORDER BY key LIMIT most) AS wanted CROSS JOIN
+-- use: value
+             ;
     ELSIF names = 1 THEN
         RETURN QUERY
-        SELECT 1, wanted.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record
-                 WHERE namespace = space AND kind = sort AND record.id > after AND record.name <> ''
-                 ORDER BY record.id LIMIT most) AS wanted CROSS JOIN
+        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before AND record.name <> ''
+                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
 -- use: value
              ;
     ELSIF names = 2 THEN
         RETURN QUERY
-        SELECT 1, wanted.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record
-                 WHERE namespace = space AND kind = sort AND record.id > after AND record.name = ''
-                 ORDER BY record.id LIMIT most) AS wanted CROSS JOIN
+        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before AND record.name = ''
+                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
 -- use: value
              ;
     ELSE
         RETURN QUERY
-        SELECT 1, wanted.id, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record WHERE namespace = space AND kind = sort AND record.id > after
-                 ORDER BY record.id LIMIT most) AS wanted CROSS JOIN
+        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+          FROM (SELECT * FROM tenure.record
+                 WHERE key > after AND strpos(key, ' ') = length(key) - 1 AND right(key, 1) = '0'
+                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
 -- use: value
              ;
     END IF;
@@ -220,10 +208,10 @@ END $$;
 CREATE FUNCTION tenure.commit(
     wait_ms text, space text, identity text, epoch bigint, least_number bigint, changes integer,
     alone boolean, begins boolean, makes boolean, misses boolean,
-    check_change integer[], check_kind smallint[], check_id text[], check_version bigint[], check_life smallint[],
-    put_change integer[], put_kind smallint[], put_id text[], put_value text[], put_name text[], put_number bigint[],
-    put_life smallint[], put_ttl bigint[], put_as_it_is boolean[], put_with_kind smallint[], put_with_id text[],
-    other_change integer[], other_kind smallint[], other_id text[], other_removes boolean[],
+    check_change integer[], check_key text[], check_version bigint[], check_life smallint[],
+    put_change integer[], put_key text[], put_value text[], put_name text[], put_number bigint[],
+    put_life smallint[], put_ttl bigint[], put_as_it_is boolean[], put_with text[],
+    other_change integer[], other_key text[], other_removes boolean[],
     entry_change integer[], entry_id text[], entry_text text[]) RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
@@ -237,6 +225,7 @@ DECLARE
     entries bigint := cardinality(entry_change);
     record_rows bigint;
     value_rows bigint;
+    removed text[];
     newest bigint;
     oldest bigint;
 BEGIN
@@ -254,21 +243,20 @@ BEGIN
     ELSIF misses THEN
         PERFORM pg_advisory_xact_lock_shared(own, 3);
     END IF;
-    PERFORM FROM (SELECT kind, id FROM unnest(check_kind || other_kind, check_id || other_id) AS given (kind, id)
-                   WHERE kind > 1 ORDER BY kind, id COLLATE "C") AS wanted
+    PERFORM FROM (SELECT key FROM unnest(check_key || other_key) AS key
+                   WHERE substr(key, length(space) + 2, 1) > '1' ORDER BY key COLLATE "C") AS wanted
 -- use: lock
 -- use: here
     moment := clock_timestamp();
     IF here.identity <> identity OR NOT (begins OR EXISTS (
-           SELECT FROM tenure.record WHERE record.namespace = space AND record.kind = 0 AND record.id = ''
-              AND record.name = identity AND record.number = epoch)) THEN
+-- use: epoch
+    )) THEN
         RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, 'epoch', here.lost_ms, NULL;
         RETURN;
     END IF;
 
     SELECT array_agg(DISTINCT wanted.change) INTO conflicts
-      FROM unnest(check_change, check_kind, check_id, check_version, check_life)
-           AS wanted (change, kind, id, version, life) LEFT JOIN
+      FROM unnest(check_change, check_key, check_version, check_life) AS wanted (change, key, version, life) LEFT JOIN
 -- use: record
            ON true
      WHERE (wanted.version <> -1 AND wanted.version <> coalesce(record.version, 0))
@@ -280,9 +268,8 @@ BEGIN
         SELECT count(*) INTO expected FROM unnest(put_change) AS change WHERE fits[change];
         SELECT count(*) INTO entries FROM unnest(entry_change) AS change WHERE fits[change];
         RETURN QUERY
-        SELECT wanted.place::integer, wanted.id, coalesce(record.version, 0), record.number, record.name,
-               tenure.left_ms(ends_at, moment), value.value
-          FROM unnest(check_change, check_kind, check_id) WITH ORDINALITY AS wanted (change, kind, id, place) LEFT JOIN
+        SELECT wanted.place::integer, NULL, coalesce(version, 0), number, name, tenure.left_ms(ends_at, moment), value.value
+          FROM unnest(check_change, check_key) WITH ORDINALITY AS wanted (change, key, place) LEFT JOIN
 -- use: record
                ON true LEFT JOIN
 -- use: value
@@ -290,30 +277,26 @@ BEGIN
          WHERE NOT fits[wanted.change] ORDER BY wanted.place;
     END IF;
 
-    INSERT INTO tenure.record (namespace, kind, id, version, number, ends_at, name)
-    SELECT space, wanted.kind, wanted.id, txid_current(), wanted.number,
+    INSERT INTO tenure.record (key, version, number, ends_at, name)
+    SELECT wanted.key, txid_current(), wanted.number,
            CASE wanted.life WHEN 0 THEN moment WHEN 1 THEN 'infinity'
                 ELSE coalesce(greatest(moment + nullif(wanted.ttl, 0) * interval '1 millisecond',
                                        CASE WHEN wanted.as_it_is THEN record.ends_at END, beside.ends_at),
                               'epoch') END,
            wanted.name
-      FROM unnest(put_change, put_kind, put_id, put_name, put_number, put_life, put_ttl, put_as_it_is, put_with_kind,
-                  put_with_id) AS wanted (change, kind, id, name, number, life, ttl, as_it_is, with_kind, with_id)
-           LEFT JOIN
+      FROM unnest(put_change, put_key, put_name, put_number, put_life, put_ttl, put_as_it_is, put_with)
+           AS wanted (change, key, name, number, life, ttl, as_it_is, beside) LEFT JOIN
 -- use: record
            ON true
       LEFT JOIN LATERAL (SELECT r.ends_at FROM tenure.record AS r
-                          WHERE r.namespace = space AND r.kind = wanted.with_kind AND r.id = wanted.with_id
-                            AND r.ends_at > moment OFFSET 0) AS beside ON true
+                          WHERE r.key = wanted.beside AND r.ends_at > moment OFFSET 0) AS beside ON true
      WHERE fits[wanted.change]
-        ON CONFLICT (namespace, kind, id) DO UPDATE
+        ON CONFLICT (key) DO UPDATE
        SET version = excluded.version, number = excluded.number, ends_at = excluded.ends_at, name = excluded.name;
     GET DIAGNOSTICS record_rows = ROW_COUNT;
-    INSERT INTO tenure.value (namespace, kind, id, value)
-    SELECT space, put.kind, put.id, put.value
-      FROM unnest(put_change, put_kind, put_id, put_value) AS put (change, kind, id, value)
-     WHERE fits[put.change]
-        ON CONFLICT (namespace, kind, id) DO UPDATE SET value = excluded.value;
+    INSERT INTO tenure.value (key, value)
+    SELECT put.key, put.value FROM unnest(put_change, put_key, put_value) AS put (change, key, value) WHERE fits[put.change]
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value;
     GET DIAGNOSTICS value_rows = ROW_COUNT;
     IF record_rows <> expected OR value_rows <> expected THEN
         RAISE 'something keeps rows from being written' USING ERRCODE = 'TN001';
@@ -321,25 +304,12 @@ BEGIN
 
     IF cardinality(other_change) > 0 THEN
         UPDATE tenure.record SET version = txid_current()
-         WHERE ctid = ANY (ARRAY(SELECT record.place
-                                   FROM unnest(other_change, other_kind, other_id, other_removes)
-                                        AS wanted (change, kind, id, removes) CROSS JOIN
--- use: place
-                                  WHERE NOT removes AND fits[change]));
-        DELETE FROM tenure.value
-         WHERE ctid = ANY (ARRAY(SELECT record.place
-                                   FROM unnest(other_change, other_kind, other_id, other_removes)
-                                        AS wanted (change, kind, id, removes)
-                                  CROSS JOIN LATERAL (SELECT v.ctid AS place FROM tenure.value AS v
-                                                       WHERE v.namespace = space AND v.kind = wanted.kind
-                                                         AND v.id = wanted.id OFFSET 0) AS record
-                                  WHERE removes AND fits[change]));
-        DELETE FROM tenure.record
-         WHERE ctid = ANY (ARRAY(SELECT record.place
-                                   FROM unnest(other_change, other_kind, other_id, other_removes)
-                                        AS wanted (change, kind, id, removes) CROSS JOIN
--- use: place
-                                  WHERE removes AND fits[change]));
+         WHERE key = ANY (ARRAY(SELECT other.key FROM unnest(other_change, other_key, other_removes)
+                                       AS other (change, key, removes) WHERE NOT removes AND fits[change]));
+        removed := ARRAY(SELECT other.key FROM unnest(other_change, other_key, other_removes)
+                                AS other (change, key, removes) WHERE removes AND fits[change]);
+        DELETE FROM tenure.record WHERE key = ANY (removed);
+        DELETE FROM tenure.value WHERE key = ANY (removed);
     END IF;
 
     IF begins THEN
@@ -382,10 +352,10 @@ END $$;
 --
 -- The clock has to be read when all rows are locked, and to lock a thousand takes as long as to extend them. So who renews in
 -- time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again at the end: they
--- were alive all the while. They are then of one kind, with one name and TTL, and in order. If anything is not as
+-- were alive all the while. They then have one name and TTL, and come in order. If anything is not as
 -- expected, all of it is undone (TN002), and comes again without slack.
 CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, slack_ms bigint,
-                             kinds smallint[], ids text[], versions bigint[], names text[], ttls bigint[])
+                             keys text[], versions bigint[], names text[], ttls bigint[])
     RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
@@ -404,14 +374,14 @@ BEGIN
         PERFORM pg_advisory_xact_lock_shared(hashtext('tenure:' || space), 1);
     END IF;
     IF slack_ms = 0 THEN
-        PERFORM FROM (SELECT kind, id FROM unnest(kinds, ids) AS given (kind, id) ORDER BY kind, id COLLATE "C") AS wanted
+        PERFORM FROM (SELECT key FROM unnest(keys) AS key ORDER BY key COLLATE "C") AS wanted
 -- use: lock
     END IF;
 -- use: here
     moment := clock_timestamp();
     IF space IS NOT NULL AND (here.identity <> identity OR NOT EXISTS (
-           SELECT FROM tenure.record WHERE record.namespace = space AND record.kind = 0 AND record.id = ''
-              AND record.name = identity AND record.number = epoch)) THEN
+-- use: epoch
+    )) THEN
         RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, 'epoch', here.lost_ms, NULL;
         RETURN;
     END IF;
@@ -422,39 +392,39 @@ BEGIN
         too_late := moment + slack_ms * interval '1 millisecond';
         WITH renewed AS (
             UPDATE tenure.record SET ends_at = ends
-             WHERE record.namespace = space AND record.kind = kinds[1] AND record.id = ANY (ids)
-               AND record.name = names[1] AND record.ends_at > too_late AND record.ends_at <= ends
-            RETURNING record.id, record.version)
-        SELECT array_agg(renewed.id) = ids AND array_agg(renewed.version) = versions INTO fits FROM renewed;
+             WHERE key = ANY (keys) AND record.name = names[1] AND ends_at > too_late AND ends_at <= ends
+            RETURNING key, version)
+        SELECT array_agg(renewed.key) = keys AND array_agg(renewed.version) = versions INTO fits FROM renewed;
         IF fits IS NOT TRUE OR clock_timestamp() >= too_late THEN
             RAISE 'not as believed, or not in time' USING ERRCODE = 'TN002';
         END IF;
         RETURN;
     END IF;
 
-    INSERT INTO tenure.record (namespace, kind, id, version, number, ends_at, name)
-    SELECT DISTINCT ON (wanted.kind, wanted.id COLLATE "C") space, wanted.kind, wanted.id, record.version, record.number,
+    INSERT INTO tenure.record (key, version, number, ends_at, name)
+    SELECT DISTINCT ON (wanted.key COLLATE "C") wanted.key, record.version, record.number,
            greatest(record.ends_at, moment + wanted.ttl * interval '1 millisecond'), record.name
-      FROM unnest(kinds, ids, versions, names, ttls) AS wanted (kind, id, version, name, ttl) CROSS JOIN
+      FROM unnest(keys, versions, names, ttls) AS wanted (key, version, name, ttl) CROSS JOIN
 -- use: record
      WHERE wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment
-     ORDER BY wanted.kind, wanted.id COLLATE "C", wanted.ttl DESC
-        ON CONFLICT (namespace, kind, id) DO UPDATE SET ends_at = excluded.ends_at;
+     ORDER BY wanted.key COLLATE "C", wanted.ttl DESC
+        ON CONFLICT (key) DO UPDATE SET ends_at = excluded.ends_at;
     GET DIAGNOSTICS extended = ROW_COUNT;
-    IF extended = cardinality(ids) AND -1 <> ALL (versions) THEN
+    IF extended = cardinality(keys) AND -1 <> ALL (versions) THEN
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM unnest(kinds, ids, versions, names, ttls) AS wanted (kind, id, version, name, ttl) CROSS JOIN
+    IF extended < cardinality(keys) AND EXISTS (
+           SELECT FROM unnest(keys, versions, names, ttls) AS wanted (key, version, name, ttl) CROSS JOIN
 -- use: record
-                WHERE wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment
-                  AND record.ends_at < moment + wanted.ttl * interval '1 millisecond') THEN
+            WHERE wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment
+              AND record.ends_at < moment + wanted.ttl * interval '1 millisecond') THEN
         RAISE 'something keeps rows from being written' USING ERRCODE = 'TN001';
     END IF;
     RETURN QUERY
     SELECT wanted.place::integer, NULL, coalesce(record.version, 0),
            coalesce(wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment,
                     false)::integer::bigint, NULL, NULL::bigint, NULL
-      FROM unnest(kinds, ids, versions, names) WITH ORDINALITY AS wanted (kind, id, version, name, place) LEFT JOIN
+      FROM unnest(keys, versions, names) WITH ORDINALITY AS wanted (key, version, name, place) LEFT JOIN
 -- use: record
            ON true;
 END $$;
@@ -495,17 +465,17 @@ BEGIN
 END $$;
 
 -- name: read
-SELECT * FROM tenure.read($1, $2, $3, $4);
+SELECT * FROM tenure.read($1, $2);
 
 -- name: scan
-SELECT * FROM tenure.scan($1, $2, $3, $4, $5, $6);
+SELECT * FROM tenure.scan($1, $2, $3, $4, $5);
 
 -- name: commit_records
 SELECT * FROM tenure.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-                            $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33);
+                            $21, $22, $23, $24, $25, $26, $27, $28, $29);
 
 -- name: touch
-SELECT * FROM tenure.touch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+SELECT * FROM tenure.touch($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: feed
 SELECT * FROM tenure.feed($1, $2, $3, $4);

@@ -25,33 +25,64 @@ int ten_postgres_no_memory(ten_postgres_store *store) {
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-static void start_element(ten_buf *list) {
-    ten_buf_char(list, list->size == 0 ? '{' : ',');
+static void add_int(ten_buf *buf, uint64_t number, size_t size) {
+    char bytes[8];
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)(number >> (8 * (size - 1 - i)));
+    ten_buf_add(buf, bytes, size);
 }
 
-void ten_postgres_add_text(ten_buf *list, const char *text) {
-    start_element(list);
-    if (!text) {
-        ten_buf_text(list, "NULL");
+/* Dimensions, whether there are NULLs, the type, how many, and the number of the first. */
+#define HEADER_SIZE 20u
+
+void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type type) {
+    static const char header[HEADER_SIZE];
+    list->type = type;
+    list->count = 0;
+    list->has_null = false;
+    ten_buf_clear(&list->data);
+    ten_buf_add(&list->data, header, sizeof header);
+}
+
+void ten_postgres_add_texts(ten_postgres_list *list, const char *first, size_t first_size, const char *text) {
+    size_t size = strlen(text);
+    list->count++;
+    add_int(&list->data, first_size + size, 4);
+    ten_buf_add(&list->data, first, first_size);
+    ten_buf_add(&list->data, text, size);
+}
+
+void ten_postgres_add_text(ten_postgres_list *list, const char *text) {
+    if (text) {
+        ten_postgres_add_texts(list, "", 0, text);
         return;
     }
-    ten_buf_char(list, '"');
-    for (size_t size; (size = strcspn(text, "\"\\")), ten_buf_add(list, text, size), text[size]; text += size + 1) {
-        ten_buf_char(list, '\\');
-        ten_buf_char(list, text[size]);
-    }
-    ten_buf_char(list, '"');
+    list->count++;
+    list->has_null = true;
+    add_int(&list->data, UINT32_MAX, 4);
 }
 
-void ten_postgres_add_number(ten_buf *list, uint64_t number) {
-    char text[TEN_DIGITS_SIZE];
-    start_element(list);
-    ten_buf_text(list, ten_digits(text, number));
+void ten_postgres_add_number(ten_postgres_list *list, uint64_t number) {
+    size_t size = list->type == TEN_POSTGRES_INT8   ? 8
+                  : list->type == TEN_POSTGRES_INT4 ? 4
+                  : list->type == TEN_POSTGRES_INT2 ? 2
+                                                    : 1;
+    list->count++;
+    add_int(&list->data, size, 4);
+    add_int(&list->data, number, size);
 }
 
-const char *ten_postgres_end_list(ten_buf *list) {
-    ten_buf_text(list, list->size == 0 ? "{}" : "}");
-    return list->failed ? NULL : ten_buf_string(list);
+int ten_postgres_add_list(ten_postgres_store *store, ten_postgres_call *call, ten_postgres_list *list) {
+    if (list->data.failed || list->data.size > INT32_MAX)
+        return ten_postgres_no_memory(store);
+    const uint32_t header[] = {list->count > 0, list->has_null, (uint32_t)list->type, list->count, 1};
+    for (size_t i = 0; i < TEN_COUNT(header); i++)
+        for (size_t j = 0; j < 4; j++)
+            list->data.data[i * 4 + j] = (char)(header[i] >> (8 * (3 - j)));
+    call->values[call->count] = list->data.data;
+    call->sizes[call->count] = (int)(list->count > 0 ? list->data.size : HEADER_SIZE - 8);
+    call->formats[call->count++] = 1;
+    return TENURE_OK;
 }
 
 const char *ten_postgres_text(const PGresult *result, int row, int column) {
@@ -107,13 +138,14 @@ static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t
     char wait[TEN_DIGITS_SIZE];
     if (call->count > 0)
         call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
-    int r = ten_postgres_link_send(store->link, PG_BEGIN, 0, NULL, error);
+    int r = ten_postgres_link_send(store->link, PG_BEGIN, 0, NULL, NULL, NULL, error);
     if (r == TENURE_OK)
-        r = ten_postgres_link_send(store->link, PG_PIN, 0, NULL, error);
+        r = ten_postgres_link_send(store->link, PG_PIN, 0, NULL, NULL, NULL, error);
     if (r == TENURE_OK)
-        r = ten_postgres_link_send(store->link, call->statement, call->count, call->values, error);
+        r = ten_postgres_link_send(store->link, call->statement, call->count, call->values, call->sizes, call->formats,
+                                   error);
     if (r == TENURE_OK)
-        r = ten_postgres_link_send(store->link, PG_COMMIT, 0, NULL, error);
+        r = ten_postgres_link_send(store->link, PG_COMMIT, 0, NULL, NULL, NULL, error);
     return r == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, error) : r;
 }
 
@@ -168,7 +200,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
  * used any more. */
 static bool roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
     ten_error error;
-    bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, &error) == TENURE_OK &&
+    bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, NULL, NULL, &error) == TENURE_OK &&
                 ten_postgres_link_sync(store->link, deadline_ms, &error) == TENURE_OK;
     for (int i = 0; done && i < 2; i++) {
         TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;

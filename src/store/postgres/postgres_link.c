@@ -250,9 +250,9 @@ bool ten_postgres_link_is_fresh(ten_postgres_link *link) {
 /* ---- statements ---------------------------------------------------------------------------------------- */
 
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
-                           ten_error *error) {
-    return PQsendQueryParams(link->connection, statement, count, NULL, values, NULL, NULL, 0) ? TENURE_OK
-                                                                                              : broken(link, error);
+                           const int *sizes, const int *formats, ten_error *error) {
+    return PQsendQueryParams(link->connection, statement, count, NULL, values, sizes, formats, 0) ? TENURE_OK
+                                                                                                  : broken(link, error);
 }
 
 static int flush(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {

@@ -32,9 +32,9 @@ bool ten_postgres_link_is_fresh(ten_postgres_link *link);
 bool ten_postgres_link_is_remote(const ten_postgres_link *link);
 PGconn *ten_postgres_link_connection(ten_postgres_link *link);
 
-/* Queues a statement with its parameters, as text; NULL is NULL. */
+/* Queues a statement with its parameters: text, or so many bytes in the server's own format (1); NULL is NULL. */
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
-                           ten_error *error);
+                           const int *sizes, const int *formats, ten_error *error);
 /* Ends the pipeline and sends all that is queued. */
 int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error);
 /* The result of the next statement, whatever it is, to be cleared by the caller; with the pipeline's end,

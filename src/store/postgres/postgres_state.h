@@ -21,7 +21,23 @@ typedef struct ten_postgres_watch {
     ten_postgres_link *link; /* NULL: down */
 } ten_postgres_watch;
 
-#define TEN_POSTGRES_LISTS 23u /* arrays that one call has at most */
+/* An array for a statement, in the server's own format. */
+enum ten_postgres_type {
+    TEN_POSTGRES_BOOL = 16,
+    TEN_POSTGRES_INT8 = 20,
+    TEN_POSTGRES_INT2,
+    TEN_POSTGRES_INT4 = 23,
+    TEN_POSTGRES_TEXT = 25
+};
+
+typedef struct ten_postgres_list {
+    enum ten_postgres_type type; /* of its elements */
+    uint32_t count;
+    bool has_null;
+    ten_buf data;
+} ten_postgres_list;
+
+#define TEN_POSTGRES_LISTS 19u /* that one call has at most */
 
 typedef struct ten_postgres_store {
     ten_backend base;
@@ -30,13 +46,13 @@ typedef struct ten_postgres_store {
     ten_postgres_link *link;                /* NULL: not connected */
     ten_dial dial;
     PGresult *answer; /* the last, to which records point */
-    ten_buf lists[TEN_POSTGRES_LISTS];
+    ten_postgres_list lists[TEN_POSTGRES_LISTS];
     ten_postgres_watch watch;
 } ten_postgres_store;
 
 /* ---- calls; all by deadline_ms on the boot clock, errors in store->base.error */
 
-#define TEN_POSTGRES_VALUES 33u /* parameters that a statement has at most */
+#define TEN_POSTGRES_VALUES 29u /* parameters that a statement has at most */
 
 /* One statement, which is a transaction of its own and one round trip. It may be sent again when others were in the way,
  * or the server had gone. */
@@ -44,6 +60,8 @@ typedef struct ten_postgres_call {
     const char *what; /* for messages */
     const char *statement;
     const char *values[TEN_POSTGRES_VALUES]; /* the first one is how long to wait for locks, and filled in */
+    int sizes[TEN_POSTGRES_VALUES];          /* of those that are lists */
+    int formats[TEN_POSTGRES_VALUES];        /* 1: a list */
     int count;
 } ten_postgres_call;
 
@@ -64,11 +82,13 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms);
 
 /* ---- values */
 
-/* Arrays as text: elements one after the other, then the end. */
-void ten_postgres_add_text(ten_buf *list, const char *text); /* NULL is NULL */
-void ten_postgres_add_number(ten_buf *list, uint64_t number);
-/* The whole array; NULL: out of memory. */
-const char *ten_postgres_end_list(ten_buf *list);
+void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type type);
+void ten_postgres_add_text(ten_postgres_list *list, const char *text); /* NULL is NULL */
+/* Of two parts. */
+void ten_postgres_add_texts(ten_postgres_list *list, const char *first, size_t first_size, const char *text);
+void ten_postgres_add_number(ten_postgres_list *list, uint64_t number); /* of any type but text */
+/* The next parameter is that list. */
+int ten_postgres_add_list(ten_postgres_store *store, ten_postgres_call *call, ten_postgres_list *list);
 /* Of a result: "" and 0 for NULL. */
 uint64_t ten_postgres_number(const PGresult *result, int row, int column);
 bool ten_postgres_flag(const PGresult *result, int row, int column);
