@@ -24,7 +24,7 @@ static struct place *open_place(void **state) {
 static void forget_longer_ttls(struct postgres_place *postgres) {
     (void)postgres_text(postgres,
                         "UPDATE tenure.value SET value = regexp_replace(value, 'longest=[0-9]+', 'longest=%u') "
-                        "WHERE kind = 0",
+                        "WHERE" KIND("0"),
                         (unsigned)TTL_MS);
 }
 
@@ -77,8 +77,8 @@ static void a_lease_that_the_data_do_not_know_is_put_back_and_counted(void **sta
     struct place *place = open_place(state);
     must_acquire(place, "t", "a", TTL_MS);
     uint64_t token = must_acquire(place, "u", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE id = 'u'");
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE kind = 0");
+    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" ID "= 'u'");
+    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("0"));
     lose_something(postgres);
     expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
     expect_holder(read_lease(place, "u"), "b");
@@ -90,13 +90,14 @@ static void older_data_do_not_bring_a_former_holder_back(void **state) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(postgres, "CREATE TABLE former_records AS SELECT * FROM tenure.record WHERE kind = 4");
-    (void)postgres_text(postgres, "CREATE TABLE former_values AS SELECT * FROM tenure.value WHERE kind = 4");
+    (void)postgres_text(postgres, "CREATE TABLE former_records AS SELECT * FROM tenure.record WHERE" KIND("4"));
+    (void)postgres_text(postgres, "CREATE TABLE former_values AS SELECT * FROM tenure.value WHERE" KIND("4"));
     expect_outcome(release(place, "t", "a", first), TEN_OK);
     uint64_t second = must_acquire(place, "t", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE kind = 4; DELETE FROM tenure.value WHERE kind = 4; "
-                                  "INSERT INTO tenure.record SELECT * FROM former_records; "
-                                  "INSERT INTO tenure.value SELECT * FROM former_values");
+    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("4") "; DELETE FROM tenure.value WHERE" KIND(
+                                      "4") "; "
+                                           "INSERT INTO tenure.record SELECT * FROM former_records; "
+                                           "INSERT INTO tenure.value SELECT * FROM former_values");
     lose_something(postgres);
     ten_result again = acquire(place, "t", "a", TTL_MS);
     expect_outcome(again, TEN_HELD);

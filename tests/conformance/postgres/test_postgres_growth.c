@@ -48,14 +48,16 @@ static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(voi
     /* Since when it is free stands in its value. */
     (void)postgres_text(postgres,
                         "WITH aged AS (UPDATE tenure.value SET value = regexp_replace(value, ' at=[0-9]+', "
-                        "' at=' || floor(extract(epoch FROM now() - CASE id WHEN 'younger' THEN interval '29 days' "
-                        "ELSE interval '31 days' END) * 1000)::bigint) WHERE kind = 4 AND id <> 'held' RETURNING 1), "
-                        "ended AS (UPDATE tenure.record SET ends_at = now() - CASE id WHEN 'younger' THEN "
-                        "interval '29 days' ELSE interval '31 days' END WHERE kind = 4 AND name = '' RETURNING 1) "
-                        "SELECT (SELECT count(*) FROM aged) + (SELECT count(*) FROM ended)");
+                        "' at=' || floor(extract(epoch FROM now() - CASE" ID "WHEN 'younger' THEN interval '29 days' "
+                        "ELSE interval '31 days' END) * 1000)::bigint) WHERE" KIND(
+                            "4") "AND" ID "<> 'held' RETURNING 1), "
+                                 "ended AS (UPDATE tenure.record SET ends_at = now() - CASE" ID "WHEN 'younger' THEN "
+                                 "interval '29 days' ELSE interval '31 days' END WHERE" KIND(
+                                     "4") "AND name = '' RETURNING 1) "
+                                          "SELECT (SELECT count(*) FROM aged) + (SELECT count(*) FROM ended)");
     for (int i = 0; i < 4; i++)
         use_many(place, "busy", 260); /* so many acquires that a step of the search is certain */
-    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.record WHERE id = 'old'"), "0");
+    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.record WHERE" ID "= 'old'"), "0");
     assert_int_equal(read_lease(place, "registered").token, registered);
     assert_int_equal(read_lease(place, "younger").token, younger);
     expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
@@ -86,15 +88,16 @@ static unsigned long rows_read(PGconn *connection, const char *call) {
 
 /* So many targets that were leased once: u1, u2... */
 static void make_targets(struct postgres_place *postgres, unsigned count) {
+    (void)postgres_text(
+        postgres,
+        "WITH many AS (INSERT INTO tenure.record SELECT split_part(key, ' ', 1) || ' 4u' || n, version, "
+        "number, now(), '' FROM tenure.record, generate_series(1, %u) AS n WHERE" KIND(
+            "4") "AND" ID "= 't' RETURNING 1) SELECT count(*) FROM many",
+        count);
     (void)postgres_text(postgres,
-                        "WITH many AS (INSERT INTO tenure.record SELECT namespace, kind, 'u' || n, version, number, "
-                        "now(), '' FROM tenure.record, generate_series(1, %u) AS n WHERE id = 't' AND kind = 4 "
-                        "RETURNING 1) SELECT count(*) FROM many",
-                        count);
-    (void)postgres_text(postgres,
-                        "WITH many AS (INSERT INTO tenure.value SELECT namespace, kind, 'u' || n, value "
-                        "FROM tenure.value, generate_series(1, %u) AS n WHERE id = 't' AND kind = 4 RETURNING 1) "
-                        "SELECT count(*) FROM many",
+                        "WITH many AS (INSERT INTO tenure.value SELECT split_part(key, ' ', 1) || ' 4u' || n, value "
+                        "FROM tenure.value, generate_series(1, %u) AS n WHERE" KIND(
+                            "4") "AND" ID "= 't' RETURNING 1) SELECT count(*) FROM many",
                         count);
 }
 
@@ -111,11 +114,11 @@ static void a_page_reads_about_as_many_targets_as_it_shows(void **state) {
     for (int analyzed = 0; analyzed < 2; analyzed++) {
         char call[200];
         for (int names = 0; names < 3; names++) { /* all, held, free */
-            snprintf(call, sizeof call, "SELECT * FROM tenure.scan('1000', '%s', 4::smallint, 't', %d, %d)", place->ns,
-                     PAGE, names);
+            snprintf(call, sizeof call, "SELECT * FROM tenure.scan('1000', '%s 4t', '%s 5', %d, %d)", place->ns,
+                     place->ns, PAGE, names);
             assert_in_range(rows_read(connection, call), 1, 4 * PAGE);
         }
-        snprintf(call, sizeof call, "SELECT * FROM tenure.scan('1000', NULL, 0::smallint, '', %d, 0)", PAGE);
+        snprintf(call, sizeof call, "SELECT * FROM tenure.scan('1000', '', '', %d, 3)", PAGE);
         assert_in_range(rows_read(connection, call), 1, 4 * PAGE);
         (void)postgres_text(postgres, "ANALYZE tenure.record");
         (void)postgres_text(postgres, "ANALYZE tenure.value");
@@ -125,26 +128,26 @@ static void a_page_reads_about_as_many_targets_as_it_shows(void **state) {
 
 /* A plan that was made for a table with one row must serve one with many: the next statistics may be long in coming. */
 static void a_batch_reads_about_as_many_leases_as_it_has(void **state) {
-    static const char arrays[] = "'{4,4,4,4}', '{t,u1,u2,u3}'";
     struct postgres_place *postgres = *state;
     const struct place *place = open_place(state);
     must_acquire(place, "t", "a", LONG_MS);
     (void)postgres_text(postgres, "ANALYZE tenure.record");
     PGconn *connection = postgres_connect(postgres);
     for (int i = 0; i < 2; i++) {
-        char call[400];
-        snprintf(call, sizeof call, "SELECT * FROM tenure.read('1000', '%s', %s)", place->ns, arrays);
+        char keys[512];
+        char call[1200];
+        snprintf(keys, sizeof keys, "'{%s 4t,%s 4u1,%s 4u2,%s 4u3}'", place->ns, place->ns, place->ns, place->ns);
+        snprintf(call, sizeof call, "SELECT * FROM tenure.read('1000', %s)", keys);
         assert_in_range(rows_read(connection, call), 1, 30);
         snprintf(call, sizeof call,
                  "SELECT * FROM tenure.touch('1000', '%s', (SELECT identity FROM tenure.here), 1, 0, %s, "
                  "'{-1,-1,-1,-1}', '{a,a,a,a}', '{1,1,1,1}')",
-                 place->ns, arrays);
+                 place->ns, keys);
         assert_in_range(rows_read(connection, call), 1, 40);
         snprintf(call, sizeof call,
-                 "SELECT * FROM tenure.touch('1000', '%s', (SELECT identity FROM tenure.here), 1, 1000, '{4}', '{t}', "
-                 "(SELECT array_agg(version) FROM tenure.record WHERE namespace = '%s' AND kind = 4 AND id = 't'), "
-                 "'{a}', '{%u}')",
-                 place->ns, place->ns, (unsigned)(2 * LONG_MS));
+                 "SELECT * FROM tenure.touch('1000', '%s', (SELECT identity FROM tenure.here), 1, 1000, '{%s 4t}', "
+                 "(SELECT array_agg(version) FROM tenure.record WHERE key = '%s 4t'), '{a}', '{%u}')",
+                 place->ns, place->ns, place->ns, (unsigned)(2 * LONG_MS));
         assert_in_range(rows_read(connection, call), 1, 40);
         if (i == 0)
             make_targets(postgres, 5000);
@@ -166,12 +169,12 @@ static void a_change_does_not_read_the_feed(void **state) {
     PGconn *connection = postgres_connect(postgres);
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 2; i++) { /* one of them may be the thousandth */
-        char call[600];
+        char call[1200];
         snprintf(
             call, sizeof call,
             "SELECT * FROM tenure.commit('1000', '%s', (SELECT identity FROM tenure.here), 1, %d, 1, false, false, "
-            "false, false, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
-            "'{}', '{}', '{}', '{}', '{}', '{}', '{1}', '{t}', '{text}')",
+            "false, false, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', "
+            "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{1}', '{t}', '{text}')",
             place->ns, 2 * FEED + i);
         least = ten_min_u64(least, rows_read(connection, call));
     }

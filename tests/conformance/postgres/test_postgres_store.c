@@ -11,7 +11,7 @@
 
 #define TTL_MS     UINT64_C(2000) /* long enough to act before its end on a busy machine */
 #define AFTER_MS   (TTL_MS + 150)
-#define LOCK_LEASE "SELECT FROM tenure.record WHERE kind = 4 FOR UPDATE"
+#define LOCK_LEASE "SELECT FROM tenure.record WHERE" KIND("4") "FOR UPDATE"
 
 static struct place *open_place(void **state) {
     struct postgres_place *postgres = *state;
@@ -65,7 +65,7 @@ static void a_heartbeat_that_waited_until_it_was_dead_joins_anew(void **state) {
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = TTL_MS, .weight = 1};
     expect_outcome(apply_one(place->store, beat), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
-    postgres_block(*state, &blocker, "SELECT FROM tenure.record WHERE kind = 2 FOR UPDATE", AFTER_MS);
+    postgres_block(*state, &blocker, "SELECT FROM tenure.record WHERE" KIND("2") "FOR UPDATE", AFTER_MS);
     expect_outcome(apply_one(place->store, beat), TEN_OK);
     postgres_unblock(&blocker);
     struct seen seen;
@@ -176,7 +176,7 @@ static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_wi
 }
 
 static const char *lease_end(void **state, const char *target) {
-    return postgres_text(*state, "SELECT ends_at FROM tenure.record WHERE id = '%s'", target);
+    return postgres_text(*state, "SELECT ends_at FROM tenure.record WHERE" ID "= '%s'", target);
 }
 
 /* One renewal of two leases waits for the first, while another connection renews the second: when the first renewal
@@ -186,7 +186,7 @@ static void a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed(vo
     uint64_t tokens[] = {must_acquire(place, "t1", "a", LONG_MS), must_acquire(place, "t2", "a", LONG_MS)};
     struct postgres_blocker blocker;
     postgres_block(*state, &blocker,
-                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.record, other WHERE id = 't1' "
+                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.record, other WHERE" ID "= 't1' "
                    "FOR UPDATE OF record",
                    2000);
     struct racer first = {.store = place->store, .ns = place->ns};
@@ -211,7 +211,7 @@ static void a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed(vo
     pthread_join(first.thread, NULL);
     assert_int_equal(first.r, TENURE_OK);
     expect_outcome(first.results[1], TEN_OK);
-    assert_string_equal(postgres_text(*state, "SELECT ends_at >= '%s' FROM tenure.record WHERE id = 't2'", end), "t");
+    assert_string_equal(postgres_text(*state, "SELECT ends_at >= '%s' FROM tenure.record WHERE" ID "= 't2'", end), "t");
 }
 
 static void *open_one(void *url) {
@@ -410,7 +410,7 @@ static void functions_of_strangers_are_not_used(void **state) {
     for (int i = 0; i < RENEWALS; i++)
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
     assert_string_equal(
-        postgres_text(postgres, "SELECT ends_at > pg_catalog.clock_timestamp() FROM tenure.record WHERE id = 't'"),
+        postgres_text(postgres, "SELECT ends_at > pg_catalog.clock_timestamp() FROM tenure.record WHERE" ID "= 't'"),
         "t");
 }
 
@@ -453,7 +453,7 @@ static void a_newer_schema_is_refused(void **state) {
 /* Every record and its version; every table, view and column. */
 #define WHOLE_SCHEMA                                                                                                   \
     "SELECT md5(schema_to_xmlschema('tenure', true, true, '')::text) || "                                              \
-    "md5((SELECT string_agg(xmin::text || record::text, ',' ORDER BY kind, id) FROM tenure.record)) || "               \
+    "md5((SELECT string_agg(xmin::text || record::text, ',' ORDER BY key) FROM tenure.record)) || "                    \
     "(SELECT xmin || store::text FROM tenure.store)"
 
 static void a_schema_of_an_earlier_version_is_refused_and_left_as_it_is(void **state) {
