@@ -352,7 +352,7 @@ static bool add_goals(bench_report *report, const struct held_case *it, const st
                    wal, wal) &&
            (!is_session || add_row(report,
                                    (bench_row){.name = format_name(it, "/versions"),
-                                               .against = "new versions of rows in tenure.lease, an interval",
+                                               .against = "new versions of rows in tenure.record, an interval",
                                                .kind = BENCH_NONE},
                                    figures->interval.versions, 0));
 }

@@ -99,7 +99,8 @@ static uint64_t longest_ms(const ten_run *run) {
     return ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms);
 }
 
-/* Whoever began this epoch did not come back to say that it is confirmed. A write of ours tells. */
+/* Whoever began this epoch did not come back to say that it is confirmed; or the store's clock was set back since. A write of
+ * ours tells. */
 static int confirm_for_another(ten_run *run) {
     ten_intent intent = {0};
     bool done;
@@ -135,7 +136,9 @@ int ten_apply_enter(ten_run *run, bool writes) {
         run->row.token_floor = run->wall_ms;
     if (writes && run->ttl_ms > run->row.longest_ms)
         return write_space(run, run->row);
-    if (run->quarantine->record.alive && run->quarantine->record.left_ms == TEN_FOREVER && longest_ms(run) > 0)
+    const ten_record *quarantine = &run->quarantine->record;
+    bool too_long = store->backend->ops->confirms && quarantine->left_ms > longest_ms(run);
+    if (quarantine->alive && longest_ms(run) > 0 && (quarantine->left_ms == TEN_FOREVER || too_long))
         return confirm_for_another(run);
     run->entered = true;
     return TEN_VERDICT_DONE;

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/random.h"
 

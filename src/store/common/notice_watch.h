@@ -7,9 +7,9 @@
 #ifndef TEN_STORE_NOTICE_WATCH_H
 #define TEN_STORE_NOTICE_WATCH_H
 
-#include "store/store.h"
+#include "base/error.h"
 
-/* How a store listens. */
+/* How a store listens. `owner` is what was given to ten_notice_watch_init(). */
 typedef struct ten_notice_ops {
     const char *server; /* for messages */
     unsigned patience;  /* how often the time for a try is doubled when it was not enough */

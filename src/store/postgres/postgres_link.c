@@ -5,18 +5,15 @@
 #include "store/postgres/postgres_link.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/io.h"
 #include "store/postgres/postgres_settings.h"
 
-#define NAME_SIZE     24u    /* of a prepared statement */
 #define PASSWORD_SIZE 16384u /* some are tokens that somebody signed */
 
 struct ten_postgres_link {
@@ -25,9 +22,6 @@ struct ten_postgres_link {
     bool remote;      /* its server is not on this host, */
     bool verifies;    /* and has to prove who it is, because nobody has said otherwise */
     bool unconfirmed; /* a commit did not wait for its standbys to the end */
-    char names[TEN_POSTGRES_PREPARED][NAME_SIZE];
-    unsigned uses;
-    const char *const *prepared; /* NULL: none */
 };
 
 bool ten_postgres_link_is_remote(const ten_postgres_link *link) {
@@ -255,43 +249,10 @@ bool ten_postgres_link_is_fresh(ten_postgres_link *link) {
 
 /* ---- statements ---------------------------------------------------------------------------------------- */
 
-/* The name has the text in it: who meets the name elsewhere meets the same statement. */
-static const char *name_of(const char *statement, char name[NAME_SIZE]) {
-    snprintf(name, NAME_SIZE, "tenure_%016" PRIx64, ten_hash_mix(ten_hash_text(statement)));
-    return name;
-}
-
-int ten_postgres_link_prepare(ten_postgres_link *link, size_t number, const char *statement, ten_error *error) {
-    return PQsendPrepare(link->connection, name_of(statement, link->names[number]), statement, 0, NULL)
-               ? TENURE_OK
-               : broken(link, error);
-}
-
-void ten_postgres_link_set_prepared(ten_postgres_link *link, const char *const statements[TEN_POSTGRES_PREPARED]) {
-    link->prepared = statements;
-}
-
-bool ten_postgres_link_is_prepared(const ten_postgres_link *link) {
-    return link->prepared != NULL;
-}
-
-unsigned ten_postgres_link_uses(ten_postgres_link *link) {
-    return link->uses++;
-}
-
-static const char *find_prepared(const ten_postgres_link *link, const char *statement) {
-    for (size_t i = 0; link->prepared && i < TEN_POSTGRES_PREPARED; i++)
-        if (strcmp(link->prepared[i], statement) == 0)
-            return link->names[i];
-    return NULL;
-}
-
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
-                           ten_error *error) {
-    const char *name = find_prepared(link, statement);
-    int sent = name ? PQsendQueryPrepared(link->connection, name, count, values, NULL, NULL, 0)
-                    : PQsendQueryParams(link->connection, statement, count, NULL, values, NULL, NULL, 0);
-    return sent ? TENURE_OK : broken(link, error);
+                           const int *sizes, const int *formats, ten_error *error) {
+    return PQsendQueryParams(link->connection, statement, count, NULL, values, sizes, formats, 0) ? TENURE_OK
+                                                                                                  : broken(link, error);
 }
 
 static int flush(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
