@@ -155,6 +155,7 @@ static void take_item(ten_etcd_store *store, ten_etcd_space *space, const json_t
         space->term_revision = kv.revision;
     } else if (strcmp(name, "wait") == 0) {
         space->wait_revision = kv.revision;
+        space->wait_lease = kv.lease;
     } else if (strcmp(name, "newest") == 0) {
         space->base = first;
         space->last = first + kv.revision * TEN_ETCD_PLACES + second - 1;
@@ -274,6 +275,7 @@ int ten_etcd_set_term(ten_etcd_store *store, const char *namespace_name, uint64_
         space->longest_ms = longest_ms;
         space->term_revision = store->head.revision;
         space->wait_revision = lease ? store->head.revision : space->wait_revision;
+        space->wait_lease = lease ? lease : space->wait_lease;
     }
     json_decref(answer);
     return r;

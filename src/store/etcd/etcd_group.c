@@ -139,7 +139,9 @@ ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t le
     return NULL;
 }
 
-static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_head *head, bool is_granted) {
+static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_etcd_head *head, uint64_t sent_ms,
+                      bool is_granted) {
+    group->sent_ms = sent_ms;
     group->is_granted = is_granted;
     group->member = head->member;
     group->kept_term = head->term;
@@ -150,6 +152,7 @@ static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_et
 int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count, uint64_t deadline_ms) {
     ten_etcd_call *calls = ten_calloc(count ? count : 1, sizeof *calls);
     uint64_t *leases = ten_calloc(count ? count : 1, sizeof *leases);
+    uint64_t sent_ms = ten_boot_ms(store->base.clock);
     int r = calls && leases ? TENURE_OK : ten_etcd_no_memory(store);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         leases[i] = groups[i]->lease;
@@ -162,7 +165,7 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
         if (calls[i].error < 0 || ten_etcd_number(result, "TTL") * 1000 < groups[i]->ttl_ms)
             drop_group(store, groups[i]);
         else
-            note_kept(store, groups[i], &calls[i].head, false);
+            note_kept(store, groups[i], &calls[i].head, sent_ms, false);
     }
     if (calls)
         ten_etcd_calls_free(calls, count);
@@ -194,6 +197,7 @@ static ten_etcd_group *find(const ten_etcd_store *store, const char *namespace_n
 static int make(ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t ttl_ms,
                 uint64_t deadline_ms, ten_etcd_group **ret_group) {
     uint64_t lease = 0;
+    uint64_t sent_ms = ten_boot_ms(store->base.clock);
     int r = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
     if (r < 0)
         return r;
@@ -207,7 +211,7 @@ static int make(ten_etcd_store *store, const char *namespace_name, const char *n
     group->ttl_ms = ttl_ms;
     group->lease = lease;
     group->term = store->head.term;
-    note_kept(store, group, &store->head, true);
+    note_kept(store, group, &store->head, sent_ms, true);
     *ret_group = group;
     if (group->namespace_name && group->name)
         return TENURE_OK;

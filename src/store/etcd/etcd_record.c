@@ -11,7 +11,8 @@
 #include "store/etcd/etcd_state.h"
 
 #define PARTS_MAX  60u  /* of a reading: they count together with what is in each */
-#define ASKED_MAX  16u  /* etcd leases that are asked for the time left: each is a request */
+#define ASKED_MAX  64u  /* etcd leases that are asked for the time left: each is a request */
+#define LISTED_MAX 16u  /* the same, for people: of more the TTL is told */
 #define LAST_MS    100u /* of a lease's last second, how much is left is not known */
 #define SCAN_PAGE  500u
 #define TTL_DIGITS 24u
@@ -68,7 +69,9 @@ static int take_life(ten_etcd_store *store, const ten_etcd_space *space, const j
     sight->in_doubt =
         record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store, space);
     record->alive = sight->is_attached || sight->in_doubt;
-    record->left_ms = sight->in_doubt ? space->longest_ms : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
+    /* In doubt it lives as long as the doubt. */
+    sight->lease = sight->in_doubt ? space->wait_lease : sight->lease;
+    record->left_ms = sight->in_doubt ? 1 : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
     record->foreign = sight->is_attached && record->version == 0;
     if (record->foreign)
         record->name = ten_arena_text(&store->texts, life.value[0] ? life.value : "?");
@@ -112,29 +115,29 @@ static bool is_among(const uint64_t *leases, size_t count, uint64_t lease) {
     return false;
 }
 
+/* Whoever acquires what is its own must extend it, whatever is left of it: less than a TTL is told in any case. */
 static void set_left(ten_etcd_sight *sights, size_t count, uint64_t lease, uint64_t left_ms) {
     for (size_t i = 0; i < count; i++)
-        if (sights[i].is_attached && sights[i].lease == lease)
-            sights[i].record.left_ms = ten_max_u64(ten_min_u64(left_ms, sights[i].record.left_ms), 1);
+        if (sights[i].lease == lease)
+            sights[i].record.left_ms = ten_max_u64(
+                sights[i].in_doubt ? left_ms : ten_min_u64(left_ms, ten_sub_saturating(sights[i].ttl_ms, 1)), 1);
 }
 
-/* Of etcd leases of this handle it is known, nearly. A few others are asked; of more the TTL is told. */
+/* Of etcd leases of this handle it is known, others are asked. */
 int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count, uint64_t deadline_ms) {
     uint64_t leases[ASKED_MAX];
     ten_etcd_call calls[ASKED_MAX] = {0};
     size_t asked = 0;
     uint64_t now_ms = ten_boot_ms(store->base.clock);
     for (size_t i = 0; i < count; i++) {
-        const ten_etcd_sight *sight = &sights[i];
-        const ten_etcd_group *group = sight->lease ? ten_etcd_group_by_lease(store, sight->lease) : NULL;
+        uint64_t lease = sights[i].lease;
+        const ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
         if (group)
-            sights[i].record.left_ms =
-                ten_min_u64(ten_max_u64(ten_sub_saturating(group->ends_ms, now_ms + 1000), 1), group->ttl_ms);
-        if (group || !sight->lease || is_among(leases, asked, sight->lease))
-            continue;
-        if (asked == ASKED_MAX)
-            return TENURE_OK;
-        leases[asked++] = sight->lease;
+            set_left(&sights[i], 1, lease, ten_sub_saturating(group->sent_ms + group->ttl_ms, now_ms));
+        else if (lease && asked < ASKED_MAX && !is_among(leases, asked, lease))
+            leases[asked++] = lease;
+        else if (lease && !is_among(leases, asked, lease))
+            set_left(&sights[i], 1, lease, 1);
     }
     int r = ten_etcd_ask_leases(store, "/v3/lease/timetolive", leases, calls, asked, deadline_ms);
     for (size_t i = 0; r == TENURE_OK && i < asked; i++) {
@@ -145,6 +148,13 @@ int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t cou
     }
     ten_etcd_calls_free(calls, asked);
     return r;
+}
+
+static size_t count_leases(const ten_etcd_sight *sights, size_t count) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += sights[i].lease && (i == 0 || sights[i].lease != sights[i - 1].lease);
+    return found;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
@@ -335,7 +345,7 @@ static int scan_pages(ten_etcd_store *store, const ten_scan *scan, struct page *
         size_t limit = ten_min_u64(scan->names == TEN_SCAN_ALL || by_name ? scan->limit - given : SCAN_PAGE, SCAN_PAGE);
         r = by_name ? scan_named(store, scan, page, limit, deadline_ms)
                     : scan_records(store, scan, page, limit, deadline_ms);
-        if (r == TENURE_OK)
+        if (r == TENURE_OK && count_leases(page->sights, page->count) <= LISTED_MAX)
             r = ten_etcd_tell_left(store, page->sights, page->count, deadline_ms);
         for (size_t i = 0; r == TENURE_OK && i < page->count && given < scan->limit; i++) {
             const ten_record *record = &page->sights[i].record;

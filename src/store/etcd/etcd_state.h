@@ -63,6 +63,7 @@ struct ten_etcd_group {
     uint64_t kept_in;   /* the call for which it was kept alive or granted, */
     bool is_granted;    /* and which of the two: all members have agreed on a grant */
     uint64_t ends_ms;   /* boot clock: it cannot be alive later */
+    uint64_t sent_ms;   /* boot clock: when the last keep-alive that succeeded was sent, or the grant */
     ten_etcd_hold **holds;
     size_t count;
     size_t room;
@@ -78,6 +79,7 @@ typedef struct ten_etcd_space {
     uint64_t longest_ms;
     uint64_t term_revision;
     uint64_t wait_revision; /* 0: nothing is in doubt */
+    uint64_t wait_lease;    /* what that is attached to */
     uint64_t base;          /* of the numbers of the feed */
     uint64_t last;          /* number that was given */
     uint64_t cut;           /* number up to which the feed was cut, */
@@ -179,7 +181,7 @@ void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, const c
 /* Reads what the operations from *at on have answered, and moves on. The key stays as it is. */
 int ten_etcd_record_take(ten_etcd_store *store, const ten_etcd_space *space, const json_t *answer, size_t *at,
                          ten_etcd_sight *sight);
-/* The time that is left. */
+/* The time that is left: not more than it has, since its holder may rely on it. */
 int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count, uint64_t deadline_ms);
 int ten_etcd_look(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
                   uint64_t deadline_ms);

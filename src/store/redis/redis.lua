@@ -1,5 +1,5 @@
 -- What Redis does for the records of store/backend.h, each script in one atomic step. They compare, write and number, and
--- decide nothing. redis_records.c and redis_scan.c call them.
+-- decide nothing. redis_records.c, redis_commit.c and redis_scan.c call them.
 --
 --   tenure:<ns>:records  hash. Fields with a capital are records, by the letter of their kind and the id: N (the
 --                        namespace), Q (its quarantine), I (instances), T (targets), L (leases), C (checkpoints). A

@@ -1,6 +1,6 @@
 /*
  * The inside of the Redis backend: its handle, and how its parts call a script. redis.c opens and connects,
- * redis_records.c reads, commits and touches records, redis_scan.c lists them and has the feed, redis_watch.c hears of
+ * redis_records.c reads and touches records, redis_commit.c commits them, redis_scan.c lists them and has the feed, redis_watch.c hears of
  * changes, redis_check.c is the doctor's.
  */
 #ifndef TEN_STORE_REDIS_STATE_H
@@ -110,9 +110,29 @@ void ten_redis_make_identity(const ten_redis_store *store, const char *replicati
 int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_record *record);
 /* The field of a record in the hash. */
 void ten_redis_word_field(ten_redis_words *words, ten_key key);
+/* Its plain key; the hash, if such a record never has one. */
+void ten_redis_word_plain(ten_redis_words *words, const ten_redis_space *space, ten_key key);
 /* The pattern of its plain key; NULL: such a record never has one. */
 const ten_redis_pattern *ten_redis_plain(const ten_redis_space *space, enum ten_kind kind);
 char ten_redis_letter(enum ten_kind kind);
+
+/* ---- what a write relies on */
+
+/* The identity and the epoch, as the scripts compare them. */
+typedef struct ten_redis_reliance {
+    char replication[96]; /* a line of INFO */
+    char space[TEN_IDENTITY_MAX + 32];
+    size_t space_size; /* it has NULs in it */
+} ten_redis_reliance;
+
+ten_redis_reliance ten_redis_rely_on(const ten_redis_store *store, const char *identity, uint64_t epoch);
+/* The answer is that to one that relied on another epoch. */
+bool ten_redis_is_other(const redisReply *reply);
+/* Before a namespace begins: whether it lies in another database, from which this one was exchanged. */
+int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *space, const char *identity,
+                             uint64_t deadline_ms, bool *ret_found);
+/* Until as many replicas as the URL says have what was written. */
+int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms);
 
 /* ---- the ops */
 

@@ -42,6 +42,23 @@ static void a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder(void **
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
 }
 
+/* What its own holder acquires lasts for the TTL, however soon the doubt ends. */
+static void an_acquire_in_doubt_by_the_holder_gives_the_lease_its_life_back(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    etcd_restart();
+    revoke_lease_of(place, "t");
+    struct place elsewhere = elsewhere_of(place);
+    expect_in_doubt(acquire(&elsewhere, "t", "newcomer", TTL_MS), TTL_MS + 1000);
+    sleep_ms(TTL_MS / 2);
+    uint64_t since_ms = now_ms();
+    assert_int_equal(must_acquire(place, "t", "a", TTL_MS), token);
+    assert_true(etcd_key_fact(place, "t", "lease") > 0);
+    ten_result result = acquire_within(&elsewhere, "t", "newcomer", TTL_MS, TTL_MS + LATE_MS + BUSY_MS);
+    expect_outcome(result, TEN_OK);
+    assert_true(now_ms() - since_ms >= TTL_MS);
+}
+
 /* It is the first of all to come after the change, too. */
 static void three_hundred_revoked_leases_are_put_back_by_their_holder(void **state) {
     const struct place *place = *state;
@@ -256,6 +273,7 @@ static void a_keep_alive_by_another_member_than_the_comparison_does_not_count(vo
 int main(void) {
     const struct CMUnitTest tests[] = {
         ETCD_CASE(a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder),
+        ETCD_CASE(an_acquire_in_doubt_by_the_holder_gives_the_lease_its_life_back),
         ETCD_CASE(three_hundred_revoked_leases_are_put_back_by_their_holder),
         ETCD_CASE(nobody_else_puts_a_revoked_lease_back),
         ETCD_CASE(when_the_wait_is_over_a_newcomer_enters_and_the_holder_is_told),
