@@ -65,6 +65,23 @@ trouble() {
 
 says_why() { said "$1" '"event":"lease_lost"' || said "$1" '"event":"lease_released"' '"reason":"store"'; }
 
+# What runs after the command is told that the lease ended it.
+told_why() {
+    TTL=1600
+    RENEW=400
+    # shellcheck disable=SC2016 # for the shell of the hook
+    candidate a --on-demoted 'echo "$TENURE_REASON" >reason'
+    until_true 10 somebody_leads
+    lock
+    until_true 30 test -s "$CASE/reason"
+    unlock
+    case $(cat "$CASE/reason") in
+    expir*) ;;
+    *) fail "the reason is $(cat "$CASE/reason")" ;;
+    esac
+    halt a
+}
+
 # A shorter trouble than that: nothing happens to the command.
 hiccup() {
     TTL=6000
@@ -229,6 +246,7 @@ lost_data() {
 also 'a store out of reach for two TTLs: the command is ended before the lease is, and somebody leads again after it' \
     on_store_of_roles trouble go_away come_back
 also 'a store that is locked for two TTLs: the same' on_store_of_roles trouble lock unlock
+also '--on-demoted is told that the lease has ended' on_store_of_roles told_why
 also 'commands that exit with 0 when the lease ends them: elect campaigns again, once says 5' on_store_of_roles polite
 also 'a store in trouble for less than the TTL does nothing to the command' on_store_of_roles hiccup
 also '--on-uncertain stop ends the command when a renewal has failed, and leads again when the store answers' \

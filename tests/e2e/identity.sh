@@ -99,20 +99,20 @@ sick_leader() {
     : >"$CASE/b.well"
     for name in a b; do
         TENURE_TOKEN_FILE=x PGPASSWORD=secret candidate "$name" --healthy "env >$CASE/$name.env; test -e $CASE/$name.well" \
-            --healthy-every 200ms
+            --healthy-every 2s
     done
-    until_true 20 somebody_leads
+    until_true 40 somebody_leads
     ! grep 'TENURE_\|PGPASSWORD' "$CASE/a.env" || fail 'a health check gets what the store is reached with'
     for name in a b; do entered "$name"; done
     first=$(name_of "$(leader)")
     other=$(echo ab | tr -d "$first")
     rm "$CASE/$first.well"
-    until_true 20 leads "$other"
+    until_true 40 leads "$other"
     said "$first" '"event":"health_failed"' || fail 'the log does not say why'
     rm "$CASE/$other.well"
-    until_true 20 role_is_free
+    until_true 40 role_is_free
     : >"$CASE/$first.well"
-    until_true 20 leads "$first"
+    until_true 40 leads "$first"
     said "$first" '"event":"health_ok"' || fail 'the log does not say that it is well'
     still_candidates a b
     never_two 3
@@ -122,13 +122,13 @@ sick_agent() {
     for name in a b; do
         : >"$CASE/$name.well"
         background "$name" "$TENURE" agent --targets "file:$CASE/targets" --poll exec:true --ttl 20s --settle 200ms \
-            --name "$name" --healthy "test -e $CASE/$name.well" --healthy-every 200ms
+            --name "$name" --healthy "test -e $CASE/$name.well" --healthy-every 2s
     done
-    until_true 20 each_holds 1 1
+    until_true 40 each_holds 1 1
     rm "$CASE/a.well"
-    until_true 20 each_holds 0 2
+    until_true 40 each_holds 0 2
     : >"$CASE/a.well"
-    until_true 20 each_holds 1 1
+    until_true 40 each_holds 1 1
 }
 # each_holds A B: so many targets are a's and b's.
 each_holds() {

@@ -41,7 +41,7 @@ static void note_ending(struct ten_leader *leader, const struct ten_leader_heard
 
 static void carry_out(struct ten_leader *leader, enum ten_term_step step, const struct ten_leader_heard *heard) {
     const ten_term *term = &leader->term;
-    const char *reason = term->done ? "done" : heard->reason ? heard->reason : "shutdown";
+    const char *reason = term->done ? "done" : leader->ending ? leader->ending : ten_leader_why_stopped(leader, heard);
     switch (step) {
     case TEN_TERM_START_BEGIN_HOOK:
         ten_leader_start_hook(leader, leader->config->on_elected, 0, "");
