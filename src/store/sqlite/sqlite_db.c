@@ -193,9 +193,9 @@ static int commit_write(ten_db *db) {
     db->memory.cursor = ten_max_u64(db->memory.cursor, db->row.cursor);
     db->memory.generation = db->row.generation + 1;
     db->memory.last_end_ms = last_end_ms;
-    (void)ten_sqlite_side_write(&db->side, &db->memory, &ignored);
-    if (changed)
+    if (changed) /* first: it may change the file's times, which are those of the last write */
         ten_sqlite_side_notify(&db->side);
+    (void)ten_sqlite_side_write(&db->side, &db->memory, &ignored);
     db->writing = false;
     ten_sqlite_side_leave(&db->side);
     return TENURE_OK;

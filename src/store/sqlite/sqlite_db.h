@@ -81,6 +81,8 @@ typedef struct ten_db {
     uint64_t time_namespace;
     uint64_t device;
     uint64_t inode;
+    char seen_identity[32]; /* how far this handle has seen it come, and which store it was */
+    uint64_t seen_generation;
     /* The transaction under way. */
     bool writing;
     uint64_t now_ms;  /* boot clock */

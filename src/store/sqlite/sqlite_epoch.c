@@ -100,13 +100,19 @@ static int restart_times(ten_db *db) {
     return r < 0 ? r : ten_db_get_last_end(db, &db->last_end_ms, &longest_ms);
 }
 
+/* Older content in the same files: this handle has seen both further on. */
+static bool was_ahead(const ten_db *db) {
+    return db->seen_generation > db->row.generation && db->seen_generation > db->memory.generation &&
+           strcmp(db->seen_identity, db->row.identity) == 0;
+}
+
 int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     uint64_t cookie = 0;
     int r = get_schema_cookie(db, &cookie);
     if (r == TENURE_OK)
         r = ten_db_get_row(db);
     if (r == TENURE_OK)
-        r = ten_sqlite_side_read(&db->side, &db->memory, db->error);
+        r = ten_sqlite_side_read(&db->side, db->boot_id, &db->memory, db->error);
     if (r < 0)
         return r;
     const ten_db_row *row = &db->row;
@@ -116,13 +122,16 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "
                         "them in the same one",
                         db->path);
+    if (was_ahead(db))
+        db->memory = (ten_side_memory){.cursor = db->memory.cursor, .put_back = true};
     /* At the same place, and not restored into it. A device may have another number after a reboot. */
     bool same_file =
         row->schema_cookie == cookie && row->inode == db->inode && (!same_boot || row->device == db->device);
     bool remembers = strcmp(db->memory.boot_id, db->boot_id) == 0;
     /* After a loss of power the side file may be ahead of the database by renewals that were not waited for. */
     bool generation_lost = remembers && db->memory.generation > row->generation;
-    bool data_lost = (row->exists && !same_file) || db->memory.cursor > row->cursor || generation_lost;
+    bool data_lost =
+        (row->exists && (!same_file || db->memory.put_back)) || db->memory.cursor > row->cursor || generation_lost;
     *ret_changed = !row->exists || !same_boot || !same_file || data_lost;
     if (*ret_changed && !same_boot)
         r = restart_times(db);
@@ -132,6 +141,10 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
         snprintf(db->row.identity, sizeof db->row.identity, "sqlite-%016llx", (unsigned long long)ten_random_u64());
     if (r == TENURE_OK && *ret_changed)
         r = put_row(db, cookie);
+    if (r == TENURE_OK) {
+        memcpy(db->seen_identity, db->row.identity, sizeof db->seen_identity);
+        db->seen_generation = db->row.generation;
+    }
     if (!remembers)
         db->memory = (ten_side_memory){.cursor = db->memory.cursor};
     memcpy(db->memory.boot_id, db->boot_id, sizeof db->boot_id);

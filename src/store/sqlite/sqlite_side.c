@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@
  * neighbour, the WAL (ext4 without a journal). IN_ATTRIB comes when the file's last name goes. */
 #define WATCHED_EVENTS (IN_ATTRIB | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF)
 
-static const char magic[8] = {'T', 'E', 'N', 'S', 'I', 'D', 'E', '1'};
+static const char magic[8] = {'T', 'E', 'N', 'S', 'I', 'D', 'E', '2'};
 
 struct file_memory {
     char magic[8];
@@ -43,7 +44,27 @@ struct file_memory {
     uint64_t last_end_ms;
     uint64_t inode; /* of the file itself; in a copy it is another's */
     uint64_t generation;
+    uint64_t written_ms;
 };
+
+struct file_ticket {
+    uint64_t next;
+    uint64_t written_ms;
+};
+
+/* The later of both is about the file's ctime, in Unix time, until somebody else changes the file. */
+struct whole_file {
+    struct file_memory memory;
+    char gap[TICKET_OFFSET - sizeof(struct file_memory)];
+    struct file_ticket ticket;
+};
+
+/* How far the ctime may be from that. It is later by a tick of the kernel's clock, and earlier where a file system keeps
+ * whole seconds. A loss of power may keep a file's times and lose the content that was written with them. */
+#define CTIME_LATER_MS   20u
+#define CTIME_EARLIER_MS 2000u
+#define CTIME_LOST_MS    120000u
+#define CTIME_EVERY_MS   1000u
 
 /* ---- locks on bytes */
 
@@ -81,6 +102,25 @@ static bool sleep_a_step(uint64_t *step_us, uint64_t patience_end_us) {
     return true;
 }
 
+/* As the file system takes it, also where a library gives the program another time. */
+static uint64_t kernel_wall_ms(void) {
+    struct timespec now = {0};
+    (void)syscall(SYS_clock_gettime, CLOCK_REALTIME_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Writes a part of the file, with the time of that in it. Again if this process was kept waiting meanwhile, so that the
+ * ctime is later. */
+static int write_part(const ten_sqlite_side *side, const void *part, size_t size, off_t offset, uint64_t *written_ms) {
+    int r;
+    int tries = 0;
+    do {
+        *written_ms = kernel_wall_ms();
+        r = ten_pwrite_all(side->fd, part, size, offset);
+    } while (r >= 0 && kernel_wall_ms() > *written_ms + CTIME_LATER_MS / 2 && ++tries < 100);
+    return r;
+}
+
 static bool read_next(const ten_sqlite_side *side, uint64_t *ret_next) {
     *ret_next = 0; /* of a new file */
     return ten_pread_all(side->fd, ret_next, sizeof *ret_next, TICKET_OFFSET) >= 0;
@@ -103,16 +143,16 @@ static bool enter_at_once(ten_sqlite_side *side) {
 /* Inside the door. Of the numbers from the written one on, only that one itself can be taken. It is written after the
  * lock, so that enter_at_once() cannot find the number before its own still free. */
 static bool draw_ticket(ten_sqlite_side *side) {
-    uint64_t next;
-    if (!read_next(side, &next))
+    struct file_ticket ticket;
+    if (!read_next(side, &ticket.next))
         return false;
-    side->ticket = next;
-    if (lock_bytes(side->fd, ticket_byte(next), 1))
+    side->ticket = ticket.next;
+    if (lock_bytes(side->fd, ticket_byte(ticket.next), 1))
         return true;
-    side->ticket = next + 1;
-    next += 2;
+    side->ticket = ticket.next + 1;
+    ticket.next += 2;
     return lock_bytes(side->fd, ticket_byte(side->ticket), 1) &&
-           ten_pwrite_all(side->fd, &next, sizeof next, TICKET_OFFSET) == 0;
+           write_part(side, &ticket, sizeof ticket, TICKET_OFFSET, &ticket.written_ms) == 0;
 }
 
 void ten_sqlite_side_enter(ten_sqlite_side *side, uint64_t patience_end_us) {
@@ -155,6 +195,7 @@ static int open_file(ten_sqlite_side *side, ten_error *error) {
         return ten_fail_errno(error, TENURE_E_UNREACHABLE, errno, "cannot open %s", side->path);
     side->device = info.st_dev;
     side->inode = info.st_ino;
+    side->looked_ms = 0;
     /* Another file than the one that was watched: whoever waits keeps its descriptor. */
     if (side->watch_fd >= 0)
         (void)add_watch(side);
@@ -190,7 +231,29 @@ static int follow_path(ten_sqlite_side *side, ten_error *error) {
     return open_file(side, error);
 }
 
-int ten_sqlite_side_read(ten_sqlite_side *side, ten_side_memory *memory, ten_error *error) {
+/* Whether the content was put there by another than us: a backup copied over the file, which keeps the inode, or a file
+ * that got the inode of the one that was removed. No copy keeps its ctime. Looked at now and then only; see follow_path(). */
+static bool is_put_back(ten_sqlite_side *side, const char *boot_id) {
+    struct whole_file found = {0};
+    struct whole_file again = {0};
+    struct stat info;
+    uint64_t now_ms = ten_now_ms();
+    if (side->looked_ms && now_ms < side->looked_ms + CTIME_EVERY_MS)
+        return false;
+    if (ten_pread_all(side->fd, &found, sizeof found, 0) < 0 || fstat(side->fd, &info) != 0 ||
+        ten_pread_all(side->fd, &again, sizeof again, 0) < 0 || memcmp(&found, &again, sizeof again) != 0)
+        return false; /* somebody writes: the next one looks */
+    uint64_t ctime_ms = (uint64_t)info.st_ctim.tv_sec * 1000u + (uint64_t)info.st_ctim.tv_nsec / 1000000u;
+    uint64_t written_ms = ten_max_u64(found.memory.written_ms, found.ticket.written_ms);
+    bool same_boot = strncmp(found.memory.boot_id, boot_id, sizeof found.memory.boot_id) == 0;
+    if (ctime_ms > written_ms + (same_boot ? CTIME_LATER_MS : CTIME_LOST_MS) ||
+        ctime_ms + (same_boot ? CTIME_EARLIER_MS : CTIME_LOST_MS) < written_ms)
+        return true;
+    side->looked_ms = now_ms;
+    return false;
+}
+
+int ten_sqlite_side_read(ten_sqlite_side *side, const char *boot_id, ten_side_memory *memory, ten_error *error) {
     struct file_memory found = {0};
     *memory = (ten_side_memory){0};
     int r = follow_path(side, error);
@@ -203,7 +266,8 @@ int ten_sqlite_side_read(ten_sqlite_side *side, ten_side_memory *memory, ten_err
         return TENURE_OK;
     memory->cursor = found.cursor;
     /* A copy, put back from a backup together with the database, knows nothing of what came after it. */
-    if (found.inode != (uint64_t)side->inode)
+    memory->put_back = is_put_back(side, boot_id);
+    if (memory->put_back || found.inode != (uint64_t)side->inode)
         return TENURE_OK;
     memcpy(memory->boot_id, found.boot_id, sizeof memory->boot_id);
     memory->boot_id[sizeof memory->boot_id - 1] = '\0';
@@ -219,7 +283,7 @@ int ten_sqlite_side_write(ten_sqlite_side *side, const ten_side_memory *memory, 
                                  .generation = memory->generation};
     memcpy(record.magic, magic, sizeof magic);
     memcpy(record.boot_id, memory->boot_id, sizeof record.boot_id);
-    int r = ten_pwrite_all(side->fd, &record, sizeof record, 0);
+    int r = write_part(side, &record, sizeof record, 0, &record.written_ms);
     if (r < 0)
         return ten_fail_errno(error, r == -ENOSPC || r == -EDQUOT ? TENURE_E_FULL : TENURE_E_STORE, -r,
                               "cannot write %s", side->path);

@@ -23,6 +23,7 @@ typedef struct ten_sqlite_side {
     mode_t mode;
     dev_t device;
     ino_t inode;
+    uint64_t looked_ms; /* when its times were last found to be those of its content */
     uint64_t ticket;
     bool queued;
 } ten_sqlite_side;
@@ -33,6 +34,7 @@ typedef struct ten_side_memory {
     uint64_t cursor;                /* the newest change that was committed */
     uint64_t last_end_ms;           /* boot clock: by then every lease that is not released has ended */
     uint64_t generation;            /* of the last transaction that was committed */
+    bool put_back;                  /* it is a copy of what the file once was, and so the database may be */
 } ten_side_memory;
 
 /* `mode`: the permissions of the database, for a new file. */
@@ -45,8 +47,8 @@ void ten_sqlite_side_close(ten_sqlite_side *side);
 void ten_sqlite_side_enter(ten_sqlite_side *side, uint64_t patience_end_us);
 void ten_sqlite_side_leave(ten_sqlite_side *side);
 
-/* A file that is too short or not ours is an empty memory. */
-int ten_sqlite_side_read(ten_sqlite_side *side, ten_side_memory *memory, ten_error *error);
+/* A file that is too short or not ours is an empty memory. boot_id: of this boot. */
+int ten_sqlite_side_read(ten_sqlite_side *side, const char *boot_id, ten_side_memory *memory, ten_error *error);
 int ten_sqlite_side_write(ten_sqlite_side *side, const ten_side_memory *memory, ten_error *error);
 
 /* Wakes everybody who watches, in every process. */

@@ -267,33 +267,70 @@ static void close_handles(struct sqlite_place *sqlite) {
     sqlite->place.store = sqlite->place.other = NULL;
 }
 
+static const char *const endings[] = {"", "-lock", "-wal", "-shm"};
+
+/* As `cp -a` of all that is there. */
+static void copy_directory(const struct sqlite_place *sqlite, const char *from, const char *to) {
+    for (size_t i = 0; i < TEN_COUNT(endings); i++) {
+        char source[FIXTURE_PATH_SIZE + 64];
+        char target[FIXTURE_PATH_SIZE + 64];
+        snprintf(source, sizeof source, "%s%s%s", sqlite->path, endings[i], from);
+        snprintf(target, sizeof target, "%s%s%s", sqlite->path, endings[i], to);
+        if (access(source, F_OK) == 0)
+            copy_bytes(source, target);
+    }
+}
+
 /* The whole directory comes back from a backup: the database, and the side file with what it knew then. */
-static void a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are(void **state) {
-    struct sqlite_place *sqlite = *state;
+enum { MOVED, COPIED_OVER, COPIED_OVER_WHILE_OPEN };
+
+static void put_directory_back(struct sqlite_place *sqlite, int how) {
     struct place *place = &sqlite->place;
-    char backup[FIXTURE_PATH_SIZE + 32];
     char side[FIXTURE_PATH_SIZE + 64];
     char side_backup[FIXTURE_PATH_SIZE + 64];
-    backup_path(sqlite, backup);
     side_path(sqlite, "", side);
     side_path(sqlite, ".backup", side_backup);
     place->store = open_fake(sqlite);
     expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", 1000)), TEN_OK);
-    close_handles(sqlite);
-    copy_bytes(sqlite->path, backup);
-    copy_bytes(side, side_backup);
-    place->store = open_fake(sqlite);
-    must_acquire(place, "t", "b", TTL_MS);
-    close_handles(sqlite);
+    if (how != COPIED_OVER_WHILE_OPEN)
+        close_handles(sqlite);
+    copy_directory(sqlite, "", ".backup");
+    if (how != COPIED_OVER_WHILE_OPEN)
+        place->store = open_fake(sqlite);
+    uint64_t token = must_acquire(place, "t", "b", TTL_MS);
+    expect_outcome(renew(place, "t", "b", token, TTL_MS), TEN_OK);
+    if (how != COPIED_OVER_WHILE_OPEN)
+        close_handles(sqlite);
     sqlite->clock.boot_ms += 2000; /* what the old side file remembers is over */
-    move_backup_over(sqlite);
-    assert_int_equal(rename(side_backup, side), 0);
-    place->store = open_fake(sqlite);
+    if (how == MOVED) {
+        char backup[FIXTURE_PATH_SIZE + 64];
+        snprintf(backup, sizeof backup, "%s.backup", sqlite->path);
+        assert_int_equal(rename(backup, sqlite->path), 0);
+        assert_int_equal(rename(side_backup, side), 0);
+    } else {
+        if (how == COPIED_OVER)
+            ten_sleep_us(100000); /* nobody copies a directory there and back faster than that */
+        copy_directory(sqlite, ".backup", "");
+    }
+    if (!place->store)
+        place->store = open_fake(sqlite);
     ten_result result = acquire(place, "t", "c", TTL_MS);
     expect_outcome(result, TEN_HELD);
     assert_true(result.recovering);
     sqlite->clock.boot_ms += TENURE_TTL_DEFAULT_MS;
-    expect_outcome(acquire(place, "t", "c", TTL_MS), TEN_OK);
+    assert_true(must_acquire(place, "t", "c", TTL_MS) > token);
+}
+
+static void a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are(void **state) {
+    put_directory_back(*state, MOVED);
+}
+
+static void a_directory_that_was_copied_over_the_old_one_does_so_too(void **state) {
+    put_directory_back(*state, COPIED_OVER);
+}
+
+static void a_directory_that_was_copied_over_the_one_in_use_does_so_too(void **state) {
+    put_directory_back(*state, COPIED_OVER_WHILE_OPEN);
 }
 
 /* As `cp backup.db leases.db`: the same file with older content, in which nothing but a renewal is missing. */
@@ -481,6 +518,8 @@ static const struct CMUnitTest tests[] = {
     SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
     SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),
     SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are),
+    SQLITE_CASE(a_directory_that_was_copied_over_the_old_one_does_so_too),
+    SQLITE_CASE(a_directory_that_was_copied_over_the_one_in_use_does_so_too),
     SQLITE_CASE(older_content_is_noticed_also_when_only_renewals_are_missing),
     SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait),
     SQLITE_CASE(a_database_replaced_by_an_older_backup_begins_an_epoch),
