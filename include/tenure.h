@@ -179,7 +179,10 @@ enum tenure_event_kind {
     TENURE_EVENT_CRON_STARTED = 22, /* cron_started: the run that is under way, as far as the store knows */
     TENURE_EVENT_CRON_ENDED = 23,   /* cron_ended: a run; reason is exited, signal, timed_out or not_started */
     TENURE_EVENT_CRON_LOST = 24,    /* cron_lost: its runner died or lost the lease; how it ended is not known */
-    TENURE_EVENT_CRON_MISSED = 25   /* cron_missed: instants that did not run; reason is missed or overlap */
+    TENURE_EVENT_CRON_MISSED = 25,  /* cron_missed: instants that did not run; reason is missed or overlap */
+    /* instance_unannounced: target, error, remaining_ms. The instances of its namespace use another TTL, remaining_ms:
+     * the election goes on, but no other candidate gets to know of this one, and it has no turn. */
+    TENURE_EVENT_UNANNOUNCED = 26
 };
 
 /* The word for the log, as in the comments above: "lease_acquired"; never NULL. */

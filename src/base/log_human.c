@@ -26,6 +26,7 @@ static const struct {
     {"lease_lost", "lease lost"},
     {"instance_joined", "an instance joined"},
     {"instance_left", "an instance left"},
+    {"instance_unannounced", "not announced"},
     {"plan_changed", "the plan changed"},
     {"target_unowned", "held by nobody"},
     {"store_down", "the store is out of reach"},

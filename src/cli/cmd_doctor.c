@@ -28,6 +28,7 @@ struct report {
     const ten_arguments *arguments;
     int worst;
     uint64_t fleet_ttl_ms; /* 0: there is no fleet */
+    bool has_failure;      /* the report names the error that ends the command */
 };
 
 static void print_check(enum tenure_check_level level, const char *check, const char *found, const char *advice,
@@ -168,11 +169,13 @@ static int end_recovery(struct report *report) {
 }
 
 /* What helps against an error of the store, where its message does not say so itself. */
-static const char *advice_for(int error) {
+static const char *advice_for(const ten_arguments *arguments, int error) {
+    bool is_file = !arguments->store || strncmp(arguments->store, "sqlite:", strlen("sqlite:")) == 0;
     switch (error) {
     case TENURE_E_TIMEOUT:
     case TENURE_E_UNREACHABLE:
-        return "start the store, or correct --store or TENURE_STORE";
+        return is_file ? "correct --store or TENURE_STORE, or let this user write to the file and its directory"
+                       : "start the store, or correct --store or TENURE_STORE";
     case TENURE_E_FULL:
         return "make room for the store";
     case TENURE_E_DENIED:
@@ -187,14 +190,24 @@ static void report_store(struct report *report, int error, const char *why) {
     char found[sizeof shown + sizeof((ten_error *)0)->message];
     ten_url_redact(report->arguments->store ? report->arguments->store : "(the default)", shown, sizeof shown);
     snprintf(found, sizeof found, "%s%s%s", shown, why[0] ? ": " : "", why);
-    print_check(error ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "store", found, advice_for(error), report);
+    print_check(error ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "store", found, advice_for(report->arguments, error),
+                report);
+    report->has_failure = error != TENURE_OK;
+}
+
+/* Whether whoever reads the report reads the standard error in the same place, and has the error already. */
+static bool is_seen_twice(const struct report *report) {
+    struct stat out;
+    struct stat err;
+    return report->has_failure && fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+           out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
 /* What needs no store is checked all the same. */
 static int report_unopened(struct report *report, int exit_code) {
     const ten_error *failure = &report->arguments->failure;
-    bool seen_twice = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && exit_code == TEN_EXIT_STORE;
-    if (failure->code != TENURE_E_CANCELLED && !seen_twice)
+    report->has_failure = exit_code == TEN_EXIT_STORE;
+    if (failure->code != TENURE_E_CANCELLED && !is_seen_twice(report))
         ten_say(failure->message);
     if (exit_code == TEN_EXIT_STORE) {
         report_store(report, failure->code, failure->message);
@@ -247,7 +260,8 @@ int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
         r = ten_fleet_check(&arguments, print_check, &report, &report.fleet_ttl_ms);
     if (r == TENURE_OK)
         r = check_latency(&report);
-    exit_code = r < 0                               ? ten_arguments_error(&arguments, r)
+    exit_code = r < 0 && is_seen_twice(&report)     ? ten_exit_code(r)
+                : r < 0                             ? ten_arguments_error(&arguments, r)
                 : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED
                                                     : TEN_EXIT_DONE;
     return ten_arguments_close(&arguments, exit_code);

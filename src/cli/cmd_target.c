@@ -149,7 +149,8 @@ static int check_usage(const ten_arguments *arguments, const struct given *given
     while (at < TEN_COUNT(verbs) && strcmp(verbs[at], verb) != 0)
         at++;
     if (at == TEN_COUNT(verbs)) {
-        const char *meant = ten_suggest(verb, verbs, TEN_COUNT(verbs));
+        bool removes = strcmp(verb, "remove") == 0 || strcmp(verb, "delete") == 0 || strcmp(verb, "del") == 0;
+        const char *meant = removes ? "rm" : ten_suggest(verb, verbs, TEN_COUNT(verbs));
         return ten_arguments_usage(arguments, "unknown verb '%.40s' of target%s%s%s", verb,
                                    meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
     }

@@ -129,7 +129,9 @@ static const ten_command commands[] = {
      "     nothing, nothing is read.\n\n"
      "Ends with its input, or by SIGTERM or SIGINT, with exit code 0; 1 it cannot write; 3 store out of reach.",
      ten_cmd_guard, POLL},
-    {"status", "", "Show who holds what, who should, why they differ, since when and for how long", NULL,
+    {"status", "", "Show who holds what, who should, why they differ, since when and for how long",
+     "A line for each target: target, holder, planned holder ('=': the same), token, how long it has been held, how\n"
+     "long its lease still lasts, and why holder and plan differ or what the holder does. '-' is none.",
      ten_cmd_status, POLL, .needs_store = true},
     {"top", "", "Watch a namespace live: unowned targets first, with keys to sort, filter and scroll",
      "Keys: q quit; / filter; s sort; u unowned targets only; j, k, arrows, space and b scroll.", ten_cmd_top, POLL,
@@ -190,7 +192,7 @@ static const ten_command commands[] = {
     {"ls", "[--held | --free]", "List targets and who holds them", NULL, ten_cmd_ls, POLL, .needs_store = true},
     {"target", "add ID... | rm ID... | pause ID... | resume ID... | ls",
      "Register, remove, pause, resume and list targets",
-     "  add ID... [--url U] [--exec CMD] [--every D] [--spec JSON]   register or change\n"
+     "  add ID... [--url U] [--exec CMD] [--every D] [--spec JSON]   register or replace\n"
      "  rm ID...                                                     remove; the token counter stays\n"
      "  pause ID..., resume ID...                                    keep it registered, but stop its polls\n"
      "  ls                                                           list\n\n"
@@ -207,8 +209,9 @@ static const ten_command commands[] = {
     {"history", "[TARGET] [--since D] [--limit N]",
      "Show what has happened: who held what, for how long, and why it ended",
      "A line for each change, oldest first: time, target, event, instance, token, reason, who asked for it, how long\n"
-     "the target was held, and how long it had been free. The last 10,000 changes are kept, for 30 days; '-' is what\n"
-     "is no longer known. target_unowned: no instance took the target for longer than the TTL.",
+     "the target was held, and how long it had been free. With TARGET three more, of runs of tenure cron: the\n"
+     "instant, how late it started and how long it took. The last 10,000 changes are kept, for 30 days; '-' is what\n"
+     "does not apply or is no longer known. target_unowned: no instance took the target for longer than the TTL.",
      ten_cmd_history, POLL, .needs_store = true},
     {"doctor", "", "Check the store, the clock, the fleet, and the TTL against the measured latency",
      "Exit codes: 0 no check failed (there may be warnings); 1 a check failed; 3 store out of reach.", ten_cmd_doctor,
@@ -253,6 +256,7 @@ static const char *other_word(const char *name) {
         {"schedule", "cron"},
         {"server", "serve"},
         {"worker", "agent"},
+        {"poll", "agent"},
         {"events", "watch"},
         {"log", "history"},
         {"check", "doctor"},

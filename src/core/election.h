@@ -95,7 +95,8 @@ enum ten_election_state {
  * The events that an election reports: TENURE_EVENT_ACQUIRED (elected: the work may begin; reason: how the previous
  * term ended, as far as is known), _STOP (step down: stop the work, then call ten_election_stopped()), _LOST (the same,
  * but at once), _RELEASED, _KEPT (the work is over, but the role is kept), _RENEWED, _RENEW_FAILED, _ACQUIRE_FAILED,
- * _RECOVERING and _REFUSED (this instance was declared gone, or the tokens are used up. Final).
+ * _RECOVERING, _UNANNOUNCED (the namespace has another TTL, remaining_ms; once) and _REFUSED (this instance was declared
+ * gone, or the tokens are used up. Final).
  */
 typedef struct ten_election {
     ten_election_config config;

@@ -187,6 +187,11 @@ static void note_announced(ten_election *election, uint64_t now_ms, const ten_re
         return;
     election->announced = false;
     election->announce_refused = result->error == TENURE_E_TTL;
+    if (election->announce_refused)
+        ten_election_tell(
+            election,
+            (tenure_event){.kind = TENURE_EVENT_UNANNOUNCED, .error = TENURE_E_TTL, .remaining_ms = result->ttl_ms},
+            NULL);
     if (result->error == TENURE_E_GONE)
         refuse_for_good(election, result->error);
 }

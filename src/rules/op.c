@@ -63,6 +63,7 @@ static const char *const events[TEN_EVENT_COUNT] = {
     [TENURE_EVENT_CRON_ENDED] = "cron_ended",
     [TENURE_EVENT_CRON_LOST] = "cron_lost",
     [TENURE_EVENT_CRON_MISSED] = "cron_missed",
+    [TENURE_EVENT_UNANNOUNCED] = "instance_unannounced",
 };
 
 static const char *const actions[] = {

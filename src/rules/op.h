@@ -239,7 +239,7 @@ typedef struct ten_instance {
  * TENURE_EVENT_LOST is written at once for a forced lease, and for an expired one when the target is acquired next.
  * TENURE_EVENT_UNOWNED and those of crontabs are never in a feed: core/history.h derives them from the other entries and
  * from the checkpoint of the job. */
-#define TEN_EVENT_COUNT (TENURE_EVENT_CRON_MISSED + 1)
+#define TEN_EVENT_COUNT (TENURE_EVENT_UNANNOUNCED + 1)
 
 #define TEN_FEED_MAX      10000u  /* entries that a backend keeps at least */
 #define TEN_FEED_MOST     250000u /* and at most, if they are young: a start of a large fleet */

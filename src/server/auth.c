@@ -74,9 +74,22 @@ static int parse_line(char *line, size_t number, ten_principal *principal, ten_e
         return ten_fail(error, TENURE_E_INVALID,
                         "line %zu: this is the SHA-256 of an empty token; was the variable with the token set?",
                         number);
+    principal->line = number;
     snprintf(principal->name, sizeof principal->name, "%s", words[0]);
     snprintf(principal->namespaces, sizeof principal->namespaces, "%s", words[2]);
     snprintf(principal->holders, sizeof principal->holders, "%s", words[3]);
+    return TENURE_OK;
+}
+
+/* Two principals with one token: a request names neither. */
+static int check_last(const ten_auth *auth, ten_error *error) {
+    const ten_principal *last = &auth->principals[auth->count - 1];
+    for (const ten_principal *other = auth->principals; other < last; other++)
+        if (memcmp(other->hash, last->hash, sizeof last->hash) == 0)
+            return ten_fail(
+                error, TENURE_E_INVALID,
+                "line %zu: the token is that of line %zu; give each line a token of its own, or remove one of them",
+                last->line, other->line);
     return TENURE_OK;
 }
 
@@ -94,8 +107,10 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
         if (end)
             *end++ = '\0';
         size_t blank = strspn(line, " \t\r");
-        if (line[blank] != '\0' && line[blank] != '#')
+        if (line[blank] != '\0' && line[blank] != '#') {
             r = parse_line(line, number, &parsed.principals[parsed.count++], error);
+            r = r == TENURE_OK ? check_last(&parsed, error) : r;
+        }
         line = end;
     }
     /* Nobody could do anything. It is what a reader finds while another program writes the file anew. */

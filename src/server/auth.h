@@ -21,6 +21,7 @@ typedef struct ten_principal {
     char namespaces[64]; /* a glob */
     char holders[256];   /* a glob */
     unsigned char hash[TEN_TOKEN_HASH_SIZE];
+    size_t line; /* of the file */
 } ten_principal;
 
 typedef struct ten_auth {

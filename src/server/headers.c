@@ -146,7 +146,8 @@ bool ten_headers_check_framing(ten_request *request, const char *method, const c
         ten_reply_error(request, 414, "too_large", "the query has more than %u parameters", TEN_ARGUMENTS_MAX);
     } else if ((ours && !adjoins(ours->uri_end, version, 1)) ||
                (size && !adjoins(framing.end, method + size->header_size, 4))) {
-        ten_reply_error(request, 400, "bad_request", "the request line or a header contains a NUL");
+        ten_reply_error(request, 400, "bad_request",
+                        "a header is folded over two lines, or it or the request line contains a NUL");
     } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
         ten_reply_error(request, 400, "bad_request", "missing Host header");
     } else if (framing.malformed) {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/encode.h"
 #include "base/id.h"
 #include "base/json.h"
 #include "runtime/metadata.h"
@@ -171,16 +170,10 @@ static void finish_nodes(ten_job *job, int error, const char *message, const ten
     ten_reply_status(request, 200);
     if (!request->list.cut)
         return;
-    ten_buf after = {0};
-    ten_percent_encode_only(&after, request->holder, "/+%&#?");
-    snprintf(request->header[0], sizeof request->header[0], "Link");
-    snprintf(request->header[1], sizeof request->header[1],
-             "</api/v1/%s/nodes?limit=%zu&shares=%s&plan=%s&after=%s>; rel=\"next\"", request->route.namespace_name,
-             request->list.limit, request->list.shares ? "true" : "false", request->list.plan ? "true" : "false",
-             ten_buf_string(&after));
-    if (after.failed)
-        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
-    ten_buf_free(&after);
+    char query[80];
+    snprintf(query, sizeof query, "/nodes?limit=%zu&shares=%s&plan=%s&after=", request->list.limit,
+             request->list.shares ? "true" : "false", request->list.plan ? "true" : "false");
+    ten_reply_next(request, query, request->holder);
 }
 
 void ten_server_instances_get(ten_request *request) {
@@ -244,24 +237,23 @@ void ten_server_instance_put(ten_request *request) {
     }
     const json_t *weight = json_object_get(body, "weight");
     const json_t *ttl = json_object_get(body, "ttl_ms");
+    uint64_t most_ms = request->server->config->ttl_max_ms;
     uint64_t ttl_ms = ttl ? (uint64_t)json_integer_value(ttl) : request->server->config->ttl_ms;
     bool valid = (!weight || (json_is_integer(weight) && json_integer_value(weight) >= 0 &&
                               json_integer_value(weight) <= TEN_WEIGHT_MAX)) &&
-                 (!ttl || json_is_integer(ttl)) && ttl_ms >= TENURE_TTL_MIN_MS && ttl_ms <= TENURE_TTL_MAX_MS;
+                 (!ttl || json_is_integer(ttl)) && ttl_ms >= TENURE_TTL_MIN_MS && ttl_ms <= most_ms;
     ten_op op = {.kind = TEN_OP_ANNOUNCE,
                  .namespace_name = request->route.namespace_name,
                  .holder = request->route.id,
                  .ttl_ms = ttl_ms,
                  .weight = weight ? (uint32_t)json_integer_value(weight) : 1};
     json_decref(body);
-    if (valid && ttl_ms > request->server->config->ttl_max_ms)
-        ten_reply_error(request, 400, "bad_request",
-                        "ttl_ms: must be at most %llu on this server (tenure serve --max-ttl)",
-                        (unsigned long long)request->server->config->ttl_max_ms);
-    else if (!valid)
-        ten_reply_error(request, 400, "bad_request",
-                        "weight must be an integer between 0 and %u, and ttl_ms one between %llu and %llu",
-                        TEN_WEIGHT_MAX, (unsigned long long)TENURE_TTL_MIN_MS, (unsigned long long)TENURE_TTL_MAX_MS);
+    if (!valid)
+        ten_reply_error(
+            request, 400, "bad_request",
+            "weight must be an integer between 0 and %u, and ttl_ms one between %llu and %llu on this server "
+            "(tenure serve --max-ttl)",
+            TEN_WEIGHT_MAX, (unsigned long long)TENURE_TTL_MIN_MS, (unsigned long long)most_ms);
     else if (ten_request_owns(request, request->route.id))
         go_with_heartbeat(request, &op);
 }

@@ -26,18 +26,23 @@ static bool out_of_bounds(ten_request *request, const char *name, uint64_t least
     return false;
 }
 
-/* A whole number that is at least `least`, or 0 when it is not given. False: it has been answered. */
-static bool get_number(ten_request *request, const json_t *object, const char *name, uint64_t least, uint64_t most,
-                       uint64_t *ret_number) {
+/* A whole number within the bounds, or 0 when it is not given. */
+static bool read_number(const json_t *object, const char *name, uint64_t least, uint64_t most, uint64_t *ret_number) {
     const json_t *value = json_object_get(object, name);
     *ret_number = 0;
     if (!value || json_is_null(value))
         return true;
     if (!json_is_integer(value) || json_integer_value(value) < (json_int_t)least ||
         (uint64_t)json_integer_value(value) > most)
-        return out_of_bounds(request, name, least, most);
+        return false;
     *ret_number = (uint64_t)json_integer_value(value);
     return true;
+}
+
+/* The same. False: it has been answered. */
+static bool get_number(ten_request *request, const json_t *object, const char *name, uint64_t least, uint64_t most,
+                       uint64_t *ret_number) {
+    return read_number(object, name, least, most, ret_number) || out_of_bounds(request, name, least, most);
 }
 
 static uint64_t least_ttl_ms(const ten_request *request) {
@@ -46,16 +51,18 @@ static uint64_t least_ttl_ms(const ten_request *request) {
 
 static bool get_ttl(ten_request *request, const json_t *object, uint64_t *ret_ttl_ms) {
     uint64_t most_ms = request->server->config->ttl_max_ms;
-    if (!get_number(request, object, "ttl_ms", least_ttl_ms(request), TENURE_TTL_MAX_MS, ret_ttl_ms))
-        return false;
-    if (*ret_ttl_ms <= most_ms)
+    if (read_number(object, "ttl_ms", least_ttl_ms(request), most_ms, ret_ttl_ms))
         return true;
-    ten_reply_error(request, 400, "bad_request", "ttl_ms: must be at most %llu on this server (tenure serve --max-ttl)",
-                    (unsigned long long)most_ms);
+    ten_reply_error(request, 400, "bad_request",
+                    "ttl_ms: must be an integer between %llu and %llu on this server (tenure serve --max-ttl)",
+                    (unsigned long long)least_ttl_ms(request), (unsigned long long)most_ms);
     return false;
 }
 
+/* null is not "any version": a client that lost the version must not release what it no longer holds. */
 static bool get_version(ten_request *request, const json_t *object, uint64_t *ret_version) {
+    if (json_is_null(json_object_get(object, "version")))
+        return out_of_bounds(request, "version", 1, TENURE_TOKEN_MAX);
     return get_number(request, object, "version", 1, TENURE_TOKEN_MAX, ret_version);
 }
 
@@ -554,7 +561,10 @@ static bool get_op(ten_request *request, const json_t *item, bool require_target
 static bool get_ops(ten_request *request, const json_t *body) {
     const json_t *items = json_object_get(body, "ops");
     size_t count = json_array_size(items);
-    bool require_target = json_is_true(json_object_get(body, "require_target"));
+    const json_t *required = json_object_get(body, "require_target");
+    bool require_target = json_is_true(required);
+    if (required && !json_is_boolean(required))
+        return wrong(request, "require_target", "must be true or false");
     if (!json_is_array(items) || count == 0 || count > TEN_BATCH_OPS_MAX)
         return wrong(request, "ops", "must be an array of 1 to 1000 operations");
     request->ops = ten_calloc(count, sizeof *request->ops);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/encode.h"
 #include "base/json.h"
 #include "server/server_state.h"
 
@@ -91,6 +92,19 @@ void ten_reply_unknown_target(ten_request *request) {
     ten_reply_error(request, 404, "unknown_target",
                     "%s is neither registered nor was it ever leased: PUT /api/v1/%s/%s registers it",
                     request->route.id, request->route.namespace_name, request->route.id);
+}
+
+void ten_reply_next(ten_request *request, const char *query, const char *id) {
+    ten_buf text = {0};
+    ten_percent_encode(&text, id, "");
+    if (text.failed) {
+        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
+    } else {
+        snprintf(request->header[0], sizeof request->header[0], "Link");
+        snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s%s%s>; rel=\"next\"",
+                 request->route.namespace_name, query, ten_buf_string(&text));
+    }
+    ten_buf_free(&text);
 }
 
 /* What the page may offer to whoever looks at it. */

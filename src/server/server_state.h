@@ -213,6 +213,8 @@ void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
 void ten_reply_stale(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
+/* The header Link to the next page: `query` follows the namespace in the path, and the id follows that. */
+void ten_reply_next(ten_request *request, const char *query, const char *id);
 /* What every response says to browsers. */
 void ten_reply_add_safety(struct MHD_Response *response);
 enum MHD_Result ten_reply_send(ten_request *request);

@@ -141,19 +141,6 @@ static int read_targets(ten_job *job, ten_store *store) {
     return list->cut ? TENURE_OK : r;
 }
 
-static void set_next(ten_request *request, const char *query, const char *id) {
-    ten_buf text = {0};
-    ten_percent_encode_only(&text, id, "/+%&#?");
-    if (text.failed) {
-        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
-    } else {
-        snprintf(request->header[0], sizeof request->header[0], "Link");
-        snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s?%s%s>; rel=\"next\"",
-                 request->route.namespace_name, query, ten_buf_string(&text));
-    }
-    ten_buf_free(&text);
-}
-
 /* An answer that became too large ends early: Link names the first id that it does not cover. */
 static void finish_read(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;
@@ -168,7 +155,7 @@ static void finish_read(ten_job *job, int error, const char *message, const ten_
     while (at < wanted->count && strcmp(wanted->edits[at].target.id, request->list.after) != 0)
         at++;
     if (request->list.cut && at + 1 < wanted->count)
-        set_next(request, "id=", wanted->edits[at + 1].target.id);
+        ten_reply_next(request, "?id=", wanted->edits[at + 1].target.id);
 }
 
 static void finish_list(ten_job *job, int error, const char *message, const ten_result *results) {
@@ -183,12 +170,12 @@ static void finish_list(ten_job *job, int error, const char *message, const ten_
     if (list->count < list->limit && !list->cut)
         return;
     char query[64];
-    snprintf(query, sizeof query, "limit=%zu%s%s&after=", list->limit, list->current ? "&current=true" : "",
+    snprintf(query, sizeof query, "?limit=%zu%s%s&after=", list->limit, list->current ? "&current=true" : "",
              list->filter == TENURE_LEASED       ? "&leased=true"
              : list->filter == TENURE_FREE       ? "&leased=false"
              : list->filter == TENURE_REGISTERED ? "&registered=true"
                                                  : "");
-    set_next(request, query, list->after);
+    ten_reply_next(request, query, list->after);
 }
 
 /* ---- certain targets */

@@ -154,6 +154,24 @@ priorities() {
     exits 2 "$TENURE" elect web --failback 5s --count 2 -- true
     err_has --count
 }
+# A candidate with another TTL than those that are there leads nevertheless, and says once what it has to do without.
+other_ttl() {
+    candidate first
+    until_true 20 leads first
+    ROLE=reports
+    TTL=5000
+    candidate second --priority 9
+    until_true 20 leads second
+    until_true 20 grep -q instance_unannounced "$CASE/second.err"
+    pause_ms 2000
+    same 'warnings' "$(grep -c instance_unannounced "$CASE/second.err")" 1
+    grep instance_unannounced "$CASE/second.err" >"$CASE/warning"
+    for part in '"level":"warn"' '"target":"reports"' '"ttl_ms":5000' '"others_ttl_ms":2400' '--ttl 2400ms' \
+        'another --namespace' 'no priority'; do
+        grep -qF -- "$part" "$CASE/warning" || fail "the warning lacks $part: $(cat "$CASE/warning")"
+    done
+    if grep -q instance_unannounced "$CASE/first.err"; then fail 'the first candidate warns, too'; fi
+}
 mistakes() {
     for address in '' host ':80' 'host:' 'host:0' 'host:65536' 'ho st:80' "$(printf 'h%.0s' $(seq 300)):1"; do
         exits 2 "$TENURE" elect web --address "$address" -- true
@@ -178,6 +196,7 @@ also 'agents say where they are, and owner and nodes show it' agents
 also 'the server shows it, and answers who holds a target' over_rest
 also 'a candidate says over HTTP whether it leads' on_store_of_roles leader_http
 also 'the highest priority leads, and gets the role back after the failback' on_store_of_roles priorities
+also 'a candidate with another TTL leads without a turn, and warns once' on_store_of_roles other_ttl
 also 'a sick leader hands over, and stands in line again when it is well' on_store_of_roles sick_leader
 also 'a sick agent hands its targets over, and gets its share again' sick_agent
 also 'mistakes are told' mistakes

@@ -61,6 +61,16 @@ standby() {
     ! grep -Eiq 'fail|error|warn' "$CASE/b.err" || fail 'it calls that a failure'
 }
 
+# The agent tries when the lease that it has listed would have expired: by then it was renewed.
+agent_waits() {
+    exits 0 "$TENURE" target add job
+    background lock "$TENURE" lock job --namespace poll --ttl 3s -v -- sleep 1000
+    until_true 10 grep -q event=lease_acquired "$CASE/lock.err"
+    background a "$TENURE" agent --targets store --poll exec:true --ttl 3s --settle 200ms --log-level debug
+    until_true 20 grep -q 'level=debug event=lease_acquire_failed .*target=job' "$CASE/a.err"
+    ! grep -Eq 'level=(warn|error|info) event=lease_acquire_failed' "$CASE/a.err" || fail 'it calls that a failure'
+}
+
 # The first of each lease at info, the others at debug.
 renewals() {
     background a "$TENURE" elect web --ttl 600ms --log-level debug -- sleep 1000
@@ -79,5 +89,6 @@ it 'once and lock say nothing when all went well, and more with -v' nothing_on_s
 it '-q leaves errors only, of every command' quiet
 it 'a command that fails says it in one line' once_each
 it 'a standby says whom it waits for, and not that it failed' standby
+it 'an agent that waits for a target of another does not call that a failure' agent_waits
 it 'the first renewal of a lease is logged at info, the others at debug' renewals
 finish

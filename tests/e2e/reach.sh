@@ -33,6 +33,8 @@ read_only_directory() {
     err_has "$CASE/closed/store.db" 'permission denied'
     same 'files in the directory' "$(ls -A "$CASE/closed")" ''
     exits 3 "$@" doctor --store "sqlite:$CASE/closed/store.db"
+    out_has 'let this user write to the file'
+    out_lacks 'start the store'
 }
 
 read_only_file() {
@@ -105,7 +107,7 @@ doctor_ok() {
 
 doctor_out_of_reach() {
     exits 3 "$TENURE" doctor --store "sqlite:$CASE/nowhere/store.db" --json
-    out_has '"check":"store","level":"fail"' "$CASE/nowhere" '"advice":"start the store'
+    out_has '"check":"store","level":"fail"' "$CASE/nowhere" '"advice":"correct --store'
     out_lacks '"latency"'
 }
 

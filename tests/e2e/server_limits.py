@@ -232,6 +232,7 @@ def framing():
                       b"X: y\0z\r\n" + length, b"X: y\0\r\n" + length, b"X: y\0 Z: \r\nX: y\r\n" + length):
             answer = server.raw(start + lines + b"\r\n" + body + hidden)
             assert answer.startswith(b"HTTP/1.1 400") and answer.count(b"HTTP/1.1") == 1, (lines, answer)
+            assert b"folded" in answer or b"\r\n " not in lines and b"\r\n\t" not in lines, (lines, answer)
         for path in (b"/api/v1/f\0/x", b"/api/v1/f\0", b"/api/v1/f?a=b\0", b"/api/v1/f\0?a=b", b"/api/v1/f\0HTTP/1.1 x"):
             answer = server.raw(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert answer.startswith(b"HTTP/1.1 400") and b"NUL" in answer, (path, answer)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.parse
 
 sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
 from rest import Server, case, is_time, main, refused  # noqa: E402  pylint: disable=wrong-import-position
@@ -204,7 +205,8 @@ def numbers():
         refused(ASK("POST", lease(ns, "t"), '{"holder_id":"a","ttl_ms":%s}' % ttl), 400, "bad_request")
         refused(ASK("POST", lease(ns, "t") + "/renew", '{"holder_id":"a","ttl_ms":%s}' % ttl), 400, "bad_request")
         refused(ASK("PUT", "/api/v1/%s/nodes/n" % ns, '{"ttl_ms":%s}' % ttl), 400, "bad_request")
-    for version in ("0", "-1", "9007199254740992", "9007199254740993", "18446744073709551617", "1.0", '"1"', "1e0"):
+    for version in ("0", "-1", "9007199254740992", "9007199254740993", "18446744073709551617", "1.0", '"1"', "1e0",
+                    "null"):
         refused(ASK("POST", lease(ns, "t") + "/renew", '{"holder_id":"a","version":%s}' % version), 400, "bad_request")
         refused(ASK("DELETE", lease(ns, "t"), '{"holder_id":"a","version":%s}' % version), 400, "bad_request")
     assert ASK("POST", lease(ns, "t") + "/renew", {"holder_id": "a", "version": 9007199254740991})[0] == 404
@@ -277,7 +279,10 @@ def instances():
     for wrong, text in (({"metadata": "m" * 4097}, "4096"), ({"weight": 1000001}, "weight"), ({"ttl_ms": 86400001}, "86400000")):
         answer = ASK("POST", "/api/v1/%s/leases" % ns, {"holder_id": "i-9", "ops": [dict(op, **wrong)]})
         refused(answer, 400, "bad_request", text)
-    refused(ASK("PUT", path + "/i-9", {"ttl_ms": 31622400000}), 400, "bad_request", "max-ttl")
+    for ttl_ms in (0, 31622400000, 31622400001):
+        refused(ASK("PUT", path + "/i-9", {"ttl_ms": ttl_ms}), 400, "bad_request", "86400000 on this server")
+        answer = ASK("POST", lease(ns, "t"), {"holder_id": "i-9", "ttl_ms": ttl_ms})
+        refused(answer, 400, "bad_request", "86400000 on this server")
     for i in range(1, 5):
         assert ASK("PUT", path + "/i-%d" % i, {"ttl_ms": 60000})[0] == 204
     found, after = [], ""
@@ -287,6 +292,16 @@ def instances():
         found += [row["instance"] for row in rows]
         assert ("link" in headers) == (len(found) < 5), (headers, found)
         after = rows[-1]["instance"] if "link" in headers else None
+    odd = fresh()
+    names = ["a> \"b\"", "a%/ä", "b"]
+    for name in names:
+        assert ASK("PUT", "/api/v1/%s/nodes/%s" % (odd, urllib.parse.quote(name, safe="")), {"ttl_ms": 60000})[0] == 204
+    url, seen = "/api/v1/%s/nodes?limit=1" % odd, []
+    while url:
+        _, headers, rows = ASK("GET", url)
+        seen += [row["instance"] for row in rows]
+        url = headers["link"].split(">")[0][1:] if "link" in headers and len(seen) < 5 else None
+    assert sorted(seen) == sorted(names), seen
     assert found == ["i-%d" % i for i in range(5)], found
     for wrong in ("limit=0", "limit=x", "limit=10001", "after=" + "x" * 400):
         refused(ASK("GET", path + "?" + wrong), 400, "bad_request")
@@ -424,6 +439,9 @@ def batch():
     found = ASK("POST", path, {"holder_id": "me", "require_target": True,
                                "ops": [{"op": "acquire", "id": "nowhere"}, {"op": "acquire", "id": "a"}]})[2]
     assert [f["outcome"] for f in found] == ["unknown", "ok"], found
+    for wrong in ("x", 1, None):
+        answer = ASK("POST", path, {"holder_id": "me", "require_target": wrong, "ops": [{"op": "read", "id": "a"}]})
+        refused(answer, 400, "bad_request", "require_target")
 
 
 @case("a batch is up to 1,000 operations")
@@ -752,6 +770,18 @@ def described():
                 assert not kinds or headers["content-type"].split(";")[0] == kinds[0], (path, method, status, headers)
                 count += 1
     assert count > 50, count
+    operation = found["components"]["schemas"]["Operation"]["properties"]
+    words = {"acquire", "acquire_checkpoint", "acquire_fresh", "renew", "keep", "release", "force", "force_now", "hand",
+             "checkpoint", "read", "read_checkpoint", "announce", "leave", "ask"}
+    assert set(operation["op"]["enum"]) == words, operation["op"]
+    path = "/api/v1/%s/leases" % fresh()
+    for word in words:
+        answer = ASK("POST", path, {"holder_id": "a", "ops": [{"op": word, "id": "t", "holder_id": "a", "version": 1, "ask": 1,
+                                                               "successor_id": "b", "value": "x"}]})
+        assert answer[0] == 200, (word, answer)
+    for member in operation:
+        answer = ASK("POST", path, {"holder_id": "a", "ops": [{"op": "read", "id": "t", member: []}]})
+        assert "unknown" not in json.dumps(answer[2]), (member, answer)
 
 
 @case("the namespaces are listed, each once and in order")

@@ -87,6 +87,9 @@ unknown_option() {
 }
 
 unknown_verb() {
+    refuses "unknown verb 'remove'|did you mean 'rm'?" target remove x
+    refuses "unknown verb 'delete'|did you mean 'rm'?" target delete x
+    refuses "no command 'poll'|did you mean 'agent'?" poll
     refuses "unknown verb 'ad'|did you mean 'add'?" target ad x
     refuses 'target needs a verb' target
     refuses 'needs at least one id' target add

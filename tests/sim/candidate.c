@@ -74,7 +74,8 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
                                         [TENURE_EVENT_RECOVERING] = "store recovers",
                                         [TENURE_EVENT_STORE_DOWN] = "store down",
                                         [TENURE_EVENT_STORE_UP] = "store up",
-                                        [TENURE_EVENT_REFUSED] = "refused"};
+                                        [TENURE_EVENT_REFUSED] = "refused",
+                                        [TENURE_EVENT_UNANNOUNCED] = "not announced"};
     struct sim_candidate *candidate = process->candidate;
     bool about_time = event->kind == TENURE_EVENT_KEPT || event->kind == TENURE_EVENT_ACQUIRE_FAILED;
     if (event->kind != TENURE_EVENT_RENEWED)

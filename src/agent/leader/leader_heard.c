@@ -60,6 +60,20 @@ static void log_event(struct ten_leader *leader, const tenure_event *event) {
         ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
 }
 
+/* It campaigns, and can lead, so that nothing fails: but what its options and the operator count on has no effect. */
+static void warn_of_ttl(const struct ten_leader *leader, uint64_t others_ms) {
+    const ten_leader_config *config = leader->config;
+    unsigned long long ttl_ms = others_ms;
+    char text[512];
+    snprintf(text, sizeof text,
+             "the others in namespace %s use a TTL of %llu ms: this instance has no turn%s, and nodes and drain do not "
+             "find it; use --ttl %llums or another --namespace",
+             config->context.namespace_name, ttl_ms, config->is_lock ? "" : " and no priority", ttl_ms);
+    TEN_LOG(leader->log, TEN_LOG_WARN, tenure_event_name(TENURE_EVENT_UNANNOUNCED), TEN_TEXT("target", config->role),
+            TEN_NUMBER("ttl_ms", config->context.ttl_ms), TEN_NUMBER("others_ttl_ms", others_ms),
+            TEN_TEXT("error", text));
+}
+
 static void note(const ten_leader_config *config, struct ten_leader_heard *heard, const tenure_event *event) {
     uint32_t slot = 0;
     if (event->error < 0 && event->message && !heard->term.refused)
@@ -104,6 +118,10 @@ static void note(const ten_leader_config *config, struct ten_leader_heard *heard
 
 void ten_leader_on_event(const tenure_event *event, void *userdata) {
     struct ten_leader *leader = userdata;
+    if (event->kind == TENURE_EVENT_UNANNOUNCED) {
+        warn_of_ttl(leader, event->remaining_ms);
+        return;
+    }
     log_event(leader, event);
     pthread_mutex_lock(&leader->lock);
     note(leader->config, &leader->heard, event);

@@ -82,7 +82,9 @@ void ten_agent_on_target(const tenure_target *target, bool removed, void *userda
 /* Of a large request there is one event, without a target. */
 static enum ten_log_level level_of(struct ten_agent *agent, struct ten_agent_target *target,
                                    const tenure_event *event) {
-    if (ten_recovery_is_known(&agent->renewals.recovering_ms, event))
+    /* An instance that joins asks for what the others are about to hand over: nothing has failed. */
+    bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
+    if (ten_recovery_is_known(&agent->renewals.recovering_ms, event) || waits)
         return TEN_LOG_DEBUG;
     if (event->error < 0 || event->kind == TENURE_EVENT_LOST || event->kind == TENURE_EVENT_UNOWNED)
         return TEN_LOG_WARN;

@@ -133,6 +133,24 @@ static void a_drain_does_not_concern_a_lock(void **state) {
     assert_false(heard(&election, TENURE_EVENT_STOP, NULL));
 }
 
+static void a_candidate_that_cannot_announce_itself_says_so_once_and_leads(void **state) {
+    (void)state;
+    ten_election election = make_election("me");
+    election.config.announces = TEN_ELECTION_ALWAYS;
+    ten_election_campaign(&election, START_MS);
+    must_send(&election, START_MS, TEN_OP_ACQUIRE);
+    const ten_result results[] = {{.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS},
+                                  {.outcome = TEN_ERROR, .error = TENURE_E_TTL, .ttl_ms = 2 * TTL_MS}};
+    ten_election_answer(&election, START_MS + 1, TENURE_OK, results);
+    tenure_event event;
+    assert_true(ten_election_is_leader(&election, START_MS + 1));
+    assert_true(heard(&election, TENURE_EVENT_UNANNOUNCED, &event));
+    assert_int_equal(event.error, TENURE_E_TTL);
+    assert_int_equal(event.remaining_ms, 2 * TTL_MS);
+    must_send(&election, START_MS + 1000, TEN_OP_RENEW);
+    assert_int_equal(election.op_count, 1); /* no heartbeat */
+}
+
 static void a_grant_that_comes_with_a_drain_begins_no_term(void **state) {
     (void)state;
     ten_election election = make_election("me");
@@ -785,6 +803,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_drained_leader_steps_down_and_campaigns_when_that_is_undone),
         cmocka_unit_test(a_drain_does_not_concern_a_lock),
+        cmocka_unit_test(a_candidate_that_cannot_announce_itself_says_so_once_and_leads),
         cmocka_unit_test(a_grant_that_comes_with_a_drain_begins_no_term),
         cmocka_unit_test(a_candidate_asks_at_once_and_leads_with_its_token),
         cmocka_unit_test(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader),

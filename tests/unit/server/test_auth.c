@@ -7,8 +7,10 @@
 
 #include <sys/stat.h>
 
-/* SHA-256 of "abc", and of nothing. */
+/* SHA-256 of "abc", of two other tokens, and of nothing. */
 #define ABC   "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define OTHER "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ae"
+#define THIRD "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015af"
 #define EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 static ten_auth parsed(const char *text) {
@@ -51,6 +53,11 @@ static void a_file_without_a_principal_is_refused(void **state) {
     (void)state;
     assert_refused("", "it names no principal");
     assert_refused("\n# a comment\n\n", "it names no principal");
+}
+
+static void a_token_on_two_lines_is_refused_with_both_numbers(void **state) {
+    (void)state;
+    assert_refused("a read x * " ABC "\n# x\nb hold y * " ABC "\n", "line 3: the token is that of line 1");
 }
 
 static void a_wrong_line_is_named_by_its_number(void **state) {
@@ -102,7 +109,7 @@ static void only_the_whole_token_is_found(void **state) {
 
 static void roles_include_the_lesser_ones(void **state) {
     (void)state;
-    ten_auth auth = parsed("r read * * " ABC "\nh hold * * " ABC "\na admin * * " ABC "\n");
+    ten_auth auth = parsed("r read * * " ABC "\nh hold * * " OTHER "\na admin * * " THIRD "\n");
     for (size_t i = 0; i < 3; i++)
         for (int role = TEN_ROLE_READ; role <= TEN_ROLE_ADMIN; role++)
             assert_int_equal(ten_principal_may(&auth.principals[i], (enum ten_role)role, "ns"), (int)i + 1 >= role);
@@ -111,7 +118,7 @@ static void roles_include_the_lesser_ones(void **state) {
 
 static void globs_say_where_and_for_whom(void **state) {
     (void)state;
-    ten_auth auth = parsed("a admin scenes tracker-[0-9]* " ABC "\nb hold s?enes* * " ABC "\n");
+    ten_auth auth = parsed("a admin scenes tracker-[0-9]* " ABC "\nb hold s?enes* * " OTHER "\n");
     const ten_principal *a = &auth.principals[0];
     const ten_principal *b = &auth.principals[1];
     assert_true(ten_principal_may(a, TEN_ROLE_ADMIN, "scenes"));
@@ -210,6 +217,7 @@ int main(void) {
         cmocka_unit_test(a_line_is_a_principal),
         cmocka_unit_test(comments_blank_lines_tabs_and_returns_are_nothing),
         cmocka_unit_test(a_file_without_a_principal_is_refused),
+        cmocka_unit_test(a_token_on_two_lines_is_refused_with_both_numbers),
         cmocka_unit_test(a_wrong_line_is_named_by_its_number),
         cmocka_unit_test(words_that_are_too_long_are_refused_not_cut),
         cmocka_unit_test(only_the_whole_token_is_found),
