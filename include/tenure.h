@@ -489,8 +489,9 @@ typedef struct tenure_target {
     bool paused;
 } tenure_target;
 
-/* Registers or changes targets, all or none. The first one's `size` is the distance between two. *ret_added, which may
- * be NULL: how many were new. */
+/* Registers or changes targets. The first one's `size` is the distance between two. *ret_added, which may be NULL: how many
+ * were new. All are checked before the first is written; after a failure of the store some may be registered, and all can be
+ * sent again. */
 TENURE_API int tenure_registry_put(tenure_context *context, const tenure_target *targets, size_t count,
                                    size_t *ret_added);
 /* Removes a target from the registry. Its token counter and its lease stay. TENURE_E_UNKNOWN_TARGET: not registered. */

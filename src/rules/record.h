@@ -40,7 +40,7 @@ typedef struct ten_record {
     /* Another program has put something in its place (Redis: the plain key has another content than ours). It is alive,
      * `name` is that content, and no check of it holds but TEN_CHECK_FOREIGN. */
     bool foreign;
-    uint64_t left_ms;  /* of what is alive: at least 1; TEN_FOREVER: it has no end */
+    uint64_t left_ms;  /* of what is alive: at least 1, and never more than there is; TEN_FOREVER: it has no end */
     uint64_t ended_ms; /* of what is dead: for how long it has been so; TEN_FOREVER: that is not known */
 } ten_record;
 

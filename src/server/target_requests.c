@@ -423,7 +423,7 @@ void ten_server_pin_delete(ten_request *request) {
     edit_pin(request, TEN_TARGET_UNPIN);
 }
 
-/* ---- many of them, all or none */
+/* ---- many of them */
 
 static void finish_edits(ten_job *job, int error, const char *message, const ten_result *results) {
     ten_request *request = (ten_request *)job;

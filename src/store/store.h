@@ -118,8 +118,8 @@ typedef struct ten_store_ops {
     int (*apply)(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
     /* Whether this store can carry the operation out at all, without asking the server; NULL: it can if it is well-formed. */
     int (*check_op)(ten_store *store, const ten_op *op);
-    /* All edits or none; after an error, unknown, and they may be sent again. Removing a target keeps its token counter
-     * and its lease. */
+    /* In steps; after an error some may be done, and they may be sent again. Removing a target keeps its token counter and
+     * its lease. */
     int (*edit_targets)(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                         uint64_t timeout_ms);
     /* Forgets the counters of targets that are free and not registered: they are no longer known and no longer listed. The

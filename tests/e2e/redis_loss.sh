@@ -76,7 +76,7 @@ started() {
 # An epoch has begun since the loss, so it was one.
 noticed() {
     if [ -n "$before" ]; then
-        epoch_other_than "$before" || fail "nobody has noticed the loss before $at: it is as it was, $before"
+        until_true 30 epoch_other_than "$before"
         losses=$((losses + 1))
     fi
     before=

@@ -100,6 +100,8 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
         if (candidate->rests_until_us == UINT64_MAX)
             rest(world, candidate, candidate->pause_us);
         break;
+    case TENURE_EVENT_UNANNOUNCED:
+        return; /* it changes nothing for the work */
     case TENURE_EVENT_REFUSED:
         sim_fail(world, candidate->role, "%s lives, but was refused (%d)", process->id, event->error);
         break;

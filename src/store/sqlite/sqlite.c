@@ -145,13 +145,13 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
         ten_bind_text(statement, 1, behind);
         r = ten_db_step(db, statement);
         const char *found = r > 0 ? ten_column_text(statement, 0) : NULL;
-        char next[TENURE_NAMESPACE_MAX + 1];
-        ten_copy_text(next, sizeof next, found ? found : "");
-        next[strcspn(next, " ")] = '\0';
+        if (found) {
+            ten_copy_text(name, sizeof name, found);
+            name[strcspn(name, " ")] = '\0';
+        }
         sqlite3_reset(statement);
         if (r < 0 || !found)
             return r < 0 ? r : TENURE_OK;
-        memcpy(name, next, sizeof name);
         ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
         r = get(store, name, &record);
         record.key.id = name;

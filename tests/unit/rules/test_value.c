@@ -14,7 +14,7 @@ struct pair {
 };
 
 static const ten_value_field fields[] = {{"number", TEN_VALUE_NUMBER, offsetof(struct pair, number)},
-                                   {"text", TEN_VALUE_TEXT, offsetof(struct pair, text)}};
+                                         {"text", TEN_VALUE_TEXT, offsetof(struct pair, text)}};
 
 static void what_is_written_is_read_whatever_bytes_it_has(void **state) {
     static const char *const texts[] = {"plain", "", " a b=c%20 ", "\x01\t\n\x7f", "\xc3\xa9\xff", "100%"};
