@@ -331,13 +331,13 @@ static int by_key(const void *a, const void *b) {
 /* The lists of a touch, in the order of the function's parameters. */
 enum { TOUCH_KEY, TOUCH_VERSION, TOUCH_NAME, TOUCH_TTL, TOUCH_LISTS };
 
-/* Renewals of one holder, as it sends them all the time; each record once. */
+/* A heartbeat, or renewals of one holder, as it sends them all the time; each record once. */
 static bool is_usual(ten_touch *const *touches, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (touches[i]->version == TEN_VERSION_ANY || touches[i]->ttl_ms != touches[0]->ttl_ms ||
+        if ((touches[i]->version == TEN_VERSION_ANY && count > 1) || touches[i]->ttl_ms != touches[0]->ttl_ms ||
             strcmp(touches[i]->name, touches[0]->name) != 0 || (i > 0 && by_key(&touches[i - 1], &touches[i]) == 0))
             return false;
-    return count > 1;
+    return count > 0 && touches[0]->ttl_ms >= SLACK_PART;
 }
 
 static int take_touches(ten_postgres_store *store, ten_touch *const *touches, size_t count) {

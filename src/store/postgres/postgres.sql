@@ -134,7 +134,7 @@ SELECT concat_ws(':', server.identity, changes + (store.identity <> server.ident
        floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall_ms,
        CASE WHEN store.identity <> server.identity OR changed_at > clock_timestamp() - interval '1 hour' THEN -1
             WHEN changed_at IS NOT NULL THEN 0 END::bigint AS lost_ms
-  FROM tenure.store, tenure.server WHERE schema_version = 3;
+  FROM tenure.store, tenure.server WHERE one AND schema_version = 3;
 -- A row of an answer. Its place is 0 in the row that tells of the store: key: its identity, version: of what was written,
 -- number: its clock, name: '' or why nothing was done, left_ms: lost_ms. In the others it is that of what was asked for.
 -- left_ms NULL: without an end; 0 or less: dead for so long.
@@ -352,7 +352,7 @@ END $$;
 --
 -- The clock has to be read when all rows are locked, and to lock a thousand takes as long as to extend them. So who renews in
 -- time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again at the end: they
--- were alive all the while. They then have one name and TTL, and come in order. If anything is not as
+-- were alive all the while. They then have one name and TTL, and come in order, and one with any version comes alone. If anything is not as
 -- expected, all of it is undone (TN002), and comes again without slack.
 CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, slack_ms bigint,
                              keys text[], versions bigint[], names text[], ttls bigint[])
@@ -365,7 +365,8 @@ DECLARE
     ends timestamptz;
     too_late timestamptz;
     extended bigint;
-    fits boolean;
+    found_keys text[];
+    found_versions bigint[];
 BEGIN
 -- use: careful
     IF space IS NULL THEN
@@ -394,9 +395,12 @@ BEGIN
             UPDATE tenure.record SET ends_at = ends
              WHERE key = ANY (keys) AND record.name = names[1] AND ends_at > too_late AND ends_at <= ends
             RETURNING key, version)
-        SELECT array_agg(renewed.key) = keys AND array_agg(renewed.version) = versions INTO fits FROM renewed;
-        IF fits IS NOT TRUE OR clock_timestamp() >= too_late THEN
+        SELECT array_agg(renewed.key), array_agg(renewed.version) INTO found_keys, found_versions FROM renewed;
+        IF found_keys IS DISTINCT FROM keys OR versions NOT IN (found_versions, '{-1}') OR clock_timestamp() >= too_late THEN
             RAISE 'not as believed, or not in time' USING ERRCODE = 'TN002';
+        END IF;
+        IF versions = '{-1}' THEN
+            RETURN QUERY SELECT 1, NULL, found_versions[1], 1::bigint, NULL, NULL::bigint, NULL;
         END IF;
         RETURN;
     END IF;

@@ -128,8 +128,10 @@ enum trial {
     TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
 };
 
-/* The statements of a transaction. The search path is pinned for those that call no function of ours, too. */
-enum { AT_BEGIN, AT_PIN, AT_WORK, AT_COMMIT, STATEMENTS };
+/* The statements before its own: BEGIN, and for one that calls no function of ours, the search path. */
+static size_t statements_before(const ten_postgres_call *call) {
+    return call->count > 0 ? 1 : 2;
+}
 
 static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms) {
     ten_error *error = store->base.error;
@@ -139,7 +141,7 @@ static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t
     if (call->count > 0)
         call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
     int r = ten_postgres_link_send(store->link, PG_BEGIN, 0, NULL, NULL, NULL, error);
-    if (r == TENURE_OK)
+    if (r == TENURE_OK && statements_before(call) == 2)
         r = ten_postgres_link_send(store->link, PG_PIN, 0, NULL, NULL, NULL, error);
     if (r == TENURE_OK)
         r = ten_postgres_link_send(store->link, call->statement, call->count, call->values, call->sizes, call->formats,
@@ -171,6 +173,7 @@ static enum trial judge_failure(const PGresult *result) {
 /* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
 static int receive_all(ten_postgres_store *store, const ten_postgres_call *call, uint64_t deadline_ms,
                        enum trial *ret_trial, bool *ret_in_step) {
+    size_t own = statements_before(call);
     int outcome = TENURE_OK;
     for (size_t i = 0;; i++) {
         TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
@@ -179,7 +182,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
             return r;
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_PIPELINE_SYNC) {
-            *ret_in_step = i == STATEMENTS;
+            *ret_in_step = i == own + 2;
             return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
         }
         if (outcome != TENURE_OK)
@@ -187,10 +190,10 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
         if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
             *ret_trial = judge_failure(result);
             outcome = ten_postgres_failed(result, call->what, store->base.error);
-        } else if (i == AT_WORK) {
+        } else if (i == own) {
             store->answer = result;
             result = NULL;
-        } else if (i == AT_COMMIT && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
+        } else if (i == own + 1 && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
             outcome = ten_postgres_misunderstood(store);
         }
     }
