@@ -343,10 +343,12 @@ static bool is_usual(ten_touch *const *touches, size_t count) {
 static int take_touches(ten_postgres_store *store, ten_touch *const *touches, size_t count) {
     for (int i = 0; i < PQntuples(store->answer); i++) {
         uint64_t place = ten_postgres_number(store->answer, i, PLACE);
-        if (place == 0)
-            continue;
         if (place > count)
             return ten_postgres_misunderstood(store);
+        if (place == 0) {
+            ten_postgres_link_note_process(store->link, ten_postgres_number(store->answer, i, VALUE));
+            continue;
+        }
         touches[place - 1]->extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
         touches[place - 1]->present = ten_postgres_number(store->answer, i, VERSION);
     }

@@ -364,6 +364,8 @@ END $$;
 -- time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again at the end: they
 -- were alive all the while. They then have one name and TTL, and come in order, and one with any version comes alone. If anything is not as
 -- expected, all of it is undone (TN002), and comes again without slack.
+--
+-- In the row of the store: value: the server's process. Who renews will do so often, and may prepare its statements there.
 CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, slack_ms bigint,
                              keys text[], versions bigint[], names text[], ttls bigint[])
     RETURNS SETOF tenure.row LANGUAGE plpgsql
@@ -396,7 +398,7 @@ BEGIN
         RETURN NEXT (0, here.identity, 0, here.wall_ms, 'epoch', here.lost_ms, NULL)::tenure.row;
         RETURN;
     END IF;
-    RETURN NEXT (0, here.identity, 0, here.wall_ms, '', here.lost_ms, NULL)::tenure.row;
+    RETURN NEXT (0, here.identity, 0, here.wall_ms, '', here.lost_ms, pg_backend_pid())::tenure.row;
 
     IF slack_ms > 0 THEN
         ends := moment + ttls[1] * interval '1 millisecond';
