@@ -4,15 +4,14 @@
 -- a statement that locks comes before the one that reads what was locked. The functions know nothing of leases.
 --
 -- Their plans are kept by the server's session, also behind a pooler. The planner must not guess, because a wrong guess reads
--- whole tables: OFFSET 0 keeps it from joining, so that rows are found by their keys, one by one, whatever the statistics
--- say. The search path is pinned, so that nobody who may create objects in another schema can put theirs in the place of
--- PostgreSQL's. An assignment, a condition or RETURN NEXT costs a fraction of a statement, and a heartbeat has few of those.
+-- whole tables: LATERAL with OFFSET 0 leaves it only loops, so that rows are found by their keys, one by one, whatever the
+-- statistics say. The search path is pinned, so that nobody who may create objects in another schema can put theirs in the
+-- place of PostgreSQL's. An assignment, a condition or RETURN NEXT costs a fraction of a statement: a heartbeat has two of
+-- those.
 -- fragment: settings
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
-    SET enable_mergejoin = off
-    SET enable_hashjoin = off
     SET jit = off
     SET plan_cache_mode = force_generic_plan
 
@@ -32,8 +31,9 @@
 -- How long to wait for locks, and what the commit waits for: a DBA's own synchronous_commit counts when it is a stricter one.
 -- fragment: careful
     done := set_config('lock_timeout', wait_ms, true);
-    done := set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
-                                                  THEN 'on' ELSE current_setting('synchronous_commit') END, true);
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        done := set_config('synchronous_commit', 'on', true);
+    END IF;
 
 -- What has the key of `wanted`.
 -- fragment: record
@@ -137,17 +137,19 @@ SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.re
 
 -- name: functions
 -- What an answer says of the store. lost_ms: how long what it may have lost may still last; NULL: it never lost anything;
--- -1: that is not known. An hour later nobody asks.
+-- -1: that is not known. An hour later nobody asks. (With clock_timestamp() it would be a query of its own inside of others.)
 CREATE VIEW tenure.here AS
 SELECT concat_ws(':', server.identity, changes + (store.identity <> server.identity)::integer) AS identity,
-       floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall_ms,
-       CASE WHEN store.identity <> server.identity OR changed_at > clock_timestamp() - interval '1 hour' THEN -1
+       CASE WHEN store.identity <> server.identity OR changed_at > statement_timestamp() - interval '1 hour' THEN -1
             WHEN changed_at IS NOT NULL THEN 0 END::bigint AS lost_ms
   FROM tenure.store, tenure.server WHERE one AND schema_version = 3;
 -- A row of an answer. Its place is 0 in the row that tells of the store: key: its identity, version: of what was written,
 -- number: its clock, name: '' or why nothing was done, left_ms: lost_ms. In the others it is that of what was asked for.
 -- left_ms NULL: without an end; 0 or less: dead for so long.
 CREATE TYPE tenure.row AS (place integer, key text, version bigint, number bigint, name text, left_ms bigint, value text);
+CREATE FUNCTION tenure.wall_ms() RETURNS bigint LANGUAGE sql AS $$
+    SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
+$$;
 CREATE FUNCTION tenure.left_ms(ends_at timestamptz, moment timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN ends_at < 'infinity' THEN ceil(extract(epoch FROM ends_at - moment) * 1000)::bigint END
 $$;
@@ -161,7 +163,7 @@ DECLARE
 BEGIN
 -- use: here
 -- use: found
-    RETURN NEXT (0, here.identity, 0, here.wall_ms, '', here.lost_ms, NULL)::tenure.row;
+    RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), '', here.lost_ms, NULL)::tenure.row;
     RETURN QUERY
     SELECT wanted.place::integer, NULL, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
       FROM unnest(keys) WITH ORDINALITY AS wanted (key, place) CROSS JOIN
@@ -261,7 +263,7 @@ BEGIN
 -- use: found
     moment := clock_timestamp();
     IF here.identity <> identity OR NOT (begins OR here.in_epoch) THEN
-        RETURN NEXT (0, here.identity, 0, here.wall_ms, 'epoch', here.lost_ms, NULL)::tenure.row;
+        RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), 'epoch', here.lost_ms, NULL)::tenure.row;
         RETURN;
     END IF;
 
@@ -354,7 +356,7 @@ BEGIN
             UPDATE tenure.feed SET before = greatest(before, oldest) WHERE namespace = space;
         END IF;
     END IF;
-    RETURN NEXT (0, here.identity, txid_current(), here.wall_ms, '', here.lost_ms, NULL)::tenure.row;
+    RETURN NEXT (0, here.identity, txid_current(), tenure.wall_ms(), '', here.lost_ms, NULL)::tenure.row;
 END $$;
 
 -- Only what is not as expected is told: those that are not extended, and the versions of those with any (-1). number: 1 if it
@@ -395,10 +397,10 @@ BEGIN
 -- use: found
     moment := clock_timestamp();
     IF space IS NOT NULL AND (here.identity <> identity OR NOT here.in_epoch) THEN
-        RETURN NEXT (0, here.identity, 0, here.wall_ms, 'epoch', here.lost_ms, NULL)::tenure.row;
+        RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), 'epoch', here.lost_ms, NULL)::tenure.row;
         RETURN;
     END IF;
-    RETURN NEXT (0, here.identity, 0, here.wall_ms, '', here.lost_ms, pg_backend_pid())::tenure.row;
+    RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), '', here.lost_ms, pg_backend_pid())::tenure.row;
 
     IF slack_ms > 0 THEN
         ends := moment + ttls[1] * interval '1 millisecond';
@@ -457,7 +459,7 @@ BEGIN
 -- use: found
     RETURN QUERY
     WITH range AS MATERIALIZED (SELECT before, last FROM tenure.feed WHERE namespace = space)
-    SELECT 0, here.identity, (SELECT last FROM range), here.wall_ms, '', here.lost_ms,
+    SELECT 0, here.identity, (SELECT last FROM range), tenure.wall_ms(), '', here.lost_ms,
            (SELECT before::text FROM range)
     UNION ALL
     (SELECT 1, change.id, number, floor(extract(epoch FROM at) * 1000)::bigint, NULL, NULL, text
