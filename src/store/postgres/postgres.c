@@ -43,7 +43,12 @@ static int add_lists(ten_postgres_store *store, ten_postgres_call *call, size_t 
 
 /* What the keys of a namespace and a kind begin with (see postgres.sql); its size. */
 static size_t make_prefix(char prefix[KEY_SIZE], const char *namespace_name, enum ten_kind kind) {
-    return (size_t)snprintf(prefix, KEY_SIZE, "%.*s %d", (int)TENURE_NAMESPACE_MAX, namespace_name, (int)kind);
+    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
+    memcpy(prefix, namespace_name, size);
+    prefix[size] = ' ';
+    prefix[size + 1] = (char)('0' + kind);
+    prefix[size + 2] = '\0';
+    return size + 2;
 }
 
 static void add_key(ten_postgres_list *list, const char *namespace_name, ten_key key) {
