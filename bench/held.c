@@ -176,7 +176,7 @@ static struct usage look(const scale_server *server, const char *store) {
     if (strcmp(store, "postgres") == 0) {
         now.bytes = ask_postgres(server, "SELECT pg_current_wal_lsn() - '0/0'");
         now.versions = ask_postgres(server, "SELECT n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE "
-                                            "schemaname = 'tenure' AND relname = 'lease'");
+                                            "schemaname = 'tenure' AND relname = 'record'");
     }
 #endif
 #ifdef TEN_STORE_REDIS

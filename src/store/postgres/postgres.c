@@ -43,7 +43,12 @@ static int add_lists(ten_postgres_store *store, ten_postgres_call *call, size_t 
 
 /* What the keys of a namespace and a kind begin with (see postgres.sql); its size. */
 static size_t make_prefix(char prefix[KEY_SIZE], const char *namespace_name, enum ten_kind kind) {
-    return (size_t)snprintf(prefix, KEY_SIZE, "%.*s %d", (int)TENURE_NAMESPACE_MAX, namespace_name, (int)kind);
+    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
+    memcpy(prefix, namespace_name, size);
+    prefix[size] = ' ';
+    prefix[size + 1] = (char)('0' + kind);
+    prefix[size + 2] = '\0';
+    return size + 2;
 }
 
 static void add_key(ten_postgres_list *list, const char *namespace_name, ten_key key) {
@@ -331,22 +336,24 @@ static int by_key(const void *a, const void *b) {
 /* The lists of a touch, in the order of the function's parameters. */
 enum { TOUCH_KEY, TOUCH_VERSION, TOUCH_NAME, TOUCH_TTL, TOUCH_LISTS };
 
-/* Renewals of one holder, as it sends them all the time; each record once. */
+/* A heartbeat, or renewals of one holder, as it sends them all the time; each record once. */
 static bool is_usual(ten_touch *const *touches, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (touches[i]->version == TEN_VERSION_ANY || touches[i]->ttl_ms != touches[0]->ttl_ms ||
+        if ((touches[i]->version == TEN_VERSION_ANY && count > 1) || touches[i]->ttl_ms != touches[0]->ttl_ms ||
             strcmp(touches[i]->name, touches[0]->name) != 0 || (i > 0 && by_key(&touches[i - 1], &touches[i]) == 0))
             return false;
-    return count > 1;
+    return count > 0 && touches[0]->ttl_ms >= SLACK_PART;
 }
 
 static int take_touches(ten_postgres_store *store, ten_touch *const *touches, size_t count) {
     for (int i = 0; i < PQntuples(store->answer); i++) {
         uint64_t place = ten_postgres_number(store->answer, i, PLACE);
-        if (place == 0)
-            continue;
         if (place > count)
             return ten_postgres_misunderstood(store);
+        if (place == 0) {
+            ten_postgres_link_note_process(store->link, ten_postgres_number(store->answer, i, VALUE));
+            continue;
+        }
         touches[place - 1]->extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
         touches[place - 1]->present = ten_postgres_number(store->answer, i, VERSION);
     }

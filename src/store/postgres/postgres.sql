@@ -4,30 +4,36 @@
 -- a statement that locks comes before the one that reads what was locked. The functions know nothing of leases.
 --
 -- Their plans are kept by the server's session, also behind a pooler. The planner must not guess, because a wrong guess reads
--- whole tables: OFFSET 0 keeps it from joining, so that rows are found by their keys, one by one, whatever the statistics
--- say. The search path is pinned, so that nobody who may create objects in another schema can put theirs in the place of
--- PostgreSQL's.
+-- whole tables: LATERAL with OFFSET 0 leaves it only loops, so that rows are found by their keys, one by one, whatever the
+-- statistics say. The search path is pinned, so that nobody who may create objects in another schema can put theirs in the
+-- place of PostgreSQL's. An assignment, a condition or RETURN NEXT costs a fraction of a statement: a heartbeat has two of
+-- those.
 -- fragment: settings
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
-    SET enable_mergejoin = off
-    SET enable_hashjoin = off
     SET jit = off
     SET plan_cache_mode = force_generic_plan
 
--- What is sent behind an error that has this state is repeated after a look at the schema (postgres_schema.c).
 -- fragment: here
     SELECT * INTO here FROM tenure.here;
+-- And whether the namespace's record is in that epoch.
+-- fragment: here_and_epoch
+    SELECT *, EXISTS (SELECT FROM tenure.record
+                       WHERE key = space || ' 0' AND name = store.identity AND number = epoch) AS in_epoch
+      INTO here FROM tenure.here AS store;
+-- What is sent behind an error that has this state is repeated after a look at the schema (postgres_schema.c).
+-- fragment: found
     IF NOT FOUND THEN
         RAISE 'the schema is not what it was' USING ERRCODE = 'TN001';
     END IF;
 
 -- How long to wait for locks, and what the commit waits for: a DBA's own synchronous_commit counts when it is a stricter one.
 -- fragment: careful
-    PERFORM set_config('lock_timeout', wait_ms, true),
-            set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
-                                                  THEN 'on' ELSE current_setting('synchronous_commit') END, true);
+    done := set_config('lock_timeout', wait_ms, true);
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        done := set_config('synchronous_commit', 'on', true);
+    END IF;
 
 -- What has the key of `wanted`.
 -- fragment: record
@@ -38,10 +44,6 @@
 -- All rows of `wanted`, which is in the order of keys.
 -- fragment: lock
        CROSS JOIN LATERAL (SELECT FROM tenure.record AS r WHERE r.key = wanted.key FOR NO KEY UPDATE OFFSET 0) AS locked;
-
--- The namespace's record, if it is in that epoch.
--- fragment: epoch
-           SELECT FROM tenure.record WHERE key = space || ' 0' AND name = identity AND number = epoch
 
 -- name: schema
 CREATE SCHEMA tenure;
@@ -115,10 +117,17 @@ SELECT target_id AS scene_id,
 -- one that was copied (CREATE DATABASE ... TEMPLATE) is another one, whatever its name. A table that was emptied with
 -- TRUNCATE, and filled from a dump, has another file. So has one that VACUUM FULL or CLUSTER wrote anew: that begins an
 -- epoch, too, because nothing tells the two apart.
+--
+-- The cluster and its timeline are read when a statement is planned (that is what IMMUTABLE does), and a plan belongs to one
+-- session of the server. While a session lives that may write, both stay: other data need another start of the server, and a
+-- timeline begins when a standby is promoted. A session that began on the standby outlives that, but has no plan from there:
+-- pg_current_wal_lsn() fails on a standby.
 -- name: server_view
+CREATE FUNCTION tenure.cluster() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT concat_ws(':', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8)) FROM pg_control_system()
+$$;
 CREATE VIEW tenure.server AS
-SELECT concat_ws(':', (pg_control_system()).system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
-                 'tenure.record'::regclass::oid, pg_relation_filepath('tenure.record')) AS identity;
+SELECT concat_ws(':', tenure.cluster(), 'tenure.record'::regclass::oid, pg_relation_filepath('tenure.record')) AS identity;
 
 -- Where these functions are not for everybody: a server that was started again may be another one.
 -- name: server_view_by_start
@@ -128,17 +137,19 @@ SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.re
 
 -- name: functions
 -- What an answer says of the store. lost_ms: how long what it may have lost may still last; NULL: it never lost anything;
--- -1: that is not known. An hour later nobody asks.
+-- -1: that is not known. An hour later nobody asks. (With clock_timestamp() it would be a query of its own inside of others.)
 CREATE VIEW tenure.here AS
 SELECT concat_ws(':', server.identity, changes + (store.identity <> server.identity)::integer) AS identity,
-       floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall_ms,
-       CASE WHEN store.identity <> server.identity OR changed_at > clock_timestamp() - interval '1 hour' THEN -1
+       CASE WHEN store.identity <> server.identity OR changed_at > statement_timestamp() - interval '1 hour' THEN -1
             WHEN changed_at IS NOT NULL THEN 0 END::bigint AS lost_ms
-  FROM tenure.store, tenure.server WHERE schema_version = 3;
+  FROM tenure.store, tenure.server WHERE one AND schema_version = 3;
 -- A row of an answer. Its place is 0 in the row that tells of the store: key: its identity, version: of what was written,
 -- number: its clock, name: '' or why nothing was done, left_ms: lost_ms. In the others it is that of what was asked for.
 -- left_ms NULL: without an end; 0 or less: dead for so long.
 CREATE TYPE tenure.row AS (place integer, key text, version bigint, number bigint, name text, left_ms bigint, value text);
+CREATE FUNCTION tenure.wall_ms() RETURNS bigint LANGUAGE sql AS $$
+    SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
+$$;
 CREATE FUNCTION tenure.left_ms(ends_at timestamptz, moment timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN ends_at < 'infinity' THEN ceil(extract(epoch FROM ends_at - moment) * 1000)::bigint END
 $$;
@@ -151,7 +162,8 @@ DECLARE
     here tenure.here;
 BEGIN
 -- use: here
-    RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, '', here.lost_ms, NULL;
+-- use: found
+    RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), '', here.lost_ms, NULL)::tenure.row;
     RETURN QUERY
     SELECT wanted.place::integer, NULL, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
       FROM unnest(keys) WITH ORDINALITY AS wanted (key, place) CROSS JOIN
@@ -217,7 +229,8 @@ CREATE FUNCTION tenure.commit(
 AS $$
 DECLARE
     own constant integer := hashtext('tenure:' || space);
-    here tenure.here;
+    done text;
+    here record;
     moment timestamptz;
     conflicts integer[];
     fits boolean[] := array_fill(true, ARRAY[changes]);
@@ -231,27 +244,26 @@ DECLARE
 BEGIN
 -- use: careful
     IF alone THEN
-        PERFORM pg_advisory_xact_lock(own, 1);
+        done := pg_advisory_xact_lock(own, 1);
     ELSE
-        PERFORM pg_advisory_xact_lock_shared(own, 1);
+        done := pg_advisory_xact_lock_shared(own, 1);
     END IF;
     IF entries > 0 THEN
-        PERFORM pg_advisory_xact_lock(own, 2);
+        done := pg_advisory_xact_lock(own, 2);
     END IF;
     IF makes THEN
-        PERFORM pg_advisory_xact_lock(own, 3);
+        done := pg_advisory_xact_lock(own, 3);
     ELSIF misses THEN
-        PERFORM pg_advisory_xact_lock_shared(own, 3);
+        done := pg_advisory_xact_lock_shared(own, 3);
     END IF;
     PERFORM FROM (SELECT key FROM unnest(check_key || other_key) AS key
                    WHERE substr(key, length(space) + 2, 1) > '1' ORDER BY key COLLATE "C") AS wanted
 -- use: lock
--- use: here
+-- use: here_and_epoch
+-- use: found
     moment := clock_timestamp();
-    IF here.identity <> identity OR NOT (begins OR EXISTS (
--- use: epoch
-    )) THEN
-        RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, 'epoch', here.lost_ms, NULL;
+    IF here.identity <> identity OR NOT (begins OR here.in_epoch) THEN
+        RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), 'epoch', here.lost_ms, NULL)::tenure.row;
         RETURN;
     END IF;
 
@@ -324,7 +336,7 @@ BEGIN
         SELECT space, newest - entries + row_number() OVER (ORDER BY place), moment, entry.id, entry.text
           FROM unnest(entry_change, entry_id, entry_text) WITH ORDINALITY AS entry (change, id, text, place)
          WHERE fits[entry.change];
-        PERFORM pg_notify(left('tenure:' || space, 63), '');
+        done := pg_notify(left('tenure:' || space, 63), '');
         -- Now and then it is trimmed: 10,000 entries are kept, and up to 250,000 if they are younger than a minute; nothing
         -- for longer than 30 days. 10,000 at most go at once, so that nobody waits for long.
         IF newest / 1000 > (newest - entries) / 1000 THEN
@@ -344,7 +356,7 @@ BEGIN
             UPDATE tenure.feed SET before = greatest(before, oldest) WHERE namespace = space;
         END IF;
     END IF;
-    RETURN QUERY SELECT 0, here.identity, txid_current(), here.wall_ms, '', here.lost_ms, NULL;
+    RETURN NEXT (0, here.identity, txid_current(), tenure.wall_ms(), '', here.lost_ms, NULL)::tenure.row;
 END $$;
 
 -- Only what is not as expected is told: those that are not extended, and the versions of those with any (-1). number: 1 if it
@@ -352,40 +364,43 @@ END $$;
 --
 -- The clock has to be read when all rows are locked, and to lock a thousand takes as long as to extend them. So who renews in
 -- time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again at the end: they
--- were alive all the while. They then have one name and TTL, and come in order. If anything is not as
+-- were alive all the while. They then have one name and TTL, and come in order, and one with any version comes alone. If anything is not as
 -- expected, all of it is undone (TN002), and comes again without slack.
+--
+-- In the row of the store: value: the server's process. Who renews will do so often, and may prepare its statements there.
 CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, slack_ms bigint,
                              keys text[], versions bigint[], names text[], ttls bigint[])
     RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
 DECLARE
-    here tenure.here;
+    done text;
+    here record;
     moment timestamptz;
     ends timestamptz;
     too_late timestamptz;
     extended bigint;
-    fits boolean;
+    found_keys text[];
+    found_versions bigint[];
 BEGIN
 -- use: careful
     IF space IS NULL THEN
         UPDATE tenure.store SET pings = pings + 1;
     ELSE
-        PERFORM pg_advisory_xact_lock_shared(hashtext('tenure:' || space), 1);
+        done := pg_advisory_xact_lock_shared(hashtext('tenure:' || space), 1);
     END IF;
     IF slack_ms = 0 THEN
         PERFORM FROM (SELECT key FROM unnest(keys) AS key ORDER BY key COLLATE "C") AS wanted
 -- use: lock
     END IF;
--- use: here
+-- use: here_and_epoch
+-- use: found
     moment := clock_timestamp();
-    IF space IS NOT NULL AND (here.identity <> identity OR NOT EXISTS (
--- use: epoch
-    )) THEN
-        RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, 'epoch', here.lost_ms, NULL;
+    IF space IS NOT NULL AND (here.identity <> identity OR NOT here.in_epoch) THEN
+        RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), 'epoch', here.lost_ms, NULL)::tenure.row;
         RETURN;
     END IF;
-    RETURN QUERY SELECT 0, here.identity, 0::bigint, here.wall_ms, '', here.lost_ms, NULL;
+    RETURN NEXT (0, here.identity, 0, tenure.wall_ms(), '', here.lost_ms, pg_backend_pid())::tenure.row;
 
     IF slack_ms > 0 THEN
         ends := moment + ttls[1] * interval '1 millisecond';
@@ -394,9 +409,12 @@ BEGIN
             UPDATE tenure.record SET ends_at = ends
              WHERE key = ANY (keys) AND record.name = names[1] AND ends_at > too_late AND ends_at <= ends
             RETURNING key, version)
-        SELECT array_agg(renewed.key) = keys AND array_agg(renewed.version) = versions INTO fits FROM renewed;
-        IF fits IS NOT TRUE OR clock_timestamp() >= too_late THEN
+        SELECT array_agg(renewed.key), array_agg(renewed.version) INTO found_keys, found_versions FROM renewed;
+        IF found_keys IS DISTINCT FROM keys OR versions NOT IN (found_versions, '{-1}') OR clock_timestamp() >= too_late THEN
             RAISE 'not as believed, or not in time' USING ERRCODE = 'TN002';
+        END IF;
+        IF versions = '{-1}' THEN
+            RETURN NEXT (1, NULL, found_versions[1], 1, NULL, NULL, NULL)::tenure.row;
         END IF;
         RETURN;
     END IF;
@@ -438,9 +456,10 @@ DECLARE
     here tenure.here;
 BEGIN
 -- use: here
+-- use: found
     RETURN QUERY
     WITH range AS MATERIALIZED (SELECT before, last FROM tenure.feed WHERE namespace = space)
-    SELECT 0, here.identity, (SELECT last FROM range), here.wall_ms, '', here.lost_ms,
+    SELECT 0, here.identity, (SELECT last FROM range), tenure.wall_ms(), '', here.lost_ms,
            (SELECT before::text FROM range)
     UNION ALL
     (SELECT 1, change.id, number, floor(extract(epoch FROM at) * 1000)::bigint, NULL, NULL, text
@@ -453,6 +472,7 @@ CREATE FUNCTION tenure.unfeed(wait_ms text, space text, ids text[], after bigint
 -- use: settings
 AS $$
 DECLARE
+    done text;
     step_end bigint;
 BEGIN
 -- use: careful

@@ -1,7 +1,7 @@
 /*
  * One call of a function in the server: BEGIN, the call and COMMIT are sent at once, and no client stands between a lock and
- * the commit that frees it. Nothing is left behind in a session (no prepared statements, settings that end with the
- * transaction), so that a pooler may give each transaction to another server connection. See postgres_state.h.
+ * the commit that frees it. Settings end with the transaction, and statements are prepared only where no pooler stands in
+ * between, so that one may give each transaction to another server connection. See postgres_state.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -128,8 +128,13 @@ enum trial {
     TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
 };
 
-/* The statements of a transaction. The search path is pinned for those that call no function of ours, too. */
-enum { AT_BEGIN, AT_PIN, AT_WORK, AT_COMMIT, STATEMENTS };
+/* To parse and to plan these takes the server a quarter of the time of a heartbeat. */
+static const char *const usual[] = {PG_BEGIN, PG_READ, PG_COMMIT_RECORDS, PG_TOUCH, PG_COMMIT};
+
+/* The statements before its own: BEGIN, and for one that calls no function of ours, the search path. */
+static size_t statements_before(const ten_postgres_call *call) {
+    return call->count > 0 ? 1 : 2;
+}
 
 static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms) {
     ten_error *error = store->base.error;
@@ -139,7 +144,7 @@ static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t
     if (call->count > 0)
         call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
     int r = ten_postgres_link_send(store->link, PG_BEGIN, 0, NULL, NULL, NULL, error);
-    if (r == TENURE_OK)
+    if (r == TENURE_OK && statements_before(call) == 2)
         r = ten_postgres_link_send(store->link, PG_PIN, 0, NULL, NULL, NULL, error);
     if (r == TENURE_OK)
         r = ten_postgres_link_send(store->link, call->statement, call->count, call->values, call->sizes, call->formats,
@@ -156,7 +161,9 @@ static bool is_one_of(const char *state, const char *const *states, size_t count
     return false;
 }
 
-static enum trial judge_failure(const PGresult *result) {
+/* A prepared statement that is gone, or does not fit the schema any more, has done nothing. */
+static enum trial judge_failure(ten_postgres_store *store, const PGresult *result) {
+    static const char *const not_prepared[] = {"26000", "0A000"};
     static const char *const in_the_way[] = {"40001", "40P01"};
     /* postgres.sql says so; no table, no schema, no function, no type */
     static const char *const refusals[] = {"TN001", "42P01", "3F000", "42883", "42704"};
@@ -165,12 +172,15 @@ static enum trial judge_failure(const PGresult *result) {
         return TRIAL_REFUSED;
     if (strcmp(state, "TN002") == 0)
         return TRIAL_IN_VAIN;
+    if (is_one_of(state, not_prepared, TEN_COUNT(not_prepared)) && ten_postgres_link_unprepare(store->link))
+        return TRIAL_AGAIN;
     return is_one_of(state, in_the_way, TEN_COUNT(in_the_way)) ? TRIAL_AGAIN : TRIAL_ENDED;
 }
 
 /* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
 static int receive_all(ten_postgres_store *store, const ten_postgres_call *call, uint64_t deadline_ms,
                        enum trial *ret_trial, bool *ret_in_step) {
+    size_t own = statements_before(call);
     int outcome = TENURE_OK;
     for (size_t i = 0;; i++) {
         TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
@@ -179,18 +189,18 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
             return r;
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_PIPELINE_SYNC) {
-            *ret_in_step = i == STATEMENTS;
+            *ret_in_step = i == own + 2;
             return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
         }
         if (outcome != TENURE_OK)
             continue; /* what comes behind an error was not executed */
         if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-            *ret_trial = judge_failure(result);
+            *ret_trial = judge_failure(store, result);
             outcome = ten_postgres_failed(result, call->what, store->base.error);
-        } else if (i == AT_WORK) {
+        } else if (i == own) {
             store->answer = result;
             result = NULL;
-        } else if (i == AT_COMMIT && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
+        } else if (i == own + 1 && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
             outcome = ten_postgres_misunderstood(store);
         }
     }
@@ -218,7 +228,9 @@ static int try_once(ten_postgres_store *store, ten_postgres_call *call, uint64_t
     int r = ten_postgres_connect(store, deadline_ms);
     if (r < 0)
         return r;
-    r = send_all(store, call, deadline_ms);
+    r = ten_postgres_link_prepare(store->link, usual, TEN_COUNT(usual), deadline_ms, store->base.error);
+    if (r == TENURE_OK)
+        r = send_all(store, call, deadline_ms);
     if (r == TENURE_OK)
         r = receive_all(store, call, deadline_ms, ret_trial, &in_step);
     if (ten_dial_worth_another(r, was_connected, deadline_ms))

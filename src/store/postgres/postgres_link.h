@@ -35,6 +35,16 @@ PGconn *ten_postgres_link_connection(ten_postgres_link *link);
 /* Queues a statement with its parameters: text, or so many bytes in the server's own format (1); NULL is NULL. */
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
                            const int *sizes, const int *formats, ten_error *error);
+/* From a number that a statement got by pg_backend_pid(): no pooler stands in front of the server. A pooler tells its clients
+ * numbers of its own. */
+bool ten_postgres_link_is_direct(const ten_postgres_link *link, uint64_t process);
+/* The same, to be noted: if it is direct, prepare() is due, once. */
+void ten_postgres_link_note_process(ten_postgres_link *link, uint64_t process);
+/* If it is due: from now on these statements, a constant, are sent by name. One round trip. */
+int ten_postgres_link_prepare(ten_postgres_link *link, const char *const *statements, size_t count,
+                              uint64_t deadline_ms, ten_error *error);
+/* From now on all of them are sent as text. False: they were already. */
+bool ten_postgres_link_unprepare(ten_postgres_link *link);
 /* Ends the pipeline and sends all that is queued. */
 int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error);
 /* The result of the next statement, whatever it is, to be cleared by the caller; with the pipeline's end,

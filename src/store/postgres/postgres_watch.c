@@ -8,15 +8,13 @@
 
 #define POOLED_MS 1000u /* how often the feed is read when listening is in vain */
 
-/* A pooler tells its clients numbers of its own. Through one that gives the server connection to another client after
- * each transaction, nothing would be heard. */
+/* Through one that gives the server connection to another client after each transaction, nothing would be heard. */
 static int check_for_pooler(ten_postgres_store *store, ten_postgres_link *link, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
     int r = ten_postgres_link_run(link, "SELECT pg_backend_pid()", deadline_ms, &result, store->base.error);
     if (r < 0)
         return r;
-    bool pooled = PQntuples(result) != 1 ||
-                  ten_postgres_number(result, 0, 0) != (uint64_t)PQbackendPID(ten_postgres_link_connection(link));
+    bool pooled = PQntuples(result) != 1 || !ten_postgres_link_is_direct(link, ten_postgres_number(result, 0, 0));
     store->watch.notice.poll_ms = pooled ? POOLED_MS : 0;
     return pooled ? ten_fail(store->base.error, TENURE_E_UNSUPPORTED,
                              "a pooler stands in front of the server: give listen_url=URL for a direct connection")

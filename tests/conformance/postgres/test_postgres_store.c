@@ -4,6 +4,8 @@
  */
 #include "conformance/postgres/postgres_place.h"
 #include "lib/freeze.h"
+#include "store/apply.h"
+#include "store/postgres/postgres_state.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -590,6 +592,37 @@ static void nothing_is_left_in_a_session_behind_a_pooler(void **state) {
     PQfinish(connection);
 }
 
+/* A statement in the store's own session. */
+static void say_inside(ten_store *store, const char *statement, char *text, size_t size) {
+    ten_postgres_store *backend = (ten_postgres_store *)((ten_record_store *)store)->backend;
+    PGconn *connection = ten_postgres_link_connection(backend->link);
+    assert_true(PQexitPipelineMode(connection));
+    PGresult *result = PQexec(connection, statement);
+    assert_int_not_equal(PQresultStatus(result), PGRES_FATAL_ERROR);
+    snprintf(text, size, "%s", PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    assert_true(PQenterPipelineMode(connection));
+}
+
+static void a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = &postgres->place;
+    char text[16];
+    postgres_place_open(postgres, "");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    for (int i = 0; i < 3; i++)
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    say_inside(place->store, "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'tenure%'", text,
+               sizeof text);
+    assert_string_equal(text, "5");
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_LOST);
+    say_inside(place->store, "DEALLOCATE ALL", text, sizeof text);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_LOST);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+}
+
 static void with_a_direct_connection_beside_the_pooler_notices_come_at_once(void **state) {
     struct postgres_place *postgres = *state;
     char options[FIXTURE_URL_SIZE];
@@ -632,6 +665,7 @@ int main(void) {
         POSTGRES_CASE(people_see_scenes_in_a_view),
         POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction),
         POSTGRES_CASE(nothing_is_left_in_a_session_behind_a_pooler),
+        POSTGRES_CASE(a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed),
         POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once),
     };
     return cmocka_run_group_tests_name("postgres-store", tests, postgres_group_setup, postgres_group_teardown);
