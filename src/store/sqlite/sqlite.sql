@@ -1,6 +1,6 @@
 -- The SQLite store: its schema and every statement that it runs. Each part is a C constant after its name (see embed.sh).
 -- Times that decide anything are milliseconds of CLOCK_BOOTTIME and mean something within one boot only (store.boot_id);
--- columns that end in _at_ms, and change.at_ms, are Unix time, for people.
+-- change.at_ms is Unix time, for people.
 
 -- name: schema
 -- Who and where this database is, one row. When it does not fit what is found, it is another store from then on: it gets another
