@@ -52,6 +52,7 @@ struct memory {
     ten_backend base;
     struct ten_memory_core *core;
     ten_arena texts; /* of the last answer */
+    uint64_t now_ms; /* boot clock, the same for all of it */
     int watch_fd;
     struct memory *next;
 };
@@ -147,7 +148,7 @@ static ten_record show(const struct kept *kept, uint64_t now_ms) {
 /* Others may change the record when the lock is free again. */
 static bool tell(struct memory *memory, const struct kept *kept, ten_record *record) {
     ten_key key = record->key;
-    *record = show(kept, ten_boot_ms(memory->base.clock));
+    *record = show(kept, memory->now_ms);
     record->key = key;
     if (!kept)
         return true;
@@ -161,6 +162,7 @@ static void answer(struct memory *memory) {
     pthread_mutex_lock(&memory->core->lock);
     memory->core->calls++;
     ten_arena_reset(&memory->texts);
+    memory->now_ms = ten_boot_ms(memory->base.clock);
     memory->base.wall_ms = ten_wall_ms(memory->base.clock);
     snprintf(memory->base.identity, sizeof memory->base.identity, "memory-%llu",
              (unsigned long long)memory->core->identity);
@@ -193,7 +195,7 @@ static int memory_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
     size_t same = scan->namespace_name ? strlen(scan->namespace_name) + 2 : 0;
     for (size_t i = same ? place_of(core, key) : 0; !stopped && given < scan->limit && i < core->count; i++) {
         const struct kept *kept = core->records[i];
-        ten_record record = show(kept, ten_boot_ms(base->clock));
+        ten_record record = show(kept, memory->now_ms);
         char namespace_name[TENURE_NAMESPACE_MAX + 1];
         if (strncmp(kept->key, key, same) != 0)
             break;
@@ -287,7 +289,7 @@ static int memory_unfeed(ten_backend *base, const char *namespace_name, const ch
 /* ---- commit -------------------------------------------------------------------------------------------- */
 
 static bool holds(struct memory *memory, const char *namespace_name, const ten_check *check) {
-    ten_record record = show(find(memory->core, namespace_name, check->key), ten_boot_ms(memory->base.clock));
+    ten_record record = show(find(memory->core, namespace_name, check->key), memory->now_ms);
     return (check->version == TEN_VERSION_ANY || check->version == record.version) &&
            (check->life == TEN_CHECK_EITHER || record.alive == (check->life == TEN_CHECK_ALIVE));
 }
@@ -306,7 +308,7 @@ static bool judge(struct memory *memory, const char *namespace_name, ten_commit_
 
 static uint64_t end_of(struct memory *memory, const char *namespace_name, const struct kept *kept,
                        const ten_life *life) {
-    uint64_t now_ms = ten_boot_ms(memory->base.clock);
+    uint64_t now_ms = memory->now_ms;
     if (life->kind != TEN_LIFE_LATEST)
         return life->kind == TEN_LIFE_ENDLESS ? TEN_FOREVER : now_ms;
     uint64_t end_ms = life->as_it_is ? kept->ends_ms : 0;
@@ -394,7 +396,7 @@ static int memory_touch(ten_backend *base, const char *namespace_name, const cha
     (void)timeout_ms;
     answer(memory);
     bool same = !namespace_name || is_epoch(memory, namespace_name, identity, epoch);
-    uint64_t now_ms = ten_boot_ms(base->clock);
+    uint64_t now_ms = memory->now_ms;
     for (size_t i = 0; same && i < count; i++) {
         struct kept *kept = find(memory->core, namespace_name, touches[i].key);
         bool meant = kept && (touches[i].version == TEN_VERSION_ANY || touches[i].version == kept->record.version);
