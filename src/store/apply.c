@@ -59,7 +59,7 @@ static int plan_one(struct batch *batch, size_t at) {
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }
 
-/* What the holder has already is told in any case, so a part of the group may only be touched. */
+/* A lease of the group that the holder already has is only extended. */
 static int add_group(struct batch *batch, const size_t *open, size_t count, const ten_intent *intents) {
     bool joins = false;
     for (size_t i = 0; i < count; i++)

@@ -122,7 +122,7 @@ struct ten_apply_round *ten_apply_round_new(void); /* NULL: out of memory */
 /* Another round. TENURE_E_TIMEOUT: there were so many that others must be in the way, and the time is up. */
 int ten_apply_round_begin(ten_run *run);
 void ten_apply_round_free(ten_record_store *store);
-/* Reads what is wanted. */
+/* Reads the records that this round needs and does not know. */
 int ten_apply_read(ten_run *run);
 /* Sends the touches, then the changes. TEN_OTHER_EPOCH: nothing happened, and nothing is known any more. 0: look at each. */
 int ten_apply_send(ten_run *run);

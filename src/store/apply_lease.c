@@ -118,7 +118,7 @@ static bool attaches(const ten_op *op, const struct sight *sight) {
            strcmp(sight->before.holder, op->holder) == 0;
 }
 
-/* What is told about the time left, or compared with it, is read in this call. */
+/* An answer that has the time left, or depends on it, needs records that were read in this call. */
 static bool needs_times(const ten_op *op, const struct sight *sight) {
     bool takes = op->kind == TEN_OP_ACQUIRE && sight->before.holder[0] != '\0';
     bool forces = op->kind == TEN_OP_RELEASE && (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW));

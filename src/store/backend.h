@@ -206,7 +206,7 @@ typedef struct ten_backend_ops {
 struct ten_backend {
     const ten_backend_ops *ops;
     const ten_clock *clock;
-    ten_error *error;               /* where failures are told */
+    ten_error *error;               /* where failures go */
     ten_capabilities *capabilities; /* open() may change them */
     /* Of the last answer to read(), commit(), touch() or feed(): */
     uint64_t wall_ms; /* the store's Unix time */

@@ -25,7 +25,7 @@ typedef struct ten_known {
     uint64_t round;      /* to which the uses belong */
     unsigned uses;
     uint64_t change; /* the last change that checks it */
-    bool wanted;     /* it is to be read before anything is decided */
+    bool wanted;     /* this round needs it, and does not know it */
     char *texts;
     size_t room;
 } ten_known;

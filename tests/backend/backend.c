@@ -497,7 +497,7 @@ static void the_feed_has_growing_numbers_in_the_order_of_the_changes(void **stat
     assert_string_equal(read_feed(shelf, feed.numbers[0], 2, &later).texts, "b,-c,");
     assert_int_equal(read_feed(shelf, later.last, 10, &later).count, 0);
     assert_int_equal(read_feed(shelf, later.last + 1, 10, &later).count, 0); /* not given yet */
-    /* Forgetting takes out what belongs to a target, and moves nobody's cursor. */
+    /* Forgetting removes the entries of a target, and leaves all cursors as they are. */
     const char *const ids[] = {"a", "unknown"};
     assert_int_equal(shelf->backend->ops->unfeed(shelf->backend, shelf->ns, ids, 2, CALL_MS), TENURE_OK);
     assert_string_equal(read_feed(shelf, range.last, 10, &range).texts, "b,-c,");

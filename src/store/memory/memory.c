@@ -18,7 +18,7 @@
 
 struct kept {
     char key[KEY_SIZE]; /* namespace, kind and id, in the order of scans */
-    ten_record record;  /* what is told; its life is in ends_ms */
+    ten_record record;  /* as answers have it, but for its life */
     uint64_t ends_ms;   /* boot clock: dead from then on; TEN_FOREVER: never */
     char *texts;        /* its value and its name */
 };

@@ -67,7 +67,7 @@ typedef struct ten_db_row {
 typedef struct ten_db {
     char key[TEN_DB_KEY_SIZE]; /* that a statement is bound to */
     const ten_clock *clock;
-    ten_error *error;    /* where failures are told */
+    ten_error *error;    /* where failures go */
     char *given_path;    /* as in the URL, made absolute */
     sqlite3 *connection; /* NULL: closed, to be opened by the next transaction */
     const char *path;    /* absolute; belongs to the connection */
