@@ -134,13 +134,13 @@ static double redis_size(const struct subject *subject) {
 #ifdef TEN_STORE_POSTGRES
 static double postgres_size(const struct subject *subject) {
     bool done = true;
-    free(postgres_server_query(subject->server, "postgres", "VACUUM tenure.lease", &done));
+    free(postgres_server_query(subject->server, "postgres", "VACUUM tenure.record, tenure.value", &done));
     free(done ? postgres_server_query(subject->server, "postgres", "VACUUM tenure.change", &done) : NULL);
-    char *text =
-        done ? postgres_server_query(
-                   subject->server, "postgres",
-                   "SELECT pg_total_relation_size('tenure.lease') + pg_total_relation_size('tenure.change')", &done)
-             : NULL;
+    char *text = done ? postgres_server_query(subject->server, "postgres",
+                                              "SELECT sum(pg_total_relation_size(name)) FROM "
+                                              "unnest('{tenure.record,tenure.value,tenure.change}'::text[]) AS name",
+                                              &done)
+                      : NULL;
     double size = text ? strtod(text, NULL) : 0;
     free(text);
     return size;

@@ -176,7 +176,7 @@ static struct usage look(const scale_server *server, const char *store) {
     if (strcmp(store, "postgres") == 0) {
         now.bytes = ask_postgres(server, "SELECT pg_current_wal_lsn() - '0/0'");
         now.versions = ask_postgres(server, "SELECT n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE "
-                                            "schemaname = 'tenure' AND relname = 'lease'");
+                                            "schemaname = 'tenure' AND relname = 'record'");
     }
 #endif
 #ifdef TEN_STORE_REDIS
@@ -352,7 +352,7 @@ static bool add_goals(bench_report *report, const struct held_case *it, const st
                    wal, wal) &&
            (!is_session || add_row(report,
                                    (bench_row){.name = format_name(it, "/versions"),
-                                               .against = "new versions of rows in tenure.lease, an interval",
+                                               .against = "new versions of rows in tenure.record, an interval",
                                                .kind = BENCH_NONE},
                                    figures->interval.versions, 0));
 }

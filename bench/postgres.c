@@ -12,6 +12,7 @@
 #include "ground.h"
 #include "lib/postgres_server.h"
 #include "store/postgres/postgres_state.h"
+#include "store/record_store.h"
 
 #define LEASES   10000u
 #define BATCH    1000u
@@ -21,11 +22,11 @@
 #define SLICE_MS 100u
 #define URL_SIZE 400u
 
-static const char bare_update[] = "UPDATE tenure.lease SET expires_at = now() + $2::bigint * interval '1 millisecond' "
-                                  "WHERE namespace = 'poll' AND target_id = ANY ($1::text[])";
-static const char seed_update[] = "UPDATE tenure.lease SET expires_at = now() + $2::bigint * interval '1 millisecond' "
-                                  "WHERE namespace = 'poll' AND target_id = $1 AND holder_id = $3 "
-                                  "AND version = $4::bigint AND expires_at > now()";
+static const char bare_update[] = "UPDATE tenure.record SET ends_at = now() + $2::bigint * interval '1 millisecond' "
+                                  "WHERE key = ANY ($1::text[])";
+static const char seed_update[] = "UPDATE tenure.record SET ends_at = now() + $2::bigint * interval '1 millisecond' "
+                                  "WHERE key = 'poll 4' || $1 AND name = $3 "
+                                  "AND number = $4::bigint AND ends_at > now()";
 
 struct renewer {
     const ground_leases *leases;
@@ -109,7 +110,7 @@ static bool open_bare(struct renewer *renewer, const struct postgres_server *ser
     snprintf(renewer->ttl, sizeof renewer->ttl, "%llu", (unsigned long long)GROUND_TTL_MS);
     bool done = true;
     for (size_t i = 0; i < leases->count; i++)
-        ten_buf_format(&renewer->arrays[i / BATCH], "%c%s", i % BATCH ? ',' : '{', leases->targets[i]);
+        ten_buf_format(&renewer->arrays[i / BATCH], "%cpoll 4%s", i % BATCH ? ',' : '{', leases->targets[i]);
     for (size_t i = 0; i < BATCHES; i++) {
         ten_buf_char(&renewer->arrays[i], '}');
         done &= !renewer->arrays[i].failed;
@@ -126,7 +127,7 @@ static void close_bare(struct renewer *renewer) {
 /* The planner of the bare statements knows the table, as it would after a while. */
 static bool analyze(const struct postgres_server *server) {
     bool done;
-    free(postgres_server_query(server, "postgres", "VACUUM ANALYZE tenure.lease", &done));
+    free(postgres_server_query(server, "postgres", "VACUUM ANALYZE tenure.record", &done));
     return done;
 }
 
@@ -143,7 +144,8 @@ enum side { OURS, BARE, UNPREPARED, SEED, SIDES };
 
 /* The process of the server that works for it. */
 static pid_t backend_of(const struct renewer *renewer) {
-    const ten_postgres_store *store = (const ten_postgres_store *)renewer->store;
+    const ten_postgres_store *store =
+        renewer->store ? (const ten_postgres_store *)((const ten_record_store *)renewer->store)->backend : NULL;
     return PQbackendPID(store ? ten_postgres_link_connection(store->link) : renewer->bare);
 }
 

@@ -151,7 +151,8 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         *result = (ten_result){.outcome = TEN_HELD, .token = row->token};
         return;
     } else {
-        uint64_t token = ten_max_u64(counter_of(row, context) + 1, context->token_floor);
+        uint64_t least = row->exists ? context->token_floor : ten_max_u64(context->token_floor, context->first_token);
+        uint64_t token = ten_max_u64(counter_of(row, context) + 1, least);
         if (token > TENURE_TOKEN_MAX) {
             result->error = TENURE_E_TOKEN;
             return;
@@ -185,8 +186,8 @@ static bool is_whole(const ten_op *op, const ten_lease_context *context) {
 /* While the store is recovering, a live holder may put back a lease that the store lost: its token is above the
  * counter, or equals it and the row names the same holder. */
 static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
-    if (context->recovering_ms == 0 || !is_whole(op, context))
-        return false;
+    if (context->recovering_ms == 0 || !is_whole(op, context) || row->foreign)
+        return false; /* another program knows no epoch, and would not notice */
     return op->token > counter_of(row, context) ||
            (op->token == row->token && strcmp(row->holder, op->holder) == 0 && !row->barred);
 }
@@ -194,7 +195,7 @@ static bool may_put_back(const ten_lease_row *row, const ten_op *op, const ten_l
 /* A token above the counter was granted by a store that knew more than this one does. A token below the floor is no
  * proof: it may be from before an epoch that has begun since, and then the loss is known. */
 static bool proves_loss(const ten_lease_row *row, const ten_op *op, const ten_lease_context *context) {
-    return !(op->flags & TEN_OP_NO_PROOF) && context->recovering_ms == 0 && is_whole(op, context) &&
+    return !(op->flags & TEN_OP_NO_PROOF) && context->recovering_ms == 0 && !row->foreign && is_whole(op, context) &&
            op->token > counter_of(row, context) && op->token >= context->token_floor;
 }
 
@@ -238,7 +239,8 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     bool match = forced ? !op->holder || strcmp(row->holder, op->holder) == 0 : is_meant(row, op);
-    if (!held || !match || row->foreign) {
+    bool spared = row->foreign && !(op->flags & TEN_OP_FORCE_NOW);
+    if (!held || !match || spared) {
         describe(row, context, result);
         result->outcome = TEN_LOST;
         return;
@@ -262,6 +264,9 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     effect->released = true;
     effect->life = (ten_life){.kind = TEN_LIFE_ENDED};
     row->holder[0] = '\0';
+    if (!row->exists) /* it was another program's alone */
+        row->token = ten_max_u64(context->forgotten, context->first_token);
+    row->exists = true;
     row->acquired_at_ms = context->wall_ms; /* since when it is free */
     row->barred = false;
     row->ask = TEN_ASK_NOTHING;

@@ -1,6 +1,6 @@
 /*
  * What an operation does to one lease, as a pure function of the lease, the operation and the time. store/apply_lease.c reads
- * the record, calls this and commits what has come of it; etcd does the same by itself. It knows nothing about storage.
+ * the record, calls this and commits what has come of it. It knows nothing about storage.
  */
 #ifndef TEN_RULES_LEASE_ROW_H
 #define TEN_RULES_LEASE_ROW_H
@@ -28,6 +28,7 @@ typedef struct ten_lease_context {
     uint64_t now_ms;        /* boot clock */
     uint64_t wall_ms;       /* Unix time, for display */
     uint64_t token_floor;   /* new tokens are at least this */
+    uint64_t first_token;   /* of targets that have no row: at least this */
     uint64_t forgotten;     /* the highest token that the namespace forgot; used for targets that have no row */
     uint64_t recovering_ms; /* for how long nothing is granted yet because an epoch began; 0: not recovering */
     uint64_t successor_ms;  /* hand: see ten_instance_row_ready_ms() */

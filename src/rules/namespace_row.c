@@ -13,6 +13,7 @@ static const ten_value_field namespace_fields[] = {
     {"forgotten", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, forgotten)},
     {"longest", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, longest_ms)},
     {"fleet", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, fleet_ttl_ms)},
+    {"keyed", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, fleet_keyed)},
     {"first", TEN_VALUE_NUMBER, offsetof(ten_namespace_row, first)},
 };
 
@@ -36,7 +37,8 @@ uint64_t ten_namespace_row_begin_epoch(ten_namespace_row *row, const ten_loss *l
     uint64_t known_ms = ten_max_u64(row->longest_ms, loss->shown_ms);
     row->exists = true;
     row->epoch = ten_max_u64(row->epoch + 1, ten_min_u64(loss->wall_ms, TENURE_TOKEN_MAX / 2));
-    row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(loss->wall_ms, TENURE_TOKEN_MAX / 2));
+    /* What was granted in this very millisecond may be lost, too. */
+    row->token_floor = ten_max_u64(row->token_floor, ten_min_u64(loss->wall_ms + 1, TENURE_TOKEN_MAX / 2));
     row->first = ten_max_u64(row->first + 1, ten_min_u64(loss->wall_ms, TENURE_TOKEN_MAX / 2000) * 1000);
     row->longest_ms = known_ms;
     return loss->lost_ms == TEN_FOREVER ? ten_max_u64(known_ms, loss->least_ms) : loss->lost_ms;

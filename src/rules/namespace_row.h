@@ -16,6 +16,7 @@ typedef struct ten_namespace_row {
     uint64_t forgotten;    /* the highest token that was forgotten */
     uint64_t longest_ms;   /* no TTL that was granted is longer */
     uint64_t fleet_ttl_ms; /* of the last instance that joined while no other was there */
+    uint64_t fleet_keyed;  /* 1: the leases of these instances have ends of their own, none hangs on a session */
     uint64_t first;        /* the feed has no entry of this epoch up to this number */
 } ten_namespace_row;
 

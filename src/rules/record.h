@@ -38,7 +38,7 @@ typedef struct ten_record {
     uint64_t number;   /* up to 2^53 - 1 */
     bool alive;
     /* Another program has put something in its place (Redis: the plain key has another content than ours). It is alive,
-     * `name` is that content, and no check of it holds. */
+     * `name` is that content, and no check of it holds but TEN_CHECK_FOREIGN. */
     bool foreign;
     uint64_t left_ms;  /* of what is alive: at least 1, and never more than there is; TEN_FOREVER: it has no end */
     uint64_t ended_ms; /* of what is dead: for how long it has been so; TEN_FOREVER: that is not known */
@@ -59,6 +59,9 @@ typedef struct ten_life {
     /* Nobody believes in it for that long, it only keeps others out: what a backend remembers of lives that may be lost
      * (ten_backend.lost_ms) need not count it. */
     bool only_keeps;
+    /* Of a lease that is attached: the session on which it hangs besides. It is for whoever looks into the store (Redis: its
+     * plain key keeps other programs out). */
+    uint64_t session;
 } ten_life;
 
 #define TEN_LIFE_AS_IT_IS ((ten_life){.kind = TEN_LIFE_LATEST, .as_it_is = true})

@@ -30,8 +30,11 @@ static bool is_mine(const struct batch *batch, size_t at) {
 }
 
 static int look_at(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_intent *intent) {
-    return op->target ? ten_apply_to_lease(run, op, withheld, result, intent)
-                      : ten_apply_to_instance(run, op, result, intent);
+    ten_op known = *op;
+    if (!run->store->base.capabilities.sessions)
+        known.flags &= ~(unsigned)TEN_OP_SESSION;
+    return op->target ? ten_apply_to_lease(run, &known, withheld, result, intent)
+                      : ten_apply_to_instance(run, &known, result, intent);
 }
 
 /* It waits, and so does whatever behind it meets the same record. */

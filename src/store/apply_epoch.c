@@ -53,13 +53,16 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
                      .shown_ms = shown_ms};
     uint64_t quarantine_ms = ten_namespace_row_begin_epoch(&row, &loss);
     /* One that has not ended yet is not shortened. */
-    ten_life life = {
-        .kind = backend->ops->confirms ? TEN_LIFE_ENDLESS : TEN_LIFE_LATEST, .ttl_ms = quarantine_ms, .as_it_is = true};
+    bool is_open =
+        quarantine_ms == 0 && loss.lost_ms == TEN_FOREVER; /* until somebody says how long a lease may last */
+    ten_life life = {.kind = backend->ops->confirms || is_open ? TEN_LIFE_ENDLESS : TEN_LIFE_LATEST,
+                     .ttl_ms = quarantine_ms,
+                     .as_it_is = true};
     intent.least_number = row.first;
     int r = put_space(run, &intent, &row);
     if (r == TENURE_OK && by)
         ten_intent_check(&intent, by, TEN_CHECK_EITHER);
-    if (r == TENURE_OK && quarantine_ms > 0)
+    if (r == TENURE_OK && (quarantine_ms > 0 || is_open))
         r = put_quarantine(run, &intent, life);
     ten_change change = recovering(run, NULL);
     if (r == TENURE_OK)
@@ -81,12 +84,23 @@ static int write_space(ten_run *run, ten_namespace_row row) {
     ten_intent intent = {0};
     bool done;
     row.longest_ms = ten_max_u64(row.longest_ms, run->ttl_ms);
+    const ten_record *quarantine = &run->quarantine->record;
     int r = put_space(run, &intent, &row);
+    /* Where nobody knows what was lost, it may have been a lease of that length. */
+    if (r == TENURE_OK && quarantine->alive && quarantine->left_ms != TEN_FOREVER &&
+        run->store->backend->lost_ms == TEN_FOREVER)
+        r = put_quarantine(run, &intent, (ten_life){.kind = TEN_LIFE_LATEST, .ttl_ms = run->ttl_ms, .as_it_is = true});
     r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
 
-/* Whoever began this epoch did not come back to say that it is confirmed. A write of ours tells. */
+/* How long a lease of this store may last that nobody has heard of; 0: that is not known. */
+static uint64_t longest_ms(const ten_run *run) {
+    return ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms);
+}
+
+/* Whoever began this epoch did not come back to say that it is confirmed; or the store's clock was set back since. A write of
+ * ours tells. */
 static int confirm_for_another(ten_run *run) {
     ten_intent intent = {0};
     bool done;
@@ -95,7 +109,7 @@ static int confirm_for_another(ten_run *run) {
     int r = ten_apply_commit_alone(run, &intent, &done);
     if (r < 0 || !done)
         return r < 0 ? r : TEN_VERDICT_AGAIN;
-    return confirm(run, ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms));
+    return confirm(run, longest_ms(run));
 }
 
 int ten_apply_enter(ten_run *run, bool writes) {
@@ -122,7 +136,9 @@ int ten_apply_enter(ten_run *run, bool writes) {
         run->row.token_floor = run->wall_ms;
     if (writes && run->ttl_ms > run->row.longest_ms)
         return write_space(run, run->row);
-    if (run->quarantine->record.alive && run->quarantine->record.left_ms == TEN_FOREVER)
+    const ten_record *quarantine = &run->quarantine->record;
+    bool too_long = store->backend->ops->confirms && quarantine->left_ms > longest_ms(run);
+    if (quarantine->alive && longest_ms(run) > 0 && (quarantine->left_ms == TEN_FOREVER || too_long))
         return confirm_for_another(run);
     run->entered = true;
     return TEN_VERDICT_DONE;
@@ -137,7 +153,9 @@ uint64_t ten_apply_recovering_ms(const ten_run *run) {
 }
 
 static int look(ten_run *run, const char *actor, uint64_t *ret_left_ms) {
-    int verdict = ten_apply_enter(run, run->store->backend->lost);
+    const ten_backend *backend = run->store->backend;
+    int verdict =
+        ten_apply_enter(run, backend->lost && (actor || backend->lost_ms != TEN_FOREVER)); /* asking begins nothing */
     if (verdict == TEN_VERDICT_DONE && !ten_apply_knows_fresh(run, run->quarantine))
         verdict = TEN_VERDICT_WAITS;
     if (verdict != TEN_VERDICT_DONE)

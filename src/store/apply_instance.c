@@ -144,13 +144,37 @@ static bool rests_on_reads(ten_run *run, ten_known *known) {
 static int check_fleet(ten_run *run, const ten_op *op, ten_intent *intent) {
     ten_namespace_row row = run->row;
     ten_intent_check(intent, run->space, TEN_CHECK_EITHER);
-    if (row.fleet_ttl_ms == op->ttl_ms)
+    uint64_t keyed = !run->store->base.capabilities.sessions;
+    if (row.fleet_ttl_ms == op->ttl_ms && row.fleet_keyed == keyed)
         return TENURE_OK;
     row.fleet_ttl_ms = op->ttl_ms;
+    row.fleet_keyed = keyed;
     ten_buf_clear(&run->store->value);
     ten_namespace_row_write(&run->store->value, run->space->record.value, &row);
     return ten_intent_put(run, intent, run->space, &run->store->value, run->space->record.name, row.epoch,
                           (ten_life){.kind = TEN_LIFE_ENDLESS});
+}
+
+/* The leases of a fleet are kept in one way: to one that knows no sessions those of the others would be free. */
+static int check_ways(ten_run *run) {
+    ten_backend *backend = run->store->backend;
+    bool sessions = run->store->base.capabilities.sessions;
+    ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
+    ten_namespace_row row = run->row;
+    if (sessions == !row.fleet_keyed)
+        return TENURE_OK;
+    /* The first of the fleet may have joined since it was read. */
+    int r = backend->ops->read(backend, run->namespace_name, &record, 1, ten_apply_left_ms(run));
+    if (r < 0)
+        return r;
+    ten_apply_answered(run->store);
+    if (!ten_namespace_row_read(&record, &row) || sessions == !row.fleet_keyed)
+        return TENURE_OK; /* what is damaged is told by who reads it next */
+    return ten_fail(&run->store->base.error, TENURE_E_INVALID,
+                    "the instances of namespace %s use leases=%s, but this URL says leases=%s%s; use one setting for a "
+                    "namespace",
+                    run->namespace_name, sessions ? "key" : "session", sessions ? "session" : "key",
+                    sessions ? "" : " (the default)");
 }
 
 static bool is_same(const ten_instance_row *row, const ten_instance_row *other) {
@@ -198,6 +222,8 @@ int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, te
         r = kept ? look_at_fleet(run, op->holder, &fleet_ttl_ms) : ten_apply_no_memory(run->store);
         metadata = kept;
     }
+    if (r == TENURE_OK && fleet_ttl_ms != 0 && fleet_ttl_ms == op->ttl_ms)
+        r = check_ways(run);
     if (r < 0)
         return r;
     const char *said = is_beat && op->metadata ? op->metadata : "";

@@ -29,11 +29,16 @@ static bool look_at(ten_run *run, ten_known **known, enum ten_kind kind, const c
     return ten_apply_knows(run, *known);
 }
 
+/* In a quarantine a renewal can put a lease back; a late one of a process that was declared dead does not. */
+static bool may_put_back(const ten_run *run, const ten_op *op) {
+    return op->kind == TEN_OP_RENEW && op->holder && ten_apply_recovering_ms(run) > 0;
+}
+
 /* False: something has to be read first. */
 static bool look(ten_run *run, const ten_op *op, struct sight *sight) {
     bool known = look_at(run, &sight->lease, TEN_KIND_LEASE, op->target);
     bool lease_known = known;
-    if (op->kind == TEN_OP_ACQUIRE || wants_session(op))
+    if (op->kind == TEN_OP_ACQUIRE || wants_session(op) || may_put_back(run, op))
         known &= look_at(run, &sight->own, TEN_KIND_INSTANCE, op->holder);
     if (op->kind == TEN_OP_HAND)
         known &= look_at(run, &sight->successor, TEN_KIND_INSTANCE, op->successor);
@@ -97,6 +102,7 @@ static ten_lease_context context_of(ten_run *run, const ten_op *op, const struct
     ten_lease_context context = {.now_ms = TEN_APPLY_NOW_MS,
                                  .wall_ms = run->wall_ms,
                                  .token_floor = run->row.token_floor,
+                                 .first_token = run->store->backend->ops->tokens_from_clock ? run->wall_ms : 0,
                                  .forgotten = run->row.forgotten,
                                  .recovering_ms = ten_apply_recovering_ms(run)};
     ten_instance_row row;
@@ -128,6 +134,8 @@ static bool needs_times(const ten_op *op, const struct sight *sight) {
 /* ---- what the store checks and writes ------------------------------------------------------------------- */
 
 static enum ten_check_life life_of(const struct sight *sight) {
+    if (sight->lease->record.foreign)
+        return TEN_CHECK_FOREIGN;
     if (sight->own_end_lives)
         return TEN_CHECK_ALIVE;
     return sight->session_lives || sight->lease->record.version == 0 ? TEN_CHECK_EITHER : TEN_CHECK_DEAD;
@@ -165,6 +173,7 @@ static int put_lease(ten_run *run, const struct sight *sight, const ten_lease_ro
     ten_buf *value = &run->store->value;
     ten_buf_clear(value);
     ten_lease_row_write(value, record->version ? record->value : NULL, row);
+    life.session = row->session;
     return ten_intent_put(run, intent, sight->lease, value, row->holder, row->token, life);
 }
 
@@ -246,11 +255,12 @@ static int refuse(ten_run *run, const ten_op *op, const struct sight *sight, ten
         result->outcome = TEN_UNKNOWN;
         return rest_on_reads(run, sight);
     }
-    if (op->kind != TEN_OP_ACQUIRE)
+    if (op->kind != TEN_OP_ACQUIRE && !may_put_back(run, op))
         return TEN_VERDICT_PLANNED;
     int r = ten_apply_instance_row(run, sight->own, &row, &metadata);
     if (r == TENURE_OK && ten_instance_row_is_tombstone(&row, TEN_APPLY_NOW_MS)) {
-        result->error = TENURE_E_GONE;
+        result->error = op->kind == TEN_OP_ACQUIRE ? TENURE_E_GONE : TENURE_OK;
+        result->outcome = op->kind == TEN_OP_ACQUIRE ? TEN_ERROR : TEN_LOST;
         return rest_on_reads(run, sight);
     }
     return r < 0 ? r : TEN_VERDICT_PLANNED;

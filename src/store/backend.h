@@ -29,7 +29,7 @@
  * Changes. A commit has several changes, each with an outcome of its own. A change is checks, writes and entries for the
  * feed: all of it or nothing.
  *  - A check holds if the record has that version (0: it is absent; TEN_VERSION_ANY: either) and is alive or dead as the check
- *    says. Of a record that is foreign no check holds.
+ *    says. Of a record that is foreign only TEN_CHECK_FOREIGN holds, and of no other: who forces it, writes what is there over.
  *  - All checks of a commit are judged by the state before it. The caller sees to it that no change writes a record that
  *    another change of the same commit checks or writes, with one exception: several may *raise* the same one
  *    (TEN_WRITE_RAISE: it gets another version, and nothing else changes). It is raised once. Every record that a change
@@ -73,7 +73,7 @@ typedef struct ten_backend ten_backend;
 
 /* ---- commit -------------------------------------------------------------------------------------------- */
 
-enum ten_check_life { TEN_CHECK_EITHER, TEN_CHECK_ALIVE, TEN_CHECK_DEAD };
+enum ten_check_life { TEN_CHECK_EITHER, TEN_CHECK_ALIVE, TEN_CHECK_DEAD, TEN_CHECK_FOREIGN };
 
 typedef struct ten_check {
     ten_key key;
@@ -174,6 +174,8 @@ typedef struct ten_backend_ops {
      * end, and the TTL counts from the confirmation. */
     bool confirms;
     uint64_t quarantine_min_ms; /* of an epoch, where nobody knows how long what was lost may last */
+    /* Others can delete records by hand (Redis): the tokens of a target that has none begin at the store's clock in ms. */
+    bool tokens_from_clock;
     /* As in ten_store_ops. The handle is zeroed but for its base. */
     int (*open)(ten_backend *backend, const ten_url *url, uint64_t timeout_ms);
     void (*close)(ten_backend *backend);

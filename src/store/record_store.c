@@ -76,7 +76,8 @@ static int give_entry(const ten_entry *entry, void *userdata) {
         *reading->cursor = entry->number; /* a kind that a newer version writes is nothing to this one */
         return 0;
     }
-    if (change.kind == TENURE_EVENT_RECOVERING && !reading->from_oldest) {
+    bool begins = change.kind == TENURE_EVENT_RECOVERING && change.reason != TEN_REASON_FORCED; /* else it is over */
+    if (begins && !reading->from_oldest) {
         reading->epoch = true;
         return STOP_AT_EPOCH;
     }

@@ -114,7 +114,7 @@ class Postgres(Store):
                    "AND backend_type = 'client backend'")
 
     def do_rows_locked(self):
-        self.locker = start(self.psql("BEGIN; SELECT count(*) FROM (SELECT 1 FROM tenure.lease FOR UPDATE) AS rows; "
+        self.locker = start(self.psql("BEGIN; SELECT count(*) FROM (SELECT 1 FROM tenure.record FOR UPDATE) AS rows; "
                                       "SELECT pg_sleep(600)"), self.log("locker"))
 
     def undo_rows_locked(self):

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/random.h"
 
@@ -15,8 +16,8 @@
 #define RETRY_MS  250u  /* between tries, and how often the feed is read meanwhile */
 #define PING_MS   5000u /* a silent server is noticed after two of these */
 
-void ten_notice_watch_init(ten_notice_watch *watch, ten_store *store, const ten_notice_ops *ops) {
-    *watch = (ten_notice_watch){.ops = ops, .store = store, .epoll_fd = -1, .timer_fd = -1};
+void ten_notice_watch_init(ten_notice_watch *watch, void *owner, ten_error *error, const ten_notice_ops *ops) {
+    *watch = (ten_notice_watch){.ops = ops, .owner = owner, .error = error, .epoll_fd = -1, .timer_fd = -1};
 }
 
 static void set_timer(const ten_notice_watch *watch, uint64_t first_ms, uint64_t then_ms) {
@@ -27,7 +28,7 @@ static void set_timer(const ten_notice_watch *watch, uint64_t first_ms, uint64_t
 }
 
 static void disconnect(ten_notice_watch *watch) {
-    watch->ops->close(watch->store);
+    watch->ops->close(watch->owner);
     watch->listening = false;
     watch->ping_sent = false; /* its answer cannot come by the next connection */
 }
@@ -41,11 +42,10 @@ static void go_down(ten_notice_watch *watch) {
 
 static int listen_now(ten_notice_watch *watch) {
     int fd = -1;
-    int r = watch->ops->listen(watch->store, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
+    int r = watch->ops->listen(watch->owner, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
     struct epoll_event interest = {.events = EPOLLIN};
     if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
-        r = ten_fail_errno(&watch->store->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection",
-                           watch->ops->server);
+        r = ten_fail_errno(watch->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection", watch->ops->server);
     return r;
 }
 
@@ -75,7 +75,7 @@ static int open_descriptors(ten_notice_watch *watch) {
         return TENURE_OK;
     int failed = errno;
     ten_notice_watch_close(watch);
-    return ten_fail_errno(&watch->store->error, TENURE_E_SYSTEM, failed, "cannot watch for changes");
+    return ten_fail_errno(watch->error, TENURE_E_SYSTEM, failed, "cannot watch for changes");
 }
 
 int ten_notice_watch_get(ten_notice_watch *watch, const char *namespace_name, int *ret_fd) {
@@ -96,13 +96,13 @@ static bool ping(ten_notice_watch *watch) {
     if (watch->ping_sent)
         return false;
     watch->ping_sent = true;
-    return watch->ops->ping(watch->store, ten_now_ms() + LISTEN_MS);
+    return watch->ops->ping(watch->owner, ten_now_ms() + LISTEN_MS);
 }
 
 void ten_notice_watch_clear(ten_notice_watch *watch) {
     uint64_t count = 0;
     bool timed = watch->timer_fd >= 0 && ten_read_some(watch->timer_fd, &count, sizeof count) > 0;
-    if (watch->listening && (!watch->ops->read(watch->store) || (timed && !ping(watch))))
+    if (watch->listening && (!watch->ops->read(watch->owner) || (timed && !ping(watch))))
         go_down(watch);
 }
 

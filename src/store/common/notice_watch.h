@@ -7,30 +7,31 @@
 #ifndef TEN_STORE_NOTICE_WATCH_H
 #define TEN_STORE_NOTICE_WATCH_H
 
-#include "store/store.h"
+#include "base/error.h"
 
-/* How a store listens. */
+/* How a store listens. `owner` is what was given to ten_notice_watch_init(). */
 typedef struct ten_notice_ops {
     const char *server; /* for messages */
     unsigned patience;  /* how often the time for a try is doubled when it was not enough */
     /* Connects and listens to watch->namespace_name by deadline_ms; the connection is the store's to keep, and what
-     * close() ends. On failure store->error says why. TEN_NOTICE_NOT_NOW: nothing was tried. */
-    int (*listen)(ten_store *store, uint64_t deadline_ms, int *ret_fd);
+     * close() ends. On failure *watch->error says why. TEN_NOTICE_NOT_NOW: nothing was tried. */
+    int (*listen)(void *owner, uint64_t deadline_ms, int *ret_fd);
     /* Ends the connection, if there is one, and forgets what came by it. */
-    void (*close)(ten_store *store);
+    void (*close)(void *owner);
     /* Takes what has come, without waiting; resets watch->ping_sent when it is an answer. False: the connection is
      * dead. */
-    bool (*read)(ten_store *store);
+    bool (*read)(void *owner);
     /* Sends what the server answers. False: the connection is dead. */
-    bool (*ping)(ten_store *store, uint64_t deadline_ms);
+    bool (*ping)(void *owner, uint64_t deadline_ms);
 } ten_notice_ops;
 
 #define TEN_NOTICE_NOT_NOW 1
 
 typedef struct ten_notice_watch {
     const ten_notice_ops *ops;
-    ten_store *store;
-    int epoll_fd; /* the caller's; -1: nobody watches */
+    void *owner;      /* the store's handle */
+    ten_error *error; /* and where its failures are told */
+    int epoll_fd;     /* the caller's; -1: nobody watches */
     int timer_fd;
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     bool listening;
@@ -40,7 +41,7 @@ typedef struct ten_notice_watch {
     uint64_t poll_ms;  /* set by listen(): listening is in vain here, and the feed is read so often instead; else 0 */
 } ten_notice_watch;
 
-void ten_notice_watch_init(ten_notice_watch *watch, ten_store *store, const ten_notice_ops *ops);
+void ten_notice_watch_init(ten_notice_watch *watch, void *owner, ten_error *error, const ten_notice_ops *ops);
 void ten_notice_watch_close(ten_notice_watch *watch);
 
 /* The store's watch() and watch_clear(). */

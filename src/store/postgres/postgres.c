@@ -1,279 +1,484 @@
 /*
- * The PostgreSQL backend: opening, and running transactions. A transaction is one round trip: everything from BEGIN to
- * COMMIT is sent at once, and no client stands between a lock and the commit that frees it. Nothing is left behind in
- * a session that goes through a pooler (no prepared statements, settings that end with the transaction), so that it may
- * give each transaction to another server connection.
+ * The PostgreSQL backend: records in the tables of a server. Each call is a transaction in one round trip (postgres_call.c),
+ * which calls a function of postgres.sql: what is atomic, locked and judged is said there.
+ *
+ * Touches wait for the disk as commits do: a server that crashed and came back without them would let others in while
+ * their holders still believe.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
-#include "base/random.h"
-#include "store/postgres/postgres_schema_sql.h"
+#include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
+#include "store/record_store.h"
 
-#define TRIES    20u /* when others are in the way */
-#define PAUSE_US 1000u
+/* The columns of an answer, see postgres.sql. */
+enum { PLACE, KEY, VERSION, NUMBER, NAME, LEFT_MS, VALUE, COLUMNS };
 
-static ten_postgres_store *self(ten_store *base) {
+#define KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
+
+static ten_postgres_store *self(ten_backend *base) {
     return (ten_postgres_store *)base;
 }
 
-int ten_postgres_misunderstood(ten_postgres_store *store) {
-    return ten_fail(&store->base.error, TENURE_E_STORE, "%s gave an answer that is not understood",
-                    ten_postgres_settings_name(store->settings));
+static uint64_t deadline_of(uint64_t timeout_ms) {
+    return ten_add_saturating(ten_now_ms(), timeout_ms);
 }
 
-int ten_postgres_no_memory(ten_postgres_store *store) {
-    return ten_fail_memory(&store->base.error, "a call to PostgreSQL");
+/* ---- parameters ---------------------------------------------------------------------------------------- */
+
+static void begin_lists(ten_postgres_store *store, const enum ten_postgres_type *types, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        ten_postgres_begin_list(&store->lists[i], types[i]);
 }
 
-/* ---- values -------------------------------------------------------------------------------------------- */
-
-static void start_element(ten_buf *list) {
-    ten_buf_char(list, list->size == 0 ? '{' : ',');
-}
-
-void ten_postgres_add_text(ten_buf *list, const char *text) {
-    start_element(list);
-    if (!text) {
-        ten_buf_text(list, "NULL");
-        return;
-    }
-    ten_buf_char(list, '"');
-    for (size_t size; (size = strcspn(text, "\"\\")), ten_buf_add(list, text, size), text[size]; text += size + 1) {
-        ten_buf_char(list, '\\');
-        ten_buf_char(list, text[size]);
-    }
-    ten_buf_char(list, '"');
-}
-
-void ten_postgres_add_number(ten_buf *list, uint64_t number) {
-    char text[TEN_DIGITS_SIZE];
-    start_element(list);
-    ten_buf_text(list, ten_digits(text, number));
-}
-
-void ten_postgres_end_list(ten_buf *list) {
-    ten_buf_text(list, list->size == 0 ? "{}" : "}");
-}
-
-const char *ten_postgres_text(const PGresult *result, int row, int column) {
-    return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
-}
-
-uint64_t ten_postgres_number(const PGresult *result, int row, int column) {
-    return strtoull(PQgetvalue(result, row, column), NULL, 10);
-}
-
-bool ten_postgres_flag(const PGresult *result, int row, int column) {
-    return PQgetvalue(result, row, column)[0] == 't';
-}
-
-/* ---- connecting ---------------------------------------------------------------------------------------- */
-
-void ten_postgres_disconnect(ten_postgres_store *store) {
-    ten_postgres_link_close(store->link);
-    store->link = NULL;
-}
-
-int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
-    if (store->link && !ten_postgres_link_is_fresh(store->link))
-        ten_postgres_disconnect(store);
-    if (store->link)
-        return TENURE_OK;
-    int r = ten_dial_wait(&store->dial, ten_postgres_settings_name(store->settings), deadline_ms, &store->base.error);
-    if (r < 0)
-        return r;
-    r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, &store->base.error);
-    ten_dial_note(&store->dial, r);
+/* The next parameters are the first `count` lists. */
+static int add_lists(ten_postgres_store *store, ten_postgres_call *call, size_t count) {
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ten_postgres_add_list(store, call, &store->lists[i]);
     return r;
 }
 
-/* ---- transactions -------------------------------------------------------------------------------------- */
+/* What the keys of a namespace and a kind begin with (see postgres.sql); its size. */
+static size_t make_prefix(char prefix[KEY_SIZE], const char *namespace_name, enum ten_kind kind) {
+    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
+    memcpy(prefix, namespace_name, size);
+    prefix[size] = ' ';
+    prefix[size + 1] = (char)('0' + kind);
+    prefix[size + 2] = '\0';
+    return size + 2;
+}
 
-/* What one try came to, beside done and an error that is final. */
-enum trial {
-    TRIAL_ENDED,   /* well or with a final error */
-    TRIAL_AGAIN,   /* others were in the way, and nothing has happened */
-    TRIAL_REFUSED, /* a statement of ours refused to go on, and nothing has happened */
-    TRIAL_CUT,     /* the connection is gone; it may have been done, or not */
+static void add_key(ten_postgres_list *list, const char *namespace_name, ten_key key) {
+    char prefix[KEY_SIZE];
+    ten_postgres_add_texts(list, prefix, make_prefix(prefix, namespace_name, key.kind), key.id);
+}
+
+static uint64_t version_of(uint64_t version) {
+    return version == TEN_VERSION_ANY ? (uint64_t)-1 : version;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------- */
+
+/* The row that tells of the store. `why`: what it says of the call. */
+static void take_store(ten_postgres_store *store, int row, const char **why) {
+    const PGresult *rows = store->answer;
+    ten_backend *base = &store->base;
+    base->wall_ms = ten_postgres_number(rows, row, NUMBER);
+    ten_copy_text(base->identity, sizeof base->identity, PQgetvalue(rows, row, KEY));
+    const char *lost_ms = ten_postgres_text(rows, row, LEFT_MS);
+    base->lost = lost_ms != NULL;
+    base->lost_ms = lost_ms && strcmp(lost_ms, "0") == 0 ? 0 : TEN_FOREVER;
+    *why = PQgetvalue(rows, row, NAME);
+}
+
+/* All but the key. */
+static void take_record(const PGresult *rows, int row, ten_record *record) {
+    const char *left = ten_postgres_text(rows, row, LEFT_MS);
+    int64_t left_ms = left ? strtoll(left, NULL, 10) : INT64_MAX;
+    record->version = ten_postgres_number(rows, row, VERSION);
+    record->value = ten_postgres_text(rows, row, VALUE);
+    record->name = PQgetvalue(rows, row, NAME);
+    record->number = ten_postgres_number(rows, row, NUMBER);
+    record->alive = record->version != 0 && left_ms > 0;
+    record->left_ms = !record->alive ? 0 : left ? (uint64_t)left_ms : TEN_FOREVER;
+    record->ended_ms = record->alive ? 0 : (uint64_t)(left ? -left_ms : 0);
+}
+
+/* Sends the call; *ret_why: what the server says of it. */
+static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms, const char **ret_why) {
+    int r = ten_postgres_do(store, call, deadline_ms);
+    if (r != TENURE_OK)
+        return r;
+    *ret_why = NULL;
+    if (PQnfields(store->answer) == COLUMNS)
+        for (int i = 0; i < PQntuples(store->answer); i++)
+            if (ten_postgres_number(store->answer, i, PLACE) == 0)
+                take_store(store, i, ret_why);
+    return *ret_why ? TENURE_OK : ten_postgres_misunderstood(store);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static int postgres_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
+                         uint64_t timeout_ms) {
+    static const enum ten_postgres_type types[] = {TEN_POSTGRES_TEXT};
+    ten_postgres_store *store = self(base);
+    ten_postgres_call call = {.what = "reading records", .statement = PG_READ, .count = 1};
+    const char *why;
+    begin_lists(store, types, TEN_COUNT(types));
+    for (size_t i = 0; i < count; i++)
+        add_key(&store->lists[0], namespace_name, records[i].key);
+    int r = add_lists(store, &call, TEN_COUNT(types));
+    if (r == TENURE_OK)
+        r = ask(store, &call, deadline_of(timeout_ms), &why);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        records[i] = (ten_record){.key = records[i].key, .name = ""};
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place > count)
+            return ten_postgres_misunderstood(store);
+        if (place > 0)
+            take_record(store->answer, i, &records[place - 1]);
+    }
+    return r;
+}
+
+#define SPACES 3 /* beside enum ten_scan_names, for the function */
+
+static int postgres_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata,
+                         uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    bool spaces = scan->namespace_name == NULL;
+    char after[2 * KEY_SIZE];
+    char before[KEY_SIZE] = "";
+    char limit[TEN_DIGITS_SIZE];
+    char names[TEN_DIGITS_SIZE];
+    size_t size = spaces ? 0 : make_prefix(after, scan->namespace_name, scan->kind);
+    snprintf(after + size, sizeof after - size, "%s%s", scan->after, spaces && scan->after[0] ? " 0" : "");
+    if (!spaces)
+        (void)make_prefix(before, scan->namespace_name, scan->kind + 1);
+    ten_postgres_call call = {.what = "listing records",
+                              .statement = PG_SCAN,
+                              .values = {NULL, after, before, ten_digits(limit, ten_min_u64(scan->limit, INT32_MAX)),
+                                         ten_digits(names, spaces ? SPACES : (uint64_t)scan->names)},
+                              .count = 5};
+    int r = ten_postgres_do(store, &call, deadline_of(timeout_ms));
+    if (r == TENURE_OK && PQnfields(store->answer) != COLUMNS)
+        r = ten_postgres_misunderstood(store);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
+        char *key = PQgetvalue(store->answer, i, KEY);
+        ten_record record = {.key = {scan->kind, key + size}};
+        if (spaces)
+            key[strcspn(key, " ")] = '\0';
+        take_record(store->answer, i, &record);
+        r = each(&record, userdata);
+    }
+    return r;
+}
+
+/* ---- commit -------------------------------------------------------------------------------------------- */
+
+/* The lists of a commit, in the order of the function's parameters. */
+enum {
+    CHECK_CHANGE,
+    CHECK_KEY,
+    CHECK_VERSION,
+    CHECK_LIFE,
+    PUT_CHANGE,
+    PUT_KEY,
+    PUT_VALUE,
+    PUT_NAME,
+    PUT_NUMBER,
+    PUT_LIFE,
+    PUT_TTL,
+    PUT_AS_IT_IS,
+    PUT_WITH,
+    OTHER_CHANGE,
+    OTHER_KEY,
+    OTHER_REMOVES,
+    ENTRY_CHANGE,
+    ENTRY_ID,
+    ENTRY_TEXT,
 };
 
-enum { AT_WORK = 3 }; /* statements before it: BEGIN, the search path, the gate */
+static const enum ten_postgres_type commit_types[TEN_POSTGRES_LISTS] = {
+    [CHECK_CHANGE] = TEN_POSTGRES_INT4,  [CHECK_KEY] = TEN_POSTGRES_TEXT,    [CHECK_VERSION] = TEN_POSTGRES_INT8,
+    [CHECK_LIFE] = TEN_POSTGRES_INT2,    [PUT_CHANGE] = TEN_POSTGRES_INT4,   [PUT_KEY] = TEN_POSTGRES_TEXT,
+    [PUT_VALUE] = TEN_POSTGRES_TEXT,     [PUT_NAME] = TEN_POSTGRES_TEXT,     [PUT_NUMBER] = TEN_POSTGRES_INT8,
+    [PUT_LIFE] = TEN_POSTGRES_INT2,      [PUT_TTL] = TEN_POSTGRES_INT8,      [PUT_AS_IT_IS] = TEN_POSTGRES_BOOL,
+    [PUT_WITH] = TEN_POSTGRES_TEXT,      [OTHER_CHANGE] = TEN_POSTGRES_INT4, [OTHER_KEY] = TEN_POSTGRES_TEXT,
+    [OTHER_REMOVES] = TEN_POSTGRES_BOOL, [ENTRY_CHANGE] = TEN_POSTGRES_INT4, [ENTRY_ID] = TEN_POSTGRES_TEXT,
+    [ENTRY_TEXT] = TEN_POSTGRES_TEXT,
+};
 
-int ten_postgres_send(ten_postgres_store *store, const char *statement, int count, const char *const *values) {
-    store->sent++;
-    return ten_postgres_link_send(store->link, statement, count, values, &store->base.error);
+/* What a commit is made of, and which locks it needs beside those of rows. */
+struct composition {
+    const char *namespace_name;
+    ten_postgres_list *lists;
+    bool alone;  /* it writes the epoch or the quarantine */
+    bool begins; /* it writes the epoch */
+    bool makes;  /* it makes records */
+    bool misses; /* it relies on the absence of others */
+};
+
+static void add_check(struct composition *composition, uint64_t number, const ten_check *check) {
+    ten_postgres_list *lists = composition->lists;
+    ten_postgres_add_number(&lists[CHECK_CHANGE], number);
+    add_key(&lists[CHECK_KEY], composition->namespace_name, check->key);
+    ten_postgres_add_number(&lists[CHECK_VERSION], version_of(check->version));
+    ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
 }
 
-/* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
-static int send_gate(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    char numbers[3][TEN_DIGITS_SIZE];
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-    uint64_t wait_ms = ten_max_u64(left_ms - left_ms / 8, 1);
-    const char *values[] = {ten_digits(numbers[0], ten_min_u64(wait_ms, INT32_MAX)),
-                            ten_digits(numbers[1], ten_min_u64(wait_ms + left_ms / 16, INT32_MAX)),
-                            ten_digits(numbers[2], ten_min_u64(left_ms + 1, INT32_MAX)), work->lists ? "on" : "off"};
-    return ten_postgres_send(store, PG_GATE, TEN_COUNT(values), values);
+static void add_write(struct composition *composition, uint64_t number, const ten_write *write) {
+    const ten_life *life = &write->life;
+    ten_postgres_list *lists = composition->lists;
+    composition->alone |= write->key.kind <= TEN_KIND_QUARANTINE;
+    composition->begins |= write->key.kind == TEN_KIND_NAMESPACE;
+    if (write->kind != TEN_WRITE_PUT) {
+        ten_postgres_add_number(&lists[OTHER_CHANGE], number);
+        add_key(&lists[OTHER_KEY], composition->namespace_name, write->key);
+        ten_postgres_add_number(&lists[OTHER_REMOVES], write->kind == TEN_WRITE_REMOVE);
+        return;
+    }
+    ten_postgres_add_number(&lists[PUT_CHANGE], number);
+    add_key(&lists[PUT_KEY], composition->namespace_name, write->key);
+    ten_postgres_add_text(&lists[PUT_VALUE], write->value);
+    ten_postgres_add_text(&lists[PUT_NAME], write->name);
+    ten_postgres_add_number(&lists[PUT_NUMBER], write->number);
+    ten_postgres_add_number(&lists[PUT_LIFE], life->kind);
+    ten_postgres_add_number(&lists[PUT_TTL], life->ttl_ms);
+    ten_postgres_add_number(&lists[PUT_AS_IT_IS], life->as_it_is);
+    if (life->with.id)
+        add_key(&lists[PUT_WITH], composition->namespace_name, life->with);
+    else
+        ten_postgres_add_text(&lists[PUT_WITH], NULL);
 }
 
-static int send_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    store->sent = 0;
-    int r = ten_postgres_send(store, PG_BEGIN, 0, NULL);
-    if (r == TENURE_OK)
-        r = ten_postgres_send(store, PG_PIN, 0, NULL);
-    if (r == TENURE_OK)
-        r = send_gate(store, work, deadline_ms);
-    if (r == TENURE_OK)
-        r = work->send(store, work->userdata);
-    if (r == TENURE_OK)
-        r = ten_postgres_send(store, PG_COMMIT, 0, NULL);
-    return r == TENURE_OK ? ten_postgres_link_sync(store->link, deadline_ms, &store->base.error) : r;
-}
-
-static bool is_one_of(const char *state, const char *const *states, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(state, states[i]) == 0)
+static bool is_put(const ten_commit_change *change, ten_key key) {
+    for (size_t i = 0; i < change->write_count; i++)
+        if (change->writes[i].kind == TEN_WRITE_PUT && change->writes[i].key.kind == key.kind &&
+            strcmp(change->writes[i].key.id, key.id) == 0)
             return true;
     return false;
 }
 
-/* A prepared statement that is gone, or does not fit the tables any more, has done nothing. */
-static enum trial judge_failure(ten_postgres_store *store, const PGresult *result) {
-    static const char *const not_prepared[] = {"26000", "0A000"};
-    static const char *const in_the_way[] = {"40001", "40P01"};
-    static const char *const refusals[] = {"22P02", "42P01",
-                                           "3F000"}; /* a text that is no number; no table, no schema */
-    const char *state = ten_postgres_sqlstate(result);
-    if (is_one_of(state, refusals, TEN_COUNT(refusals)))
-        return TRIAL_REFUSED;
-    bool again = is_one_of(state, in_the_way, TEN_COUNT(in_the_way));
-    if (ten_postgres_link_is_prepared(store->link) && is_one_of(state, not_prepared, TEN_COUNT(not_prepared))) {
-        ten_postgres_link_set_prepared(store->link, NULL);
-        again = true;
+static void add_change(struct composition *composition, uint64_t number, const ten_commit_change *change) {
+    for (size_t i = 0; i < change->check_count; i++) {
+        const ten_check *check = &change->checks[i];
+        bool may_be_absent = check->version == 0 || check->version == TEN_VERSION_ANY;
+        add_check(composition, number, check);
+        if (check->key.kind <= TEN_KIND_QUARANTINE || !may_be_absent)
+            continue;
+        if (is_put(change, check->key))
+            composition->makes = true;
+        else
+            composition->misses = true;
     }
-    return again ? TRIAL_AGAIN : TRIAL_ENDED;
-}
-
-/* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
-static int receive_all(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms,
-                       enum trial *ret_trial, bool *ret_in_step) {
-    int outcome = TENURE_OK;
-    for (size_t i = 0;; i++) {
-        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-        int r = ten_postgres_link_receive(store->link, deadline_ms, &result, &store->base.error);
-        if (r < 0)
-            return r;
-        ExecStatusType status = PQresultStatus(result);
-        if (status == PGRES_PIPELINE_SYNC) {
-            *ret_in_step = i == store->sent;
-            return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
-        }
-        if (outcome != TENURE_OK)
-            continue; /* what comes behind an error was not executed */
-        if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-            *ret_trial = judge_failure(store, result);
-            outcome = ten_postgres_failed(result, work->what, &store->base.error);
-        } else if (i >= AT_WORK && i + 1 < store->sent) {
-            outcome = work->take(store, i - AT_WORK, result, work->userdata);
-        } else if (i + 1 == store->sent && strcmp(PQcmdStatus((PGresult *)(uintptr_t)result), "COMMIT") != 0) {
-            outcome = ten_postgres_misunderstood(store);
-        }
+    for (size_t i = 0; i < change->write_count; i++)
+        add_write(composition, number, &change->writes[i]);
+    for (size_t i = 0; i < change->entry_count; i++) {
+        ten_postgres_add_number(&composition->lists[ENTRY_CHANGE], number);
+        ten_postgres_add_text(&composition->lists[ENTRY_ID], change->entries[i].id);
+        ten_postgres_add_text(&composition->lists[ENTRY_TEXT], change->entries[i].text);
     }
 }
 
-/* COMMIT stood behind the error, and was not executed either. The error itself is kept. */
-bool ten_postgres_roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
-    ten_error error;
-    bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, &error) == TENURE_OK &&
-                ten_postgres_link_sync(store->link, deadline_ms, &error) == TENURE_OK;
-    for (int i = 0; done && i < 2; i++) {
-        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-        done = ten_postgres_link_receive(store->link, deadline_ms, &result, &error) == TENURE_OK;
+static int take_conflicts(ten_postgres_store *store, const ten_commit *commit) {
+    size_t change = 0;
+    size_t before = 0; /* checks of the changes before it */
+    for (int i = 0; i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place == 0)
+            continue;
+        while (change < commit->count && place > before + commit->changes[change].check_count)
+            before += commit->changes[change++].check_count;
+        if (change == commit->count || place <= before)
+            return ten_postgres_misunderstood(store);
+        ten_check *check = &commit->changes[change].checks[place - before - 1];
+        commit->changes[change].conflict = true;
+        check->present = (ten_record){.key = check->key};
+        take_record(store->answer, i, &check->present);
     }
-    return done && PQtransactionStatus(ten_postgres_link_connection(store->link)) == PQTRANS_IDLE;
+    return TENURE_OK;
 }
 
-static int try_once(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms,
-                    enum trial *ret_trial) {
-    bool was_connected = store->link != NULL;
-    bool in_step = false;
-    *ret_trial = TRIAL_ENDED;
-    int r = ten_postgres_connect(store, deadline_ms);
+static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    struct composition composition = {.namespace_name = commit->namespace_name, .lists = store->lists};
+    char epoch[TEN_DIGITS_SIZE];
+    char least[TEN_DIGITS_SIZE];
+    char count[TEN_DIGITS_SIZE];
+    const char *why;
+    begin_lists(store, commit_types, TEN_POSTGRES_LISTS);
+    for (size_t i = 0; i < commit->count; i++)
+        add_change(&composition, i + 1, &commit->changes[i]);
+    ten_postgres_call call = {.what = "writing records",
+                              .statement = PG_COMMIT_RECORDS,
+                              .values = {NULL, commit->namespace_name, commit->identity,
+                                         ten_digits(epoch, commit->epoch), ten_digits(least, commit->least_number),
+                                         ten_digits(count, commit->count), composition.alone ? "t" : "f",
+                                         composition.begins ? "t" : "f", composition.makes ? "t" : "f",
+                                         composition.misses ? "t" : "f"},
+                              .count = 10};
+    int r = add_lists(store, &call, TEN_POSTGRES_LISTS);
+    if (r == TENURE_OK)
+        r = ask(store, &call, deadline_of(timeout_ms), &why);
     if (r < 0)
         return r;
-    if (work->hopeful)
-        r = ten_postgres_prepare(store, deadline_ms);
-    if (r == TENURE_OK)
-        r = send_all(store, work, deadline_ms);
-    if (r == TENURE_OK)
-        r = receive_all(store, work, deadline_ms, ret_trial, &in_step);
-    if (ten_dial_worth_another(r, was_connected, deadline_ms))
-        *ret_trial = TRIAL_CUT;
-    /* What may still come must not be taken for an answer to something later; and a server that cannot write may have a
-     * successor. */
-    if (in_step && r < 0)
-        in_step = ten_postgres_roll_back(store, deadline_ms);
-    if (!in_step || r == TENURE_E_UNREACHABLE)
-        ten_postgres_disconnect(store);
+    if (why[0] != '\0')
+        return TEN_OTHER_EPOCH;
+    r = take_conflicts(store, commit);
+    uint64_t version = 0;
+    for (int i = 0; i < PQntuples(store->answer); i++)
+        if (ten_postgres_number(store->answer, i, PLACE) == 0)
+            version = ten_postgres_number(store->answer, i, VERSION);
+    for (size_t i = 0; i < commit->count; i++)
+        for (size_t j = 0; j < commit->changes[i].write_count; j++)
+            commit->changes[i].writes[j].version = commit->changes[i].writes[j].kind == TEN_WRITE_REMOVE ? 0 : version;
     return r;
 }
 
-static int gave_up(ten_postgres_store *store, const ten_postgres_work *work) {
-    return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s: gave up after repeated serialization conflicts",
-                    work->what);
+/* ---- touch --------------------------------------------------------------------------------------------- */
+
+/* How much of its TTL a life has left when it is extended in time, and the statement may take. */
+#define SLACK_PART 4u
+
+static int by_key(const void *a, const void *b) {
+    const ten_touch *first = *(ten_touch *const *)a;
+    const ten_touch *second = *(ten_touch *const *)b;
+    return first->key.kind != second->key.kind ? (int)first->key.kind - (int)second->key.kind
+                                               : strcmp(first->key.id, second->key.id);
 }
 
-int ten_postgres_transact(ten_postgres_store *store, const ten_postgres_work *work, uint64_t deadline_ms) {
-    bool was_cut = false;
-    for (unsigned tries = 1;; tries++) {
-        enum trial trial;
-        int r = try_once(store, work, deadline_ms, &trial);
-        bool last = tries == TRIES || ten_now_ms() >= deadline_ms;
-        if (trial == TRIAL_REFUSED && work->hopeful)
-            return TEN_POSTGRES_REFUSED;
-        if (trial == TRIAL_ENDED || (trial == TRIAL_CUT && (work->once || was_cut || last)))
-            return r;
-        if (last)
-            return gave_up(store, work);
-        was_cut |= trial == TRIAL_CUT;
-        if (trial == TRIAL_REFUSED && (r = ten_postgres_enter(store, work->namespaces, deadline_ms)) < 0)
-            return r;
-        if (tries > 1)
-            ten_sleep_us(PAUSE_US * tries + ten_random_u64() % (PAUSE_US * tries));
+/* The lists of a touch, in the order of the function's parameters. */
+enum { TOUCH_KEY, TOUCH_VERSION, TOUCH_NAME, TOUCH_TTL, TOUCH_LISTS };
+
+/* A heartbeat, or renewals of one holder, as it sends them all the time; each record once. */
+static bool is_usual(ten_touch *const *touches, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if ((touches[i]->version == TEN_VERSION_ANY && count > 1) || touches[i]->ttl_ms != touches[0]->ttl_ms ||
+            strcmp(touches[i]->name, touches[0]->name) != 0 || (i > 0 && by_key(&touches[i - 1], &touches[i]) == 0))
+            return false;
+    return count > 0 && touches[0]->ttl_ms >= SLACK_PART;
+}
+
+static int take_touches(ten_postgres_store *store, ten_touch *const *touches, size_t count) {
+    for (int i = 0; i < PQntuples(store->answer); i++) {
+        uint64_t place = ten_postgres_number(store->answer, i, PLACE);
+        if (place > count)
+            return ten_postgres_misunderstood(store);
+        if (place == 0) {
+            ten_postgres_link_note_process(store->link, ten_postgres_number(store->answer, i, VALUE));
+            continue;
+        }
+        touches[place - 1]->extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
+        touches[place - 1]->present = ten_postgres_number(store->answer, i, VERSION);
     }
+    return TENURE_OK;
+}
+
+static int send_touches(ten_postgres_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                        ten_touch *const *touches, size_t count, bool usual, uint64_t deadline_ms) {
+    static const enum ten_postgres_type types[TOUCH_LISTS] = {[TOUCH_KEY] = TEN_POSTGRES_TEXT,
+                                                              [TOUCH_VERSION] = TEN_POSTGRES_INT8,
+                                                              [TOUCH_NAME] = TEN_POSTGRES_TEXT,
+                                                              [TOUCH_TTL] = TEN_POSTGRES_INT8};
+    char number[TEN_DIGITS_SIZE];
+    char slack[TEN_DIGITS_SIZE];
+    const char *why;
+    ten_postgres_list *lists = store->lists;
+    begin_lists(store, types, TOUCH_LISTS);
+    for (size_t i = 0; i < count; i++) {
+        add_key(&lists[TOUCH_KEY], namespace_name, touches[i]->key);
+        ten_postgres_add_number(&lists[TOUCH_VERSION], version_of(touches[i]->version));
+        touches[i]->extended = true;
+        touches[i]->present = touches[i]->version;
+        if (i > 0 && usual)
+            continue; /* the rest is the same for all */
+        ten_postgres_add_text(&lists[TOUCH_NAME], touches[i]->name);
+        ten_postgres_add_number(&lists[TOUCH_TTL], touches[i]->ttl_ms);
+    }
+    ten_postgres_call call = {.what = "extending records",
+                              .statement = PG_TOUCH,
+                              .values = {NULL, namespace_name, identity, ten_digits(number, epoch),
+                                         ten_digits(slack, usual ? touches[0]->ttl_ms / SLACK_PART : 0)},
+                              .count = 5};
+    int r = add_lists(store, &call, TOUCH_LISTS);
+    if (r == TENURE_OK)
+        r = ask(store, &call, deadline_ms, &why);
+    if (r != TENURE_OK)
+        return r;
+    return why[0] != '\0' ? TEN_OTHER_EPOCH : take_touches(store, touches, count);
+}
+
+/* In the order of their keys, as everybody takes locks. */
+static int postgres_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
+                          ten_touch *touches, size_t count, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    ten_touch **sorted = ten_calloc(count + 1, sizeof(ten_touch *));
+    uint64_t deadline_ms = deadline_of(timeout_ms);
+    bool in_order = true;
+    if (!sorted)
+        return ten_postgres_no_memory(store);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = &touches[i];
+        in_order &= i == 0 || by_key(&sorted[i - 1], &sorted[i]) <= 0;
+    }
+    if (!in_order)
+        qsort(sorted, count, sizeof *sorted, by_key);
+    bool usual = is_usual(sorted, count);
+    int r = send_touches(store, namespace_name, identity, epoch, sorted, count, usual, deadline_ms);
+    if (r == TEN_POSTGRES_IN_VAIN)
+        r = send_touches(store, namespace_name, identity, epoch, sorted, count, false, deadline_ms);
+    ten_free(sorted);
+    return r;
+}
+
+/* ---- the feed ------------------------------------------------------------------------------------------ */
+
+static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
+                         void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char number[TEN_DIGITS_SIZE];
+    char most[TEN_DIGITS_SIZE];
+    const char *why;
+    ten_postgres_call call = {.what = "reading the feed",
+                              .statement = PG_FEED,
+                              .values = {NULL, namespace_name, ten_digits(number, ten_min_u64(after, INT64_MAX)),
+                                         ten_digits(most, ten_min_u64(limit, INT32_MAX))},
+                              .count = 4};
+    ten_notice_watch_reconnect(&store->watch.notice); /* what happens from now on is heard, or read */
+    int r = ask(store, &call, deadline_of(timeout_ms), &why);
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++)
+        if (ten_postgres_number(store->answer, i, PLACE) == 0)
+            *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, i, VALUE),
+                                          .last = ten_postgres_number(store->answer, i, VERSION)};
+    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
+        ten_entry entry = {.number = ten_postgres_number(store->answer, i, VERSION),
+                           .at_ms = ten_postgres_number(store->answer, i, NUMBER),
+                           .id = ten_postgres_text(store->answer, i, KEY),
+                           .text = PQgetvalue(store->answer, i, VALUE)};
+        if (ten_postgres_number(store->answer, i, PLACE) != 0)
+            r = each(&entry, userdata);
+    }
+    return r;
+}
+
+static int postgres_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
+                           uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    char after[TEN_DIGITS_SIZE];
+    ten_postgres_call call = {
+        .what = "clearing the feed", .statement = PG_UNFEED, .values = {NULL, namespace_name}, .count = 2};
+    ten_postgres_begin_list(&store->lists[0], TEN_POSTGRES_TEXT);
+    for (size_t i = 0; i < count; i++)
+        ten_postgres_add_text(&store->lists[0], ids[i]);
+    int r = add_lists(store, &call, 1);
+    uint64_t place = 0;
+    call.count++;
+    do {
+        call.values[call.count - 1] = ten_digits(after, place);
+        if (r == TENURE_OK)
+            r = ten_postgres_do(store, &call, deadline_of(timeout_ms));
+        place = r == TENURE_OK && PQntuples(store->answer) == 1 ? ten_postgres_number(store->answer, 0, 0) : 0;
+    } while (place > 0);
+    return r;
 }
 
 /* ---- the handle ---------------------------------------------------------------------------------------- */
 
-static int send_ping(ten_postgres_store *store, void *userdata) {
-    (void)userdata;
-    return ten_postgres_send(store, PG_PING, 0, NULL);
-}
-
-int ten_postgres_take_nothing(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
-    (void)store;
-    (void)statement;
-    (void)result;
-    (void)userdata;
-    return TENURE_OK;
-}
-
-static int postgres_ping(ten_store *base, uint64_t timeout_ms) {
-    ten_postgres_work work = {.what = "a ping", .send = send_ping, .take = ten_postgres_take_nothing};
-    return ten_postgres_transact(self(base), &work, ten_add_saturating(ten_now_ms(), timeout_ms));
-}
-
-static void postgres_close(ten_store *base) {
+static void postgres_close(ten_backend *base) {
     ten_postgres_store *store = self(base);
     ten_notice_watch_close(&store->watch.notice);
     ten_postgres_disconnect(store);
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
-    ten_arena_free(&store->results);
+    PQclear(store->answer);
+    for (size_t i = 0; i < TEN_POSTGRES_LISTS; i++)
+        ten_buf_free(&store->lists[i].data);
 }
 
 static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_error *error) {
@@ -292,48 +497,43 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
     return r;
 }
 
-static int open_connection(ten_postgres_store *store, uint64_t timeout_ms) {
-    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    int r = ten_postgres_connect(store, deadline_ms);
+static int postgres_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
+    ten_postgres_store *store = self(base);
+    uint64_t deadline_ms = deadline_of(timeout_ms);
+    ten_postgres_watch_init(store);
+    if (!url->hosts)
+        return ten_fail(base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
+                        url->scheme);
+    int r = ten_postgres_settings_make(url, &store->settings, base->error);
+    if (r == TENURE_OK)
+        r = take_listen_url(url, store, base->error);
+    if (r == TENURE_OK)
+        r = ten_postgres_connect(store, deadline_ms);
     return r < 0 ? r : ten_postgres_migrate(store, deadline_ms);
 }
 
-static int postgres_open(ten_store *base, const ten_url *url, uint64_t timeout_ms) {
-    ten_postgres_store *store = self(base);
-    ten_postgres_watch_init(store);
-    if (!url->hosts)
-        return ten_fail(&base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
-                        url->scheme);
-    int r = ten_postgres_settings_make(url, &store->settings, &base->error);
-    if (r == TENURE_OK)
-        r = take_listen_url(url, store, &base->error);
-    return r < 0 ? r : open_connection(store, timeout_ms);
-}
-
-const ten_store_ops ten_postgres_ops = {
-    .name = "postgres",
+static const ten_backend_ops postgres_ops = {
     .size = sizeof(ten_postgres_store),
-    .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
-                     .shared_between_processes = true,
-                     .survives_restart = true,
-                     .hands = true,
-                     .sessions = true,
-                     .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
-                     .change_notice = "LISTEN and NOTIFY"},
+    .confirms = true,
     .open = postgres_open,
     .close = postgres_close,
-    .apply = ten_postgres_apply,
-    .edit_targets = ten_postgres_edit,
-    .forget = ten_postgres_forget,
-    .forget_history = ten_postgres_forget_history,
-    .list = ten_postgres_list,
-    .read_targets = ten_postgres_read_targets,
-    .list_instances = ten_postgres_list_instances,
-    .list_namespaces = ten_postgres_list_namespaces,
-    .changes = ten_postgres_changes,
+    .read = postgres_read,
+    .commit = postgres_commit,
+    .touch = postgres_touch,
+    .scan = postgres_scan,
+    .feed = postgres_feed,
+    .unfeed = postgres_unfeed,
     .watch = ten_postgres_watch_get,
     .watch_clear = ten_postgres_watch_clear,
-    .ping = postgres_ping,
-    .recovery = ten_postgres_recovery,
     .check = ten_postgres_check,
 };
+
+const ten_store_ops ten_postgres_ops =
+    TEN_RECORD_STORE("postgres", &postgres_ops,
+                     .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,
+                                      .shared_between_processes = true,
+                                      .survives_restart = true,
+                                      .hands = true,
+                                      .sessions = true,
+                                      .expiry_clock = "the PostgreSQL server's clock, read after the row is locked",
+                                      .change_notice = "LISTEN and NOTIFY"});

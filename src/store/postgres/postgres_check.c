@@ -6,8 +6,8 @@
 
 #include "base/duration.h"
 #include "store/common/report.h"
+#include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
-#include "store/postgres/postgres_target_sql.h"
 
 enum { SERVER_FIELDS = 10 };
 
@@ -152,45 +152,37 @@ static void check_notices(const struct report *report) {
     const char *found = watch->listening ? "listening"
                         : watch->poll_ms && !store->listen_settings
                             ? "a pooler without listen_url: changes are read every second"
-                            : store->base.error.message;
+                            : store->base.error->message;
     ten_report_tell(&report->to, watch->listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices", found,
                     "add listen_url=URL of a direct connection to the server (with %26 for & inside of it)");
 }
 
-static int send_questions(ten_postgres_store *store, void *userdata) {
-    (void)userdata;
-    static const char *const questions[] = {PG_DESCRIBE_SERVER, PG_DESCRIBE_RIGHTS, PG_DESCRIBE_SNAPSHOTS};
-    int r = TENURE_OK;
-    for (size_t i = 0; r == TENURE_OK && i < TEN_COUNT(questions); i++)
-        r = ten_postgres_send(store, questions[i], 0, NULL);
-    return r;
+static int ask(struct report *report, const char *statement, uint64_t deadline_ms) {
+    ten_postgres_call call = {.what = "the check", .statement = statement};
+    return ten_postgres_do(report->store, &call, deadline_ms);
 }
 
-static int take_answer(ten_postgres_store *store, size_t statement, const PGresult *result, void *userdata) {
-    const struct report *report = userdata;
-    if (statement == 0 && (PQntuples(result) != 1 || PQnfields(result) != SERVER_FIELDS))
-        return ten_postgres_misunderstood(store);
-    if (statement == 0) {
-        check_server(report, result);
-        check_durability(report, result);
-        check_clock(report, result);
-    } else if (statement == 1) {
-        check_rights(report, result);
-    } else {
-        check_snapshots(report, result);
-    }
-    return TENURE_OK;
-}
-
-int ten_postgres_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+int ten_postgres_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct report report = {.store = store, .to = {each, userdata}};
-    ten_postgres_work work = {
-        .what = "the check", .send = send_questions, .take = take_answer, .userdata = &report, .once = true};
-    int r = ten_postgres_transact(store, &work, ten_add_saturating(ten_now_ms(), timeout_ms));
-    if (r == TENURE_OK) {
-        check_tls(&report);
-        check_notices(&report);
-    }
-    return r;
+    uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
+    int r = ask(&report, PG_DESCRIBE_SERVER, deadline_ms);
+    if (r == TENURE_OK && (PQntuples(store->answer) != 1 || PQnfields(store->answer) != SERVER_FIELDS))
+        r = ten_postgres_misunderstood(store);
+    if (r < 0)
+        return r;
+    check_server(&report, store->answer);
+    check_durability(&report, store->answer);
+    check_clock(&report, store->answer);
+    r = ask(&report, PG_DESCRIBE_RIGHTS, deadline_ms);
+    if (r < 0)
+        return r;
+    check_rights(&report, store->answer);
+    r = ask(&report, PG_DESCRIBE_SNAPSHOTS, deadline_ms);
+    if (r < 0)
+        return r;
+    check_snapshots(&report, store->answer);
+    check_tls(&report);
+    check_notices(&report);
+    return TENURE_OK;
 }

@@ -5,19 +5,23 @@
 #include "store/postgres/postgres_link.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/io.h"
+#include "base/random.h"
 #include "store/postgres/postgres_settings.h"
 
-#define NAME_SIZE     24u    /* of a prepared statement */
 #define PASSWORD_SIZE 16384u /* some are tokens that somebody signed */
+
+#define NAME_SIZE 48u /* of a prepared statement */
+
+/* Whether statements are prepared in the server's session: not yet, and it is not known if it is ours alone; it is; they are;
+ * they must not be. */
+enum preparation { PREPARATION_UNKNOWN, PREPARATION_DUE, PREPARATION_DONE, PREPARATION_OFF };
 
 struct ten_postgres_link {
     PGconn *connection;
@@ -25,9 +29,10 @@ struct ten_postgres_link {
     bool remote;      /* its server is not on this host, */
     bool verifies;    /* and has to prove who it is, because nobody has said otherwise */
     bool unconfirmed; /* a commit did not wait for its standbys to the end */
-    char names[TEN_POSTGRES_PREPARED][NAME_SIZE];
-    unsigned uses;
-    const char *const *prepared; /* NULL: none */
+    enum preparation preparation;
+    const char *const *statements; /* those that are prepared, */
+    size_t statement_count;
+    uint64_t tag; /* and in their names, so that they are nobody else's */
 };
 
 bool ten_postgres_link_is_remote(const ten_postgres_link *link) {
@@ -226,6 +231,7 @@ int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms
                            settings->files.secret_file);
     if (r == TENURE_OK) {
         link->name = settings->name;
+        link->tag = ten_random_u64();
         r = connect_somewhere(link, settings, password, deadline_ms, error);
     }
     if (password)
@@ -255,43 +261,22 @@ bool ten_postgres_link_is_fresh(ten_postgres_link *link) {
 
 /* ---- statements ---------------------------------------------------------------------------------------- */
 
-/* The name has the text in it: who meets the name elsewhere meets the same statement. */
-static const char *name_of(const char *statement, char name[NAME_SIZE]) {
-    snprintf(name, NAME_SIZE, "tenure_%016" PRIx64, ten_hash_mix(ten_hash_text(statement)));
-    return name;
-}
-
-int ten_postgres_link_prepare(ten_postgres_link *link, size_t number, const char *statement, ten_error *error) {
-    return PQsendPrepare(link->connection, name_of(statement, link->names[number]), statement, 0, NULL)
-               ? TENURE_OK
-               : broken(link, error);
-}
-
-void ten_postgres_link_set_prepared(ten_postgres_link *link, const char *const statements[TEN_POSTGRES_PREPARED]) {
-    link->prepared = statements;
-}
-
-bool ten_postgres_link_is_prepared(const ten_postgres_link *link) {
-    return link->prepared != NULL;
-}
-
-unsigned ten_postgres_link_uses(ten_postgres_link *link) {
-    return link->uses++;
-}
-
-static const char *find_prepared(const ten_postgres_link *link, const char *statement) {
-    for (size_t i = 0; link->prepared && i < TEN_POSTGRES_PREPARED; i++)
-        if (strcmp(link->prepared[i], statement) == 0)
-            return link->names[i];
-    return NULL;
+static void name_statement(const ten_postgres_link *link, size_t number, char name[NAME_SIZE]) {
+    snprintf(name, NAME_SIZE, "tenure_%016llx_%zu", (unsigned long long)link->tag, number);
 }
 
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
-                           ten_error *error) {
-    const char *name = find_prepared(link, statement);
-    int sent = name ? PQsendQueryPrepared(link->connection, name, count, values, NULL, NULL, 0)
-                    : PQsendQueryParams(link->connection, statement, count, NULL, values, NULL, NULL, 0);
-    return sent ? TENURE_OK : broken(link, error);
+                           const int *sizes, const int *formats, ten_error *error) {
+    for (size_t i = 0; link->preparation == PREPARATION_DONE && i < link->statement_count; i++) {
+        char name[NAME_SIZE];
+        if (strcmp(link->statements[i], statement) != 0)
+            continue;
+        name_statement(link, i, name);
+        return PQsendQueryPrepared(link->connection, name, count, values, sizes, formats, 0) ? TENURE_OK
+                                                                                             : broken(link, error);
+    }
+    return PQsendQueryParams(link->connection, statement, count, NULL, values, sizes, formats, 0) ? TENURE_OK
+                                                                                                  : broken(link, error);
 }
 
 static int flush(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
@@ -348,6 +333,49 @@ int ten_postgres_link_receive(ten_postgres_link *link, uint64_t deadline_ms, PGr
         *ret_result = result;
     return r;
 }
+
+/* ---- prepared statements ------------------------------------------------------------------------------- */
+
+bool ten_postgres_link_is_direct(const ten_postgres_link *link, uint64_t process) {
+    return process == (uint64_t)PQbackendPID(link->connection);
+}
+
+void ten_postgres_link_note_process(ten_postgres_link *link, uint64_t process) {
+    if (link->preparation == PREPARATION_UNKNOWN)
+        link->preparation = ten_postgres_link_is_direct(link, process) ? PREPARATION_DUE : PREPARATION_OFF;
+}
+
+int ten_postgres_link_prepare(ten_postgres_link *link, const char *const *statements, size_t count,
+                              uint64_t deadline_ms, ten_error *error) {
+    bool done = true;
+    int r = TENURE_OK;
+    if (link->preparation != PREPARATION_DUE)
+        return TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        char name[NAME_SIZE];
+        name_statement(link, i, name);
+        r = PQsendPrepare(link->connection, name, statements[i], 0, NULL) ? TENURE_OK : broken(link, error);
+    }
+    if (r == TENURE_OK)
+        r = ten_postgres_link_sync(link, deadline_ms, error);
+    for (size_t i = 0; r == TENURE_OK && i <= count; i++) {
+        TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
+        r = ten_postgres_link_receive(link, deadline_ms, &result, error);
+        done &= r == TENURE_OK && PQresultStatus(result) == (i < count ? PGRES_COMMAND_OK : PGRES_PIPELINE_SYNC);
+    }
+    link->statements = statements;
+    link->statement_count = count;
+    link->preparation = done ? PREPARATION_DONE : PREPARATION_OFF;
+    return r;
+}
+
+bool ten_postgres_link_unprepare(ten_postgres_link *link) {
+    bool had = link->preparation == PREPARATION_DONE;
+    link->preparation = PREPARATION_OFF;
+    return had;
+}
+
+/* ---- scripts ------------------------------------------------------------------------------------------- */
 
 int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t deadline_ms, PGresult **ret_result,
                           ten_error *error) {

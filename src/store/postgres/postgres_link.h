@@ -15,7 +15,6 @@ typedef struct ten_postgres_settings ten_postgres_settings;
 typedef struct ten_postgres_link ten_postgres_link;
 
 #define TEN_POSTGRES_SQLSTATE_SIZE 6u
-#define TEN_POSTGRES_PREPARED      4u /* statements that may be prepared on a link */
 
 /* From a URL; TENURE_E_INVALID says what is wrong with it. Our own options are taken out, the rest is libpq's. */
 int ten_postgres_settings_make(const ten_url *url, ten_postgres_settings **ret_settings, ten_error *error);
@@ -33,16 +32,19 @@ bool ten_postgres_link_is_fresh(ten_postgres_link *link);
 bool ten_postgres_link_is_remote(const ten_postgres_link *link);
 PGconn *ten_postgres_link_connection(ten_postgres_link *link);
 
-/* Queues a statement with its parameters, as text; NULL is NULL. One that is prepared goes by its name. */
+/* Queues a statement with its parameters: text, or so many bytes in the server's own format (1); NULL is NULL. */
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
-                           ten_error *error);
-/* Queues the preparing of a statement, as the number-th. Once all have been confirmed they may be used, until told
- * otherwise (NULL). */
-int ten_postgres_link_prepare(ten_postgres_link *link, size_t number, const char *statement, ten_error *error);
-void ten_postgres_link_set_prepared(ten_postgres_link *link, const char *const statements[TEN_POSTGRES_PREPARED]);
-bool ten_postgres_link_is_prepared(const ten_postgres_link *link);
-/* How often this was asked of the link before. */
-unsigned ten_postgres_link_uses(ten_postgres_link *link);
+                           const int *sizes, const int *formats, ten_error *error);
+/* From a number that a statement got by pg_backend_pid(): no pooler stands in front of the server. A pooler tells its clients
+ * numbers of its own. */
+bool ten_postgres_link_is_direct(const ten_postgres_link *link, uint64_t process);
+/* The same, to be noted: if it is direct, prepare() is due, once. */
+void ten_postgres_link_note_process(ten_postgres_link *link, uint64_t process);
+/* If it is due: from now on these statements, a constant, are sent by name. One round trip. */
+int ten_postgres_link_prepare(ten_postgres_link *link, const char *const *statements, size_t count,
+                              uint64_t deadline_ms, ten_error *error);
+/* From now on all of them are sent as text. False: they were already. */
+bool ten_postgres_link_unprepare(ten_postgres_link *link);
 /* Ends the pipeline and sends all that is queued. */
 int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error);
 /* The result of the next statement, whatever it is, to be cleared by the caller; with the pipeline's end,

@@ -1,14 +1,13 @@
 /*
- * What must be there before a transaction can work: the schema, its one row, the namespace, and an epoch that is this
- * server's. Looked at when a store is opened, and when a transaction was refused at the gate (postgres_schema.sql).
+ * What must be there before a call can work: the schema with its tables and functions, and its one row. Looked at when a
+ * store is opened, and when a call was refused because of it.
  */
-#include "store/postgres/postgres_schema_sql.h"
-
 #include <string.h>
 
+#include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
 
-#define SCHEMA_VERSION 2u /* and in postgres_schema.sql */
+#define SCHEMA_VERSION 3u /* and in postgres.sql */
 
 struct found {
     bool has_schema;
@@ -22,9 +21,9 @@ struct found {
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
                PGresult **ret_result) {
     PGresult *result = NULL;
-    int r = ten_postgres_link_run(store->link, script, deadline_ms, &result, &store->base.error);
+    int r = ten_postgres_link_run(store->link, script, deadline_ms, &result, store->base.error);
     if (r == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
-        r = ten_postgres_failed(result, what, &store->base.error);
+        r = ten_postgres_failed(result, what, store->base.error);
     if (r == TENURE_OK && ret_result)
         *ret_result = result;
     else
@@ -52,7 +51,7 @@ static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *f
 /* Whoever may create a schema could have made this one first, with code that would run with this role's rights. */
 static int check_is_ours(ten_postgres_store *store, const struct found *found, uint64_t deadline_ms) {
     if (found->has_schema && !found->has_store && found->owner[0])
-        return ten_fail(&store->base.error, TENURE_E_SCHEMA,
+        return ten_fail(store->base.error, TENURE_E_SCHEMA,
                         "the schema tenure of the database %s is empty and belongs to the role %s: drop it, or run "
                         "`tenure doctor --migrate` once as that role",
                         found->database, found->owner);
@@ -62,7 +61,7 @@ static int check_is_ours(ten_postgres_store *store, const struct found *found, u
     int r = run(store, "looking for triggers", PG_FIND_FOREIGN, deadline_ms, &result);
     if (r < 0 || PQntuples(result) == 0)
         return r;
-    return ten_fail(&store->base.error, TENURE_E_SCHEMA,
+    return ten_fail(store->base.error, TENURE_E_SCHEMA,
                     "the database %s has a %s, which Tenure did not make and which would run with the rights of the "
                     "role %s: drop it",
                     found->database, ten_postgres_text(result, 0, 0), found->user);
@@ -74,7 +73,7 @@ static int check_version(ten_postgres_store *store, const struct found *found, u
     int r = run(store, "reading the version of the schema", PG_GET_VERSION, deadline_ms, &result);
     if (r == TENURE_E_DENIED)
         return ten_fail(
-            &store->base.error, r,
+            store->base.error, r,
             "the role %s may not use the schema tenure of the database %s: let its owner GRANT USAGE ON SCHEMA "
             "tenure, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure",
             found->user, found->database);
@@ -83,19 +82,19 @@ static int check_version(ten_postgres_store *store, const struct found *found, u
     uint64_t version = PQntuples(result) == 1 ? ten_postgres_number(result, 0, 0) : 0;
     if (version > SCHEMA_VERSION)
         return ten_fail(
-            &store->base.error, TENURE_E_SCHEMA,
+            store->base.error, TENURE_E_SCHEMA,
             "the schema tenure of the database %s has version %llu, this program knows %u: upgrade this program",
             found->database, (unsigned long long)version, SCHEMA_VERSION);
     if (version > 0 && version < SCHEMA_VERSION)
         return ten_fail(
-            &store->base.error, TENURE_E_SCHEMA,
+            store->base.error, TENURE_E_SCHEMA,
             "the schema tenure of the database %s has the layout %llu of an earlier version, which this program does "
             "not "
             "use (it knows %u): use another database; or, when no program uses that schema, rename it or drop it",
             found->database, (unsigned long long)version, SCHEMA_VERSION);
     if (version == 0)
         return ten_fail(
-            &store->base.error, TENURE_E_STORE,
+            store->base.error, TENURE_E_STORE,
             "tenure.store of the database %s has lost its row: restore the schema tenure from a backup; or, when no "
             "program uses it, drop it, and it is made anew",
             found->database);
@@ -113,10 +112,12 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
         r = run(store, "creating the tables",
                 ten_postgres_flag(may_identify, 0, 0) ? PG_SERVER_VIEW : PG_SERVER_VIEW_BY_START, deadline_ms, NULL);
     if (r == TENURE_OK)
+        r = run(store, "creating the functions", PG_FUNCTIONS, deadline_ms, NULL);
+    if (r == TENURE_OK)
         r = run(store, "creating the tables", PG_FIRST_ROW, deadline_ms, NULL);
     if (r == TENURE_E_DENIED)
         return ten_fail(
-            &store->base.error, r,
+            store->base.error, r,
             "the role %s may not create the schema tenure in the database %s: run `tenure doctor --migrate` once "
             "as a role that may, or let the owner GRANT CREATE ON DATABASE %s TO %s",
             found->user, found->database, found->database, found->user);
@@ -132,10 +133,10 @@ static int begin_alone(ten_postgres_store *store, uint64_t deadline_ms) {
 
 /* Well, or with everything undone and the error kept. */
 static int end_alone(ten_postgres_store *store, int r, uint64_t deadline_ms) {
-    ten_error why = store->base.error;
+    ten_error why = *store->base.error;
     int ended = run(store, "ending", r < 0 ? PG_ROLLBACK : PG_COMMIT, deadline_ms, NULL);
     if (r < 0)
-        store->base.error = why;
+        *store->base.error = why;
     return r < 0 ? r : ended;
 }
 
@@ -158,46 +159,5 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {
         r = create_alone(store, &found, deadline_ms);
     if (r == TENURE_OK)
         r = check_version(store, &found, deadline_ms);
-    return r;
-}
-
-static int add_namespaces(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
-    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    TEN_CLEANUP(ten_postgres_clear) PGresult *end = NULL;
-    ten_error *error = &store->base.error;
-    int r = ten_postgres_link_send(store->link, PG_ADD_NAMESPACES, 1, &namespaces, error);
-    if (r == TENURE_OK)
-        r = ten_postgres_link_sync(store->link, deadline_ms, error);
-    if (r == TENURE_OK)
-        r = ten_postgres_link_receive(store->link, deadline_ms, &result, error);
-    if (r == TENURE_OK)
-        r = ten_postgres_link_receive(store->link, deadline_ms, &end, error);
-    if (r == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
-        r = ten_postgres_failed(result, "adding a namespace", error);
-    return r;
-}
-
-static int check_epoch(ten_postgres_store *store, uint64_t deadline_ms) {
-    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int r = run(store, "looking at the epoch", PG_NEEDS_EPOCH, deadline_ms, &result);
-    if (r < 0 || PQntuples(result) != 1 || !ten_postgres_flag(result, 0, 0))
-        return r;
-    r = run(store, "beginning an epoch", PG_BEGIN_EPOCH, deadline_ms, NULL);
-    return r < 0 ? r : run(store, "confirming an epoch", PG_CONFIRM_EPOCH, deadline_ms, NULL);
-}
-
-static int enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
-    int r = ten_postgres_migrate(store, deadline_ms);
-    if (r == TENURE_OK)
-        r = check_epoch(store, deadline_ms);
-    if (r == TENURE_OK && namespaces)
-        r = add_namespaces(store, namespaces, deadline_ms);
-    return r;
-}
-
-int ten_postgres_enter(ten_postgres_store *store, const char *namespaces, uint64_t deadline_ms) {
-    int r = ten_postgres_connect(store, deadline_ms);
-    if (r == TENURE_OK && (r = enter(store, namespaces, deadline_ms)) < 0)
-        ten_postgres_disconnect(store);
     return r;
 }

@@ -1,6 +1,6 @@
 /*
  * Hearing of changes: a second connection that LISTENs to the namespace's channel, kept by notice_watch.h; its ping is
- * an empty statement. Called through store.h.
+ * an empty statement. Called through backend.h.
  */
 #include <string.h>
 
@@ -8,17 +8,15 @@
 
 #define POOLED_MS 1000u /* how often the feed is read when listening is in vain */
 
-/* A pooler tells its clients numbers of its own. Through one that gives the server connection to another client after
- * each transaction, nothing would be heard. */
+/* Through one that gives the server connection to another client after each transaction, nothing would be heard. */
 static int check_for_pooler(ten_postgres_store *store, ten_postgres_link *link, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int r = ten_postgres_link_run(link, "SELECT pg_backend_pid()", deadline_ms, &result, &store->base.error);
+    int r = ten_postgres_link_run(link, "SELECT pg_backend_pid()", deadline_ms, &result, store->base.error);
     if (r < 0)
         return r;
-    bool pooled = PQntuples(result) != 1 ||
-                  ten_postgres_number(result, 0, 0) != (uint64_t)PQbackendPID(ten_postgres_link_connection(link));
+    bool pooled = PQntuples(result) != 1 || !ten_postgres_link_is_direct(link, ten_postgres_number(result, 0, 0));
     store->watch.notice.poll_ms = pooled ? POOLED_MS : 0;
-    return pooled ? ten_fail(&store->base.error, TENURE_E_UNSUPPORTED,
+    return pooled ? ten_fail(store->base.error, TENURE_E_UNSUPPORTED,
                              "a pooler stands in front of the server: give listen_url=URL for a direct connection")
                   : TENURE_OK;
 }
@@ -34,17 +32,17 @@ static int listen_on(ten_postgres_store *store, ten_postgres_link *link, uint64_
         return ten_postgres_no_memory(store);
     snprintf(statement, sizeof statement, "LISTEN %s", quoted);
     PQfreemem(quoted);
-    int r = ten_postgres_link_run(link, statement, deadline_ms, &result, &store->base.error);
+    int r = ten_postgres_link_run(link, statement, deadline_ms, &result, store->base.error);
     if (r == TENURE_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
-        r = ten_postgres_failed(result, "listening", &store->base.error);
+        r = ten_postgres_failed(result, "listening", store->base.error);
     return r;
 }
 
-static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
-    ten_postgres_store *store = (ten_postgres_store *)base;
+static int listen_beside(void *owner, uint64_t deadline_ms, int *ret_fd) {
+    ten_postgres_store *store = owner;
     ten_postgres_watch *watch = &store->watch;
     ten_postgres_settings *settings = store->listen_settings ? store->listen_settings : store->settings;
-    int r = ten_postgres_link_open(settings, deadline_ms, &watch->link, &base->error);
+    int r = ten_postgres_link_open(settings, deadline_ms, &watch->link, store->base.error);
     if (r == TENURE_OK)
         r = check_for_pooler(store, watch->link, deadline_ms);
     if (r == TENURE_OK)
@@ -54,15 +52,15 @@ static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
     return r;
 }
 
-static void end_listening(ten_store *base) {
-    ten_postgres_watch *watch = &((ten_postgres_store *)base)->watch;
+static void end_listening(void *owner) {
+    ten_postgres_watch *watch = &((ten_postgres_store *)owner)->watch;
     ten_postgres_link_close(watch->link);
     watch->link = NULL;
 }
 
 /* Takes what has come: notices, and the answers to our empty statements. */
-static bool take_notices(ten_store *base) {
-    ten_postgres_watch *watch = &((ten_postgres_store *)base)->watch;
+static bool take_notices(void *owner) {
+    ten_postgres_watch *watch = &((ten_postgres_store *)owner)->watch;
     PGconn *connection = ten_postgres_link_connection(watch->link);
     if (!ten_postgres_link_is_fresh(watch->link))
         return false;
@@ -80,9 +78,9 @@ static bool take_notices(ten_store *base) {
     return true;
 }
 
-static bool send_ping(ten_store *base, uint64_t deadline_ms) {
+static bool send_ping(void *owner, uint64_t deadline_ms) {
     ten_error error;
-    return ten_postgres_link_sync(((ten_postgres_store *)base)->watch.link, deadline_ms, &error) == TENURE_OK;
+    return ten_postgres_link_sync(((ten_postgres_store *)owner)->watch.link, deadline_ms, &error) == TENURE_OK;
 }
 
 /* ---- the ops */
@@ -95,13 +93,13 @@ static const ten_notice_ops notice_ops = {.server = "PostgreSQL",
                                           .ping = send_ping};
 
 void ten_postgres_watch_init(ten_postgres_store *store) {
-    ten_notice_watch_init(&store->watch.notice, &store->base, &notice_ops);
+    ten_notice_watch_init(&store->watch.notice, store, store->base.error, &notice_ops);
 }
 
-int ten_postgres_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {
+int ten_postgres_watch_get(ten_backend *base, const char *namespace_name, int *ret_fd) {
     return ten_notice_watch_get(&((ten_postgres_store *)base)->watch.notice, namespace_name, ret_fd);
 }
 
-void ten_postgres_watch_clear(ten_store *base) {
+void ten_postgres_watch_clear(ten_backend *base) {
     ten_notice_watch_clear(&((ten_postgres_store *)base)->watch.notice);
 }

@@ -27,12 +27,12 @@ static int subscribe(ten_redis_store *store, ten_redis_link *link, uint64_t dead
     return r;
 }
 
-static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
-    ten_redis_store *store = (ten_redis_store *)base;
+static int listen_beside(void *owner, uint64_t deadline_ms, int *ret_fd) {
+    ten_redis_store *store = owner;
     ten_redis_watch *watch = &store->watch;
     if (!store->link)
         return TEN_NOTICE_NOT_NOW;
-    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &watch->link, &base->error);
+    int r = ten_redis_link_open_beside(store->link, store->settings, deadline_ms, &watch->link, &store->base.error);
     if (r == TENURE_OK)
         r = subscribe(store, watch->link, deadline_ms);
     if (r == TENURE_OK)
@@ -40,8 +40,8 @@ static int listen_beside(ten_store *base, uint64_t deadline_ms, int *ret_fd) {
     return r;
 }
 
-static void end_listening(ten_store *base) {
-    ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
+static void end_listening(void *owner) {
+    ten_redis_watch *watch = &((ten_redis_store *)owner)->watch;
     ten_redis_watch_forget(watch);
     ten_redis_link_close(watch->link);
     watch->link = NULL;
@@ -68,8 +68,8 @@ static void hear(ten_redis_watch *watch, const redisReply *reply) {
     }
 }
 
-static bool take_notices(ten_store *base) {
-    ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
+static bool take_notices(void *owner) {
+    ten_redis_watch *watch = &((ten_redis_store *)owner)->watch;
     ten_error error;
     for (;;) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
@@ -82,10 +82,10 @@ static bool take_notices(ten_store *base) {
     }
 }
 
-static bool send_ping(ten_store *base, uint64_t deadline_ms) {
+static bool send_ping(void *owner, uint64_t deadline_ms) {
     static const char *const words[] = {"PING"};
     static const size_t sizes[] = {4};
-    const ten_redis_watch *watch = &((ten_redis_store *)base)->watch;
+    const ten_redis_watch *watch = &((ten_redis_store *)owner)->watch;
     ten_error error;
     return ten_redis_link_send(watch->link, 1, words, sizes, &error) == TENURE_OK &&
            ten_redis_link_flush(watch->link, deadline_ms, &error) == TENURE_OK;
@@ -101,7 +101,7 @@ static const ten_notice_ops notice_ops = {.server = "Redis",
                                           .ping = send_ping};
 
 void ten_redis_watch_init(ten_redis_store *store) {
-    ten_notice_watch_init(&store->watch.notice, &store->base, &notice_ops);
+    ten_notice_watch_init(&store->watch.notice, store, &store->base.error, &notice_ops);
 }
 
 int ten_redis_watch_get(ten_store *base, const char *namespace_name, int *ret_fd) {

@@ -11,6 +11,10 @@
 #include "conformance/suite.h"
 #include "lib/postgres_server.h"
 
+/* Of rows of tenure.record and tenure.value: those of a kind (rules/record.h), and of an id. */
+#define KIND(digit) " substr(key, strpos(key, ' ') + 1, 1) = '" digit "' "
+#define ID          " substr(key, strpos(key, ' ') + 2) "
+
 struct postgres_place {
     struct place place; /* first; its handles are opened by postgres_place_open() */
     struct postgres_server *server;

@@ -4,6 +4,8 @@
  */
 #include "conformance/postgres/postgres_place.h"
 #include "lib/freeze.h"
+#include "store/apply.h"
+#include "store/postgres/postgres_state.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 
 #define TTL_MS     UINT64_C(2000) /* long enough to act before its end on a busy machine */
 #define AFTER_MS   (TTL_MS + 150)
-#define LOCK_LEASE "SELECT FROM tenure.lease FOR UPDATE"
+#define LOCK_LEASE "SELECT FROM tenure.record WHERE" KIND("4") "FOR UPDATE"
 
 static struct place *open_place(void **state) {
     struct postgres_place *postgres = *state;
@@ -65,7 +67,7 @@ static void a_heartbeat_that_waited_until_it_was_dead_joins_anew(void **state) {
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = TTL_MS, .weight = 1};
     expect_outcome(apply_one(place->store, beat), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
-    postgres_block(*state, &blocker, "SELECT FROM tenure.instance FOR UPDATE", AFTER_MS);
+    postgres_block(*state, &blocker, "SELECT FROM tenure.record WHERE" KIND("2") "FOR UPDATE", AFTER_MS);
     expect_outcome(apply_one(place->store, beat), TEN_OK);
     postgres_unblock(&blocker);
     struct seen seen;
@@ -94,9 +96,9 @@ static void a_lock_that_is_held_too_long_is_a_timeout_and_no_harm(void **state) 
 static void what_changed_no_row_is_never_ok(void **state) {
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(*state,
-                        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
-                        "CREATE TRIGGER keep BEFORE UPDATE ON tenure.lease FOR EACH ROW EXECUTE FUNCTION keep()");
+    (void)postgres_text(
+        *state, "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+                "CREATE TRIGGER keep BEFORE INSERT OR UPDATE ON tenure.record FOR EACH ROW EXECUTE FUNCTION keep()");
     ten_op ops[] = {
         {.kind = TEN_OP_RENEW, .target = "t", .holder = "a", .token = token, .ttl_ms = LONG_MS},
         {.kind = TEN_OP_RELEASE, .target = "t", .holder = "a", .token = token},
@@ -109,7 +111,7 @@ static void what_changed_no_row_is_never_ok(void **state) {
         assert_int_equal(apply_for(place->store, ops[i], 5000, &result), TENURE_E_SCHEMA);
         expect_outcome(result, TEN_ERROR);
     }
-    (void)postgres_text(*state, "DROP TRIGGER keep ON tenure.lease");
+    (void)postgres_text(*state, "DROP TRIGGER keep ON tenure.record");
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
 
@@ -176,7 +178,7 @@ static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_wi
 }
 
 static const char *lease_end(void **state, const char *target) {
-    return postgres_text(*state, "SELECT expires_at FROM tenure.lease WHERE target_id = '%s'", target);
+    return postgres_text(*state, "SELECT ends_at FROM tenure.record WHERE" ID "= '%s'", target);
 }
 
 /* One renewal of two leases waits for the first, while another connection renews the second: when the first renewal
@@ -186,8 +188,8 @@ static void a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed(vo
     uint64_t tokens[] = {must_acquire(place, "t1", "a", LONG_MS), must_acquire(place, "t2", "a", LONG_MS)};
     struct postgres_blocker blocker;
     postgres_block(*state, &blocker,
-                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.lease, other WHERE target_id = 't1' "
-                   "FOR UPDATE OF lease",
+                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.record, other WHERE" ID "= 't1' "
+                   "FOR UPDATE OF record",
                    2000);
     struct racer first = {.store = place->store, .ns = place->ns};
     first.count = TEN_COUNT(tokens);
@@ -211,8 +213,7 @@ static void a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed(vo
     pthread_join(first.thread, NULL);
     assert_int_equal(first.r, TENURE_OK);
     expect_outcome(first.results[1], TEN_OK);
-    assert_string_equal(
-        postgres_text(*state, "SELECT expires_at >= '%s' FROM tenure.lease WHERE target_id = 't2'", end), "t");
+    assert_string_equal(postgres_text(*state, "SELECT ends_at >= '%s' FROM tenure.record WHERE" ID "= 't2'", end), "t");
 }
 
 static void *open_one(void *url) {
@@ -247,7 +248,7 @@ static void a_backend_that_is_terminated_during_a_call_costs_nothing(void **stat
     struct postgres_blocker blocker;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     postgres_block(*state, &blocker,
-                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.lease, other FOR UPDATE OF lease", 700);
+                   "WITH other AS (SELECT pg_sleep(0)) SELECT FROM tenure.record, other FOR UPDATE OF record", 700);
     pthread_t killer;
     struct racer renewal = {.store = place->store, .ns = place->ns};
     renewal.ops[0] = (ten_op){.kind = TEN_OP_RENEW,
@@ -396,17 +397,36 @@ static void operators_of_strangers_are_not_used(void **state) {
     assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS / 2, LONG_MS);
 }
 
+static void functions_of_strangers_are_not_used(void **state) {
+    enum { RENEWALS = 6 };
+    struct postgres_place *postgres = *state;
+    struct place *place = &postgres->place;
+    postgres_place_open(postgres, "");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "CREATE FUNCTION public.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS "
+                                  "'SELECT NULL::text'");
+    (void)postgres_text(postgres, "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
+                                  "'SELECT timestamptz ''2001-01-01 00:00:00+00'''");
+    (void)postgres_text(postgres, "ALTER DATABASE \"%s\" SET search_path = public, pg_catalog", postgres->database);
+    postgres_place_open(postgres, "");
+    for (int i = 0; i < RENEWALS; i++)
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    assert_string_equal(
+        postgres_text(postgres, "SELECT ends_at > pg_catalog.clock_timestamp() FROM tenure.record WHERE" ID "= 't'"),
+        "t");
+}
+
 static void triggers_and_rules_of_strangers_are_refused(void **state) {
     struct postgres_place *postgres = *state;
     ten_error error;
     postgres_place_open(postgres, "");
     (void)postgres_text(postgres, "CREATE FUNCTION public.spy() RETURNS trigger LANGUAGE plpgsql AS "
                                   "'BEGIN RETURN NEW; END'");
-    (void)postgres_text(postgres, "CREATE TRIGGER spy BEFORE UPDATE ON tenure.lease FOR EACH ROW EXECUTE FUNCTION "
+    (void)postgres_text(postgres, "CREATE TRIGGER spy BEFORE UPDATE ON tenure.record FOR EACH ROW EXECUTE FUNCTION "
                                   "public.spy()");
     assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_SCHEMA);
-    assert_non_null(strstr(error.message, "trigger spy on tenure.lease"));
-    (void)postgres_text(postgres, "DROP TRIGGER spy ON tenure.lease");
+    assert_non_null(strstr(error.message, "trigger spy on tenure.record"));
+    (void)postgres_text(postgres, "DROP TRIGGER spy ON tenure.record");
     (void)postgres_text(postgres, "CREATE RULE spy AS ON DELETE TO tenure.change DO ALSO NOTHING");
     assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_SCHEMA);
     assert_non_null(strstr(error.message, "rule spy on tenure.change"));
@@ -432,9 +452,11 @@ static void a_newer_schema_is_refused(void **state) {
     assert_int_equal(postgres_place_try(postgres, POSTGRES_SERVER_USER, "", &error), TENURE_E_SCHEMA);
 }
 
-/* Every row and its version; every table, view and column. */
+/* Every record and its version; every table, view and column. */
 #define WHOLE_SCHEMA                                                                                                   \
-    "SELECT md5(schema_to_xml_and_xmlschema('tenure', true, true, '')::text) || (SELECT xmin FROM tenure.store)"
+    "SELECT md5(schema_to_xmlschema('tenure', true, true, '')::text) || "                                              \
+    "md5((SELECT string_agg(xmin::text || record::text, ',' ORDER BY key) FROM tenure.record)) || "                    \
+    "(SELECT xmin || store::text FROM tenure.store)"
 
 static void a_schema_of_an_earlier_version_is_refused_and_left_as_it_is(void **state) {
     struct postgres_place *postgres = *state;
@@ -442,7 +464,7 @@ static void a_schema_of_an_earlier_version_is_refused_and_left_as_it_is(void **s
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = LONG_MS};
     ten_result result;
     ten_error error;
-    char before[64];
+    char before[256];
     must_acquire(place, "t", "a", LONG_MS);
     (void)postgres_text(postgres, "UPDATE tenure.store SET schema_version = 1");
     snprintf(before, sizeof before, "%s", postgres_text(postgres, WHOLE_SCHEMA));
@@ -548,6 +570,59 @@ static void everything_works_through_a_pooler_that_changes_servers_after_each_tr
     expect_notice_within(postgres, 1500);
 }
 
+static void nothing_is_left_in_a_session_behind_a_pooler(void **state) {
+    enum { CALLS = 6 };
+    struct postgres_place *postgres = *state;
+    struct place *place = &postgres->place;
+    char url[FIXTURE_URL_SIZE];
+    postgres_place_open_pooled(postgres, "");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    for (int i = 0; i < CALLS; i++)
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    postgres_server_pooled_url(postgres->server, postgres->database, POSTGRES_SERVER_USER, "", url, sizeof url);
+    PGconn *connection = PQconnectdb(url);
+    for (int i = 0; i < CALLS; i++) { /* the pooler's sessions, one after the other */
+        PGresult *result = PQexec(connection, "SELECT (SELECT count(*) FROM pg_prepared_statements) || ' ' || "
+                                              "current_setting('lock_timeout') || ' ' || "
+                                              "current_setting('enable_seqscan')");
+        assert_int_equal(PQntuples(result), 1);
+        assert_string_equal(PQgetvalue(result, 0, 0), "0 0 on");
+        PQclear(result);
+    }
+    PQfinish(connection);
+}
+
+/* A statement in the store's own session. */
+static void say_inside(ten_store *store, const char *statement, char *text, size_t size) {
+    ten_postgres_store *backend = (ten_postgres_store *)((ten_record_store *)store)->backend;
+    PGconn *connection = ten_postgres_link_connection(backend->link);
+    assert_true(PQexitPipelineMode(connection));
+    PGresult *result = PQexec(connection, statement);
+    assert_int_not_equal(PQresultStatus(result), PGRES_FATAL_ERROR);
+    snprintf(text, size, "%s", PQntuples(result) ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    assert_true(PQenterPipelineMode(connection));
+}
+
+static void a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = &postgres->place;
+    char text[16];
+    postgres_place_open(postgres, "");
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    for (int i = 0; i < 3; i++)
+        expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    say_inside(place->store, "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'tenure%'", text,
+               sizeof text);
+    assert_string_equal(text, "5");
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_LOST);
+    say_inside(place->store, "DEALLOCATE ALL", text, sizeof text);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_LOST);
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
+}
+
 static void with_a_direct_connection_beside_the_pooler_notices_come_at_once(void **state) {
     struct postgres_place *postgres = *state;
     char options[FIXTURE_URL_SIZE];
@@ -580,6 +655,7 @@ int main(void) {
         POSTGRES_CASE(a_role_that_may_not_create_is_told_what_to_do),
         POSTGRES_CASE(a_role_that_may_not_identify_the_server_works_too),
         POSTGRES_CASE(operators_of_strangers_are_not_used),
+        POSTGRES_CASE(functions_of_strangers_are_not_used),
         POSTGRES_CASE(triggers_and_rules_of_strangers_are_refused),
         POSTGRES_CASE(an_empty_schema_of_another_role_is_refused),
         POSTGRES_CASE(a_newer_schema_is_refused),
@@ -588,6 +664,8 @@ int main(void) {
         POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter),
         POSTGRES_CASE(people_see_scenes_in_a_view),
         POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction),
+        POSTGRES_CASE(nothing_is_left_in_a_session_behind_a_pooler),
+        POSTGRES_CASE(a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed),
         POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once),
     };
     return cmocka_run_group_tests_name("postgres-store", tests, postgres_group_setup, postgres_group_teardown);

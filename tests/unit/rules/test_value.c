@@ -88,11 +88,11 @@ static void an_epoch_raises_floor_and_cursors_and_lasts_as_long_as_what_was_lost
         assert_int_equal(ten_namespace_row_begin_epoch(&row, &loss), rows[i].expected_ms);
         assert_int_equal(row.epoch,
                          ten_max_u64(2, loss.wall_ms)); /* an emptied store never comes back to a former one */
-        assert_int_equal(row.token_floor, wall_ms);
+        assert_int_equal(row.token_floor, wall_ms + 1);
         assert_int_equal(row.first, wall_ms * 1000);
         loss.wall_ms = 1; /* the clock was set back */
         ten_namespace_row_begin_epoch(&row, &loss);
-        assert_int_equal(row.token_floor, wall_ms);
+        assert_int_equal(row.token_floor, wall_ms + 1);
         assert_int_equal(row.first, wall_ms * 1000 + 1);
     }
 }
