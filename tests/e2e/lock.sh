@@ -100,7 +100,7 @@ dead_waiter() {
         waits "w$i"
     done
     # shellcheck disable=SC2046,SC2154 # its children are several words; w1 is set by eval
-    kill -KILL "$w1" $(cat "/proc/$w1/task/$w1/children")
+    kill -KILL "$w1" $(cat "/proc/$w1/task/$w1/children") || : # a child may have ended with it
     let_go first
     ended 0 "$held"
     # shellcheck disable=SC2154

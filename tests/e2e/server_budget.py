@@ -102,6 +102,16 @@ def first_line(link, timeout=60):
     return text
 
 
+def begun(link):
+    """Until the stream tells whatever happens from now on; the status comes before that."""
+    text = first_line(link)
+    while b": ok" not in text:
+        more = link.recv(4096)
+        assert more, text
+        text += more
+    return text
+
+
 def first_line_of(server, path):
     link = server.connect()
     link.sendall(head("GET", path, "reader"))
@@ -218,11 +228,7 @@ def streams():
         assert statuses[0] == b"200" and statuses[-1] == b"429" and 10 < statuses.count(b"200") < 60, statuses
         other = server.connect()
         other.sendall(head("GET", "/api/v1/prod/events", "admin"))
-        text = first_line(other)
-        while b": ok" not in text:
-            more = other.recv(4096)
-            assert more, text
-            text += more
+        begun(other)
         # What many read is charged once.
         more = server.connect()
         more.sendall(head("GET", "/api/v1/a-0/events", "reader"))
@@ -261,7 +267,7 @@ def revocation():
         for token in ("reader", "holder"):
             link = server.connect()
             link.sendall(head("GET", "/api/v1/a/events", token))
-            assert b" 200 " in first_line(link)
+            assert b" 200 " in begun(link)
             links.append(link)
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(LINES[1:]) + "\n")
@@ -270,7 +276,9 @@ def revocation():
         assert server.ask("PUT", "/api/v1/a/secret", {}, bearer("admin"))[0] == 201
         texts = [b"", b""]
         while b"secret" not in texts[1]:
-            texts[1] += links[1].recv(4096)
+            more = links[1].recv(4096)
+            assert more, texts[1]
+            texts[1] += more
         links[0].settimeout(60)
         while not texts[0].endswith(b"0\r\n\r\n"):
             more = links[0].recv(4096)
