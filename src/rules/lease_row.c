@@ -382,6 +382,17 @@ enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool regi
     return TEN_FORGET_DONE;
 }
 
+void ten_lease_row_expire(ten_lease_row *row, uint64_t wall_ms, ten_lease_effect *effect) {
+    *effect = (ten_lease_effect){
+        .row_changed = true, .must_last = true, .lost = !row->barred, .life = {.kind = TEN_LIFE_ENDED}};
+    note_former(row, TEN_REASON_EXPIRED, effect);
+    row->holder[0] = '\0';
+    row->session = 0;
+    row->barred = false;
+    row->ask = TEN_ASK_NOTHING;
+    row->acquired_at_ms = wall_ms;
+}
+
 size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                              ten_change changes[TEN_LEASE_CHANGES_MAX]) {
     size_t count = 0;

@@ -79,6 +79,9 @@ size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const t
 enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool registered,
                                              const ten_lease_context *context, uint64_t *forgotten);
 
+/* What expired unnoticed is free from now on: who forgets what was free for long may not know for how long it has been. */
+void ten_lease_row_expire(ten_lease_row *row, uint64_t wall_ms, ten_lease_effect *effect);
+
 /* Whether the lease is held at that moment. */
 bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms);
 

@@ -192,10 +192,11 @@ static void report_session(const ten_run *run, const ten_known *known, ten_resul
 /* Everything as it was: nearly every heartbeat. Whatever others did to the leases of its session, it is alive; the version
  * that comes back tells its holder. */
 static int beat(ten_run *run, ten_known *known, const ten_op *op, ten_result *result, ten_intent *intent) {
+    bool fresh = ten_record_cache_is_fresh(&run->store->cache, known) && !ten_apply_is_changed(run, known);
+    bool touched = known->touched_in == run->store->cache.call; /* in a round before, and then it was read */
     report_session(run, known, result);
-    if (known->touched_in == run->store->cache.call && ten_record_cache_is_fresh(&run->store->cache, known) &&
-        !ten_apply_is_changed(run, known))
-        return TEN_VERDICT_DONE; /* the touch of a round before has extended it, and then it was read */
+    if (fresh && (touched || known->record.left_ms > op->ttl_ms))
+        return TEN_VERDICT_DONE;
     intent->touched = known;
     intent->touch_ms = op->ttl_ms;
     intent->touch_any = true;
@@ -234,8 +235,12 @@ int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, te
                            result, &effect);
     if (!effect.row_changed && !effect.row_removed)
         return rests_on_reads(run, known) ? TEN_VERDICT_DONE : TEN_VERDICT_WAITS;
-    if (is_beat && !effect.changed && is_same(&before, &row))
+    /* No life is as long as that: the store's clock was set back. */
+    bool is_unheard_of =
+        ten_record_cache_is_fresh(&run->store->cache, known) && known->record.left_ms > run->row.longest_ms;
+    if (is_beat && !effect.changed && is_same(&before, &row) && !is_unheard_of)
         return beat(run, known, op, result, intent);
+    effect.life.as_it_is &= !is_unheard_of;
     /* What it comes to depends on whether it is alive. */
     ten_intent_check(intent, known, known->record.alive ? TEN_CHECK_ALIVE : TEN_CHECK_DEAD);
     if (joins)

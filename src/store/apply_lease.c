@@ -210,7 +210,7 @@ static int make_plan(ten_run *run, const ten_op *op, const struct sight *sight, 
  * no more left than when it was last seen. So is what returns a checkpoint, for a touch does not check that. */
 static bool is_touch(const struct sight *sight, const ten_lease_row *row, const ten_lease_effect *effect) {
     const ten_life *life = &effect->life;
-    bool is_later = life->as_it_is || sight->lease->record.left_ms <= life->ttl_ms;
+    bool is_later = sight->lease->record.left_ms <= life->ttl_ms;
     return effect->row_changed && !effect->acquired && life->kind == TEN_LIFE_LATEST && life->ttl_ms > 0 && is_later &&
            !life->with.id && !life->only_keeps && !sight->checkpoint && sight->own_end_lives &&
            ten_lease_row_is_same(&sight->before, row);

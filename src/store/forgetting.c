@@ -18,6 +18,7 @@ struct item {
     ten_known *session;
     ten_known *checkpoint;
     enum ten_forget_outcome outcome;
+    bool is_of_unknown_age; /* it expired, and nothing says when */
     bool settled;
     size_t place;
 };
@@ -60,6 +61,29 @@ static void remove_all(ten_run *run, const struct item *item, ten_intent *intent
         ten_intent_remove(intent, item->checkpoint);
 }
 
+/* It is not forgotten yet: its time as a free one begins. A session that nobody has noticed to be over is left to whoever
+ * does, as in apply_lease.c. */
+static int expire(ten_run *run, struct item *item, ten_lease_row *row, ten_intent *intent) {
+    ten_lease_effect effect;
+    ten_change changes[TEN_LEASE_CHANGES_MAX];
+    ten_op op = {.namespace_name = run->namespace_name, .target = item->id};
+    item->outcome = TEN_FORGET_HELD;
+    item->settled = item->session && item->session->record.name[0] != '\0';
+    if (item->settled)
+        return TENURE_OK;
+    ten_lease_row_expire(row, run->wall_ms, &effect);
+    ten_buf_clear(&run->store->value);
+    ten_lease_row_write(&run->store->value, item->lease->record.value, row);
+    ten_intent_check(intent, item->lease, TEN_CHECK_DEAD);
+    if (item->session)
+        ten_intent_check(intent, item->session, TEN_CHECK_DEAD);
+    int r = ten_intent_put(run, intent, item->lease, &run->store->value, "", row->token, effect.life);
+    size_t count = ten_lease_row_changes(row, &op, &effect, changes);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = ten_intent_tell(run, intent, &changes[i]);
+    return r < 0 ? r : ten_apply_add(run, intent, false, &item->place);
+}
+
 /* Before anything is removed. */
 static int raise_forgotten(ten_run *run, uint64_t forgotten) {
     ten_intent intent = {0};
@@ -89,12 +113,19 @@ static int plan_items(ten_run *run, struct item *items, size_t count) {
             return verdict;
         if (verdict == TEN_VERDICT_WAITS)
             continue;
-        item->outcome = ten_lease_row_forget(&row, item->target->record.version != 0, &context, &forgotten);
+        uint64_t highest = forgotten;
+        item->outcome = ten_lease_row_forget(&row, item->target->record.version != 0, &context, &highest);
         item->settled = item->outcome != TEN_FORGET_DONE;
         if (item->settled)
             continue;
-        remove_all(run, item, &intent);
-        int r = ten_apply_add(run, &intent, false, &item->place);
+        int r = TENURE_OK;
+        if (item->is_of_unknown_age) {
+            r = expire(run, item, &row, &intent);
+        } else {
+            forgotten = highest;
+            remove_all(run, item, &intent);
+            r = ten_apply_add(run, &intent, false, &item->place);
+        }
         if (r < 0)
             return r;
     }
@@ -173,7 +204,8 @@ struct aged {
     char ids[TEN_FORGET_STEP][TENURE_TARGET_MAX + 1];
 };
 
-/* Released long ago, or expired long ago. Whether its session has ended is looked at later. */
+/* Released long ago, or expired long ago. Whether its session has ended, and is known to have, is looked at later: then it may
+ * have been held until a moment ago. */
 static int see_lease(const ten_record *record, void *userdata) {
     struct aged *aged = userdata;
     ten_record_store *store = aged->run->store;
@@ -182,12 +214,13 @@ static int see_lease(const ten_record *record, void *userdata) {
     ten_copy_text(store->aged, sizeof store->aged, record->key.id);
     if (record->alive || !ten_lease_row_read(record, &row))
         return 0;
-    bool knows = row.holder[0] != '\0' && row.session == 0 && record->ended_ms != TEN_FOREVER;
+    bool expired = row.holder[0] != '\0';
+    bool knows = expired && row.session == 0 && record->ended_ms != TEN_FOREVER;
     uint64_t free_ms = knows ? record->ended_ms : ten_sub_saturating(aged->run->wall_ms, row.acquired_at_ms);
     if (free_ms <= TEN_FEED_AGE_MS)
         return 0;
     ten_copy_text(aged->ids[aged->count], sizeof aged->ids[0], record->key.id);
-    aged->items[aged->count].id = aged->ids[aged->count];
+    aged->items[aged->count] = (struct item){.id = aged->ids[aged->count], .is_of_unknown_age = expired && !knows};
     aged->count++;
     return 0;
 }

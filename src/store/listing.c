@@ -14,11 +14,9 @@
 #define PAGE 256u
 #define FEW  64u /* so many at least: a filter may leave most of them out */
 
-/* A copy of a record that a scan has shown. */
 struct seen {
     ten_record record;
     bool is_read; /* else nobody has looked for it */
-    char *texts;  /* id, value, name */
 };
 
 struct line {
@@ -33,43 +31,41 @@ struct page {
     uint64_t end_us;
     struct line lines[2 * PAGE];
     size_t count;
+    ten_arena texts;    /* of the lines */
     enum ten_kind kind; /* that is being scanned */
     size_t scanned;
     char last[TENURE_TARGET_MAX + 1];
 };
 
-static void drop(struct seen *seen) {
-    ten_free(seen->texts);
-    *seen = (struct seen){0};
+static struct page *open_page(ten_record_store *store, const char *namespace_name, uint64_t timeout_ms) {
+    struct page *page = ten_calloc(1, sizeof *page);
+    if (!page)
+        return NULL;
+    page->store = store;
+    page->namespace_name = namespace_name;
+    page->end_us = ten_boot_us() + ten_min_u64(timeout_ms, TENURE_TTL_MAX_MS) * 1000u;
+    return page;
+}
+
+static void close_page(struct page *page) {
+    ten_arena_free(&page->texts);
+    ten_free(page);
 }
 
 static void clear(struct page *page) {
-    for (size_t i = 0; i < page->count; i++) {
-        drop(&page->lines[i].target);
-        drop(&page->lines[i].lease);
-        drop(&page->lines[i].session);
-    }
+    memset(page->lines, 0, page->count * sizeof *page->lines);
     page->count = 0;
+    ten_arena_reset(&page->texts);
 }
 
+/* What a scan or a read has shown is valid only until the next. */
 static int copy(struct page *page, const ten_record *record, struct seen *seen) {
-    const char *parts[] = {record->key.id, record->version ? record->value : "",
-                           record->version || record->foreign ? record->name : ""};
-    size_t sizes[3];
-    for (size_t i = 0; i < 3; i++)
-        sizes[i] = strlen(parts[i]) + 1;
-    drop(seen);
-    *seen = (struct seen){.record = *record, .is_read = true, .texts = ten_malloc(sizes[0] + sizes[1] + sizes[2])};
-    if (!seen->texts)
-        return ten_apply_no_memory(page->store);
-    char *at = seen->texts;
-    const char **places[] = {&seen->record.key.id, &seen->record.value, &seen->record.name};
-    for (size_t i = 0; i < 3; i++) {
-        memcpy(at, parts[i], sizes[i]);
-        *places[i] = at;
-        at += sizes[i];
-    }
-    return TENURE_OK;
+    *seen = (struct seen){.record = *record, .is_read = true};
+    seen->record.key.id = ten_arena_text(&page->texts, record->key.id);
+    seen->record.value = ten_arena_text(&page->texts, record->version ? record->value : "");
+    seen->record.name = ten_arena_text(&page->texts, record->version || record->foreign ? record->name : "");
+    bool copied = seen->record.key.id && seen->record.value && seen->record.name;
+    return copied ? TENURE_OK : ten_apply_no_memory(page->store);
 }
 
 static uint64_t left_ms(const struct page *page) {
@@ -117,17 +113,14 @@ static void merge(struct page *page) {
             page->lines[kept - 1] = *line;
         }
     }
-    memset(&page->lines[kept], 0, (page->count - kept) * sizeof *page->lines); /* what they had is the others' now */
+    memset(&page->lines[kept], 0, (page->count - kept) * sizeof *page->lines);
     page->count = kept;
 }
 
 /* Lines behind that id belong to a later page: the scan of the other kind has not come so far. */
 static void cut(struct page *page, const char *after) {
-    while (page->count > 0 && strcmp(id_of(&page->lines[page->count - 1]), after) > 0) {
-        struct line *line = &page->lines[--page->count];
-        drop(&line->target);
-        drop(&line->lease);
-    }
+    while (page->count > 0 && strcmp(id_of(&page->lines[page->count - 1]), after) > 0)
+        page->lines[--page->count] = (struct line){0};
 }
 
 /* Fills in one part of the lines, in one request. */
@@ -274,12 +267,9 @@ static int read_page(struct page *page, const ten_query *query, size_t limit, bo
 int ten_record_store_list(ten_store *base, const ten_query *query, ten_row_fn each, void *userdata,
                           uint64_t timeout_ms) {
     ten_record_store *store = (ten_record_store *)base;
-    struct page *page = ten_calloc(1, sizeof *page);
+    struct page *page = open_page(store, query->namespace_name, timeout_ms);
     if (!page)
         return ten_apply_no_memory(store);
-    page->store = store;
-    page->namespace_name = query->namespace_name;
-    page->end_us = ten_boot_us() + ten_min_u64(timeout_ms, TENURE_TTL_MAX_MS) * 1000u;
     ten_copy_text(page->last, sizeof page->last, query->after ? query->after : "");
     size_t given = 0;
     int r = TENURE_OK;
@@ -288,20 +278,16 @@ int ten_record_store_list(ten_store *base, const ten_query *query, ten_row_fn ea
         if (r == TENURE_OK)
             r = give(page, query, each, userdata, &given);
     }
-    clear(page);
-    ten_free(page);
+    close_page(page);
     return r;
 }
 
 int ten_record_store_read_targets(ten_store *base, const char *namespace_name, const char *const *ids, size_t count,
                                   ten_row_fn each, void *userdata, uint64_t timeout_ms) {
     ten_record_store *store = (ten_record_store *)base;
-    struct page *page = ten_calloc(1, sizeof *page);
+    struct page *page = open_page(store, namespace_name, timeout_ms);
     if (!page)
         return ten_apply_no_memory(store);
-    page->store = store;
-    page->namespace_name = namespace_name;
-    page->end_us = ten_boot_us() + ten_min_u64(timeout_ms, TENURE_TTL_MAX_MS) * 1000u;
     ten_query all = {.filter = TENURE_ALL, .limit = SIZE_MAX};
     size_t given = 0;
     int r = TENURE_OK;
@@ -322,8 +308,7 @@ int ten_record_store_read_targets(ten_store *base, const char *namespace_name, c
         if (r == TENURE_OK)
             r = give(page, &all, each, userdata, &given);
     }
-    clear(page);
-    ten_free(page);
+    close_page(page);
     return r;
 }
 

@@ -19,7 +19,8 @@ class Etcd(Store):
     harms = {"leader-killed": (0.4, 1.0), "leader-stopped": (0.7, 1.3), "member-killed": (0.4, 1.0),
              "member-stopped": (0.4, 1.2), "quorum-lost": (0.4, 0.9), "all-restarted": None,
              "compacted": None}
-    renewing = ("leader-killed", "leader-stopped", "quorum-lost", "all-restarted")
+    # A member that comes back asks for another term, and the leader changes.
+    renewing = ("leader-killed", "leader-stopped", "member-killed", "member-stopped", "quorum-lost", "all-restarted")
 
     def start(self):
         self.hit, self.restores = [], 0

@@ -401,9 +401,10 @@ static int memory_touch(ten_backend *base, const char *namespace_name, const cha
         struct kept *kept = find(memory->core, namespace_name, touches[i].key);
         bool meant = kept && (touches[i].version == TEN_VERSION_ANY || touches[i].version == kept->record.version);
         touches[i].present = kept ? kept->record.version : 0;
-        touches[i].extended = meant && kept->ends_ms > now_ms && strcmp(kept->record.name, touches[i].name) == 0;
+        touches[i].extended = meant && kept->ends_ms > now_ms && kept->ends_ms <= now_ms + touches[i].ttl_ms &&
+                              strcmp(kept->record.name, touches[i].name) == 0;
         if (touches[i].extended)
-            kept->ends_ms = ten_max_u64(kept->ends_ms, now_ms + touches[i].ttl_ms);
+            kept->ends_ms = now_ms + touches[i].ttl_ms;
     }
     pthread_mutex_unlock(&memory->core->lock);
     return same ? TENURE_OK : TEN_OTHER_EPOCH;

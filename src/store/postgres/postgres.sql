@@ -29,8 +29,10 @@
     END IF;
 
 -- How long to wait for locks, and what the commit waits for: a DBA's own synchronous_commit counts when it is a stricter one.
+-- That a wait for a standby was cancelled is told by a warning alone.
 -- fragment: careful
     done := set_config('lock_timeout', wait_ms, true);
+    done := set_config('client_min_messages', 'warning', true);
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         done := set_config('synchronous_commit', 'on', true);
     END IF;
@@ -62,8 +64,9 @@ CREATE TABLE tenure.store (
 );
 -- The records (rules/record.h) but for their values, which are apart, so that whoever extends a life does not copy them.
 -- key: namespace, a blank, the digit of the kind (enum ten_kind) and the id; as one text it is found faster than as three
--- columns. version: the transaction that wrote it; ends_at: by the server's clock. Extending a life changes ends_at
--- alone, which no index has: with room on the page it leaves the indexes alone. Keys sort by their bytes.
+-- columns. version: the transaction that wrote it; ends_at: by the server's clock; a life that was ended did so a thousand
+-- years before, so that no setting of the clock brings it back. Extending a life changes ends_at alone, which no index
+-- has: with room on the page it leaves the indexes alone. Keys sort by their bytes.
 CREATE TABLE tenure.record (
     key text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,
@@ -151,7 +154,8 @@ CREATE FUNCTION tenure.wall_ms() RETURNS bigint LANGUAGE sql AS $$
     SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
 $$;
 CREATE FUNCTION tenure.left_ms(ends_at timestamptz, moment timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN ends_at < 'infinity' THEN ceil(extract(epoch FROM ends_at - moment) * 1000)::bigint END
+    SELECT CASE WHEN ends_at < 'epoch' THEN least(extract(epoch FROM ends_at + interval '1000 years' - moment) * 1000, 0)
+                WHEN ends_at < 'infinity' THEN ceil(extract(epoch FROM ends_at - moment) * 1000) END::bigint
 $$;
 
 CREATE FUNCTION tenure.read(wait_ms text, keys text[]) RETURNS SETOF tenure.row
@@ -291,7 +295,7 @@ BEGIN
 
     INSERT INTO tenure.record (key, version, number, ends_at, name)
     SELECT wanted.key, txid_current(), wanted.number,
-           CASE wanted.life WHEN 0 THEN moment WHEN 1 THEN 'infinity'
+           CASE wanted.life WHEN 0 THEN moment - interval '1000 years' WHEN 1 THEN 'infinity'
                 ELSE coalesce(greatest(moment + nullif(wanted.ttl, 0) * interval '1 millisecond',
                                        CASE WHEN wanted.as_it_is THEN record.ends_at END, beside.ends_at),
                               'epoch') END,
@@ -421,10 +425,11 @@ BEGIN
 
     INSERT INTO tenure.record (key, version, number, ends_at, name)
     SELECT DISTINCT ON (wanted.key COLLATE "C") wanted.key, record.version, record.number,
-           greatest(record.ends_at, moment + wanted.ttl * interval '1 millisecond'), record.name
+           moment + wanted.ttl * interval '1 millisecond', record.name
       FROM unnest(keys, versions, names, ttls) AS wanted (key, version, name, ttl) CROSS JOIN
 -- use: record
      WHERE wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment
+       AND record.ends_at <= moment + wanted.ttl * interval '1 millisecond'
      ORDER BY wanted.key COLLATE "C", wanted.ttl DESC
         ON CONFLICT (key) DO UPDATE SET ends_at = excluded.ends_at;
     GET DIAGNOSTICS extended = ROW_COUNT;
@@ -440,9 +445,10 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT wanted.place::integer, NULL, coalesce(record.version, 0),
-           coalesce(wanted.version IN (-1, record.version) AND record.name = wanted.name AND record.ends_at > moment,
-                    false)::integer::bigint, NULL, NULL::bigint, NULL
-      FROM unnest(keys, versions, names) WITH ORDINALITY AS wanted (key, version, name, place) LEFT JOIN
+           coalesce(wanted.version IN (-1, record.version) AND record.name = wanted.name AND
+                    record.ends_at = moment + wanted.ttl * interval '1 millisecond', false)::integer::bigint,
+           NULL, NULL::bigint, NULL
+      FROM unnest(keys, versions, names, ttls) WITH ORDINALITY AS wanted (key, version, name, ttl, place) LEFT JOIN
 -- use: record
            ON true;
 END $$;
@@ -512,27 +518,34 @@ SELECT has_function_privilege('pg_control_system()', 'EXECUTE')
    AND has_function_privilege('pg_walfile_name(pg_lsn)', 'EXECUTE')
    AND has_function_privilege('pg_current_wal_lsn()', 'EXECUTE');
 
+-- These are scripts that begin outside of a transaction: each pins the search path for itself.
+-- fragment: pinned
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- name: find_schema
-SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'tenure'),
-       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+-- use: pinned
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'tenure'),
+       EXISTS (SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE nspname = 'tenure' AND relname = 'store'),
        current_user, current_database(),
-       (SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace
-         WHERE nspname = 'tenure' AND NOT pg_catalog.pg_has_role(nspowner, 'USAGE')),
-       EXISTS (SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+       (SELECT pg_get_userbyid(nspowner) FROM pg_namespace
+         WHERE nspname = 'tenure' AND NOT pg_has_role(nspowner, 'USAGE')),
+       EXISTS (SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE nspname = 'tenure' AND relkind = 'r' AND (relhastriggers OR relhasrules));
 
 -- Only if something was marked: a mark may outlive what it was set for.
 -- name: find_foreign
+-- use: pinned
 SELECT 'trigger ' || tgname || ' on tenure.' || relname
-  FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_class ON pg_class.oid = tgrelid
-  JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+  FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+  JOIN pg_namespace ON pg_namespace.oid = relnamespace
  WHERE nspname = 'tenure' AND NOT tgisinternal
  UNION ALL
-SELECT 'rule ' || rulename || ' on tenure.' || tablename FROM pg_catalog.pg_rules WHERE schemaname = 'tenure'
+SELECT 'rule ' || rulename || ' on tenure.' || tablename FROM pg_rules WHERE schemaname = 'tenure'
  LIMIT 1;
 
 -- name: get_version
+-- use: pinned
 SELECT schema_version FROM tenure.store;
 
 -- One at a time: two that start together would both create it.
@@ -543,7 +556,7 @@ SELECT pg_advisory_xact_lock(7310589505424127589);
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
 -- name: pin
-SET LOCAL search_path = pg_catalog, pg_temp;
+-- use: pinned
 
 -- name: commit
 COMMIT;

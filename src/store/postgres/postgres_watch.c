@@ -11,7 +11,7 @@
 /* Through one that gives the server connection to another client after each transaction, nothing would be heard. */
 static int check_for_pooler(ten_postgres_store *store, ten_postgres_link *link, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int r = ten_postgres_link_run(link, "SELECT pg_backend_pid()", deadline_ms, &result, store->base.error);
+    int r = ten_postgres_link_run(link, "SELECT pg_catalog.pg_backend_pid()", deadline_ms, &result, store->base.error);
     if (r < 0)
         return r;
     bool pooled = PQntuples(result) != 1 || !ten_postgres_link_is_direct(link, ten_postgres_number(result, 0, 0));

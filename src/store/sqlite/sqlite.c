@@ -363,8 +363,7 @@ static int sqlite_commit(ten_backend *base, ten_commit *commit, uint64_t timeout
     return r == TENURE_OK && written == 0 ? end_unchanged(store, r) : ten_db_end(&store->db, r);
 }
 
-/* One statement for nearly every renewal. A heartbeat goes on whatever the version is, so it looks first. What was not
- * changed has a later end already, or is not meant. */
+/* One statement for nearly every renewal. A heartbeat goes on whatever the version is, so it looks first. */
 static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch) {
     bool any = touch->version == TEN_VERSION_ANY;
     uint64_t ends_ms = db->now_ms + touch->ttl_ms;
@@ -384,10 +383,8 @@ static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch) {
     ten_bind_u64(statement, 4, touch->present);
     r = ten_db_run(db, statement);
     touch->extended = r == TENURE_OK && sqlite3_changes(db->connection) > 0;
-    if (r == TENURE_OK && !touch->extended) {
+    if (r == TENURE_OK && !touch->extended)
         r = look(db, namespace_name, touch->key, touch->name, &touch->present, &before_ms);
-        touch->extended = r == TENURE_OK && before_ms > ends_ms && (any || touch->present == touch->version);
-    }
     if (touch->extended)
         ten_db_note_end(db, ends_ms);
     return r;

@@ -386,6 +386,8 @@ static void a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer(void **
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
     ten_result result;
     pthread_t thread;
+    (void)postgres_text(postgres, "ALTER DATABASE \"%s\" SET client_min_messages = error", postgres->database);
+    place = open_place(state);
     must_acquire(place, "before", "a", TTL_MS);
     wait_for_standby(postgres, "nobody");
     assert_int_equal(pthread_create(&thread, NULL, cancel_waiting, postgres), 0);
@@ -451,6 +453,28 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
     assert_int_not_equal(version_of_session(place), version);
 }
 
+/* The handle relies on what it knows of its records, and is told that they are not so. */
+static void whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_back(void **state) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    set_clock(postgres, "+1h");
+    uint64_t token = must_acquire(place, "t", "b", LONG_MS);
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_OK);
+    (void)version_of_session(place);
+    ten_result attached = apply_one(place->store, (ten_op){.kind = TEN_OP_ACQUIRE,
+                                                           .flags = TEN_OP_SESSION,
+                                                           .namespace_name = place->ns,
+                                                           .target = "attached",
+                                                           .holder = "a",
+                                                           .ttl_ms = LONG_MS});
+    expect_outcome(attached, TEN_OK);
+    set_clock(postgres, "-1h");
+    expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_OK);
+    (void)version_of_session(place);
+    assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS / 2, LONG_MS);
+    assert_in_range(read_lease(place, "attached").remaining_ms, LONG_MS / 2, LONG_MS);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
@@ -471,6 +495,7 @@ int main(void) {
         /* The last ones: the clock stays where they set it. */
         POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
         POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
+        POSTGRES_CASE(whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_back),
     };
     return cmocka_run_group_tests_name("postgres-epoch", tests, postgres_group_setup, postgres_group_teardown);
 }

@@ -407,13 +407,23 @@ static void functions_of_strangers_are_not_used(void **state) {
                                   "'SELECT NULL::text'");
     (void)postgres_text(postgres, "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
                                   "'SELECT timestamptz ''2001-01-01 00:00:00+00'''");
+    (void)postgres_text(postgres, "CREATE TABLE public.used (what text)");
+    static const char *const types[] = {"current_database() RETURNS name", "pg_backend_pid() RETURNS integer"};
+    for (size_t i = 0; i < TEN_COUNT(types); i++)
+        (void)postgres_text(postgres,
+                            "CREATE FUNCTION public.%s LANGUAGE sql AS "
+                            "'INSERT INTO public.used VALUES (''%s''); SELECT NULL::%s'",
+                            types[i], types[i], strrchr(types[i], ' ') + 1);
     (void)postgres_text(postgres, "ALTER DATABASE \"%s\" SET search_path = public, pg_catalog", postgres->database);
     postgres_place_open(postgres, "");
+    int fd;
+    assert_int_equal(place->store->ops->watch(place->store, place->ns, &fd), 0);
     for (int i = 0; i < RENEWALS; i++)
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
     assert_string_equal(
         postgres_text(postgres, "SELECT ends_at > pg_catalog.clock_timestamp() FROM tenure.record WHERE" ID "= 't'"),
         "t");
+    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM public.used"), "0");
 }
 
 static void triggers_and_rules_of_strangers_are_refused(void **state) {

@@ -129,6 +129,66 @@ static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void 
     assert_string_equal(seen.at[1].target, "t");
 }
 
+static void use_often(const struct place *place) {
+    for (int i = 0; i < 300; i++) { /* now and then what was free for long is looked for */
+        uint64_t token = must_acquire(place, "busy", "b", 30000);
+        expect_outcome(release(place, "busy", "b", token), TEN_OK);
+    }
+}
+
+/* Its holder may have died a moment ago, and whoever follows goes on from the checkpoint. */
+static void what_was_held_on_a_session_for_long_is_not_taken_for_free_as_long(void **state) {
+    struct sqlite_place *sqlite = *state;
+    const struct place *place = &sqlite->place;
+    sqlite->place.store = open_fake(sqlite);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE,
+                   .flags = TEN_OP_SESSION,
+                   .namespace_name = place->ns,
+                   .holder = "a",
+                   .ttl_ms = 30000,
+                   .weight = 1};
+    ten_op take = {.kind = TEN_OP_ACQUIRE,
+                   .flags = TEN_OP_SESSION,
+                   .namespace_name = place->ns,
+                   .target = "t",
+                   .holder = "a",
+                   .ttl_ms = 30000};
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    ten_result taken = apply_one(place->store, take);
+    expect_outcome(taken, TEN_OK);
+    ten_op write = {.kind = TEN_OP_CHECKPOINT,
+                    .namespace_name = place->ns,
+                    .target = "t",
+                    .holder = "a",
+                    .token = taken.token,
+                    .checkpoint = "so far"};
+    expect_outcome(apply_one(place->store, write), TEN_OK);
+    sqlite->clock.wall_ms += 2 * TEN_FEED_AGE_MS;
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    sqlite->clock.boot_ms += 30001;
+    ten_op join = beat;
+    join.holder = "b"; /* who joins notices that the other has gone */
+    expect_outcome(apply_one(place->store, join), TEN_OK);
+    use_often(place);
+    assert_int_equal(read_lease(place, "t").token, taken.token);
+    ten_op again = take;
+    again.flags |= TEN_OP_WITH_CHECKPOINT;
+    again.holder = "b";
+    ten_result followed = apply_one(place->store, again);
+    expect_outcome(followed, TEN_OK);
+    assert_string_equal(followed.checkpoint, "so far");
+    /* Free since it was found to be, it goes after that time. */
+    sqlite->clock.boot_ms += 30001;
+    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    sqlite->clock.wall_ms += 2 * TEN_FEED_AGE_MS;
+    use_often(place);
+    sqlite->clock.wall_ms += 2 * TEN_FEED_AGE_MS;
+    use_often(place);
+    followed = apply_one(place->store, again);
+    expect_outcome(followed, TEN_OK);
+    assert_null(followed.checkpoint);
+}
+
 static void another_time_namespace_of_the_same_boot_is_refused(void **state) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
@@ -204,6 +264,7 @@ static const struct CMUnitTest tests[] = {
     SQLITE_CASE(after_a_reboot_instances_and_tombstones_end_by_their_ttl),
     SQLITE_CASE(a_wall_clock_that_jumps_does_nothing),
     SQLITE_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
+    SQLITE_CASE(what_was_held_on_a_session_for_long_is_not_taken_for_free_as_long),
     SQLITE_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
     SQLITE_CASE(another_time_namespace_of_the_same_boot_is_refused),
     SQLITE_CASE(a_system_without_a_boot_id_is_refused),
