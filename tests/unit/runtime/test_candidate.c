@@ -419,7 +419,8 @@ static void a_candidate_that_waits_is_announced_so_that_all_take_turns(void **st
     assert_true(await_standbys(observer, 2, tenure_instance_id(third.context)));
     stop(first);
     /* In which order is for the simulator to judge: on a busy machine the one behind may overtake. */
-    while (tenure_election_wait(second.election, 10) != TENURE_OK && tenure_election_wait(third.election, 10) != TENURE_OK)
+    while (tenure_election_wait(second.election, 10) != TENURE_OK &&
+           tenure_election_wait(third.election, 10) != TENURE_OK)
         ;
     bool in_order = tenure_election_leads(second.election);
     stop(in_order ? second : third);
