@@ -26,7 +26,7 @@ struct work {
     uint64_t deadline_ms;
     ten_etcd_reliance on;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
-    uint64_t *leases;       /* of all writes, in their order: the etcd lease that the life gets; 0: none */
+    uint64_t *leases; /* of the writes of the transaction, in their order: what the life is attached to; 0: nothing */
     /* The transaction that is being made: */
     size_t first, end; /* its changes */
     size_t largest;    /* of its parts */
@@ -182,7 +182,7 @@ static enum ten_etcd_life_word word_of(const struct work *work, size_t change, c
 
 static uint64_t *lease_of(const struct work *work, size_t change, const ten_write *write) {
     size_t at = (size_t)(write - work->commit->changes[change].writes);
-    for (size_t i = 0; i < change; i++)
+    for (size_t i = work->first; i < change; i++)
         at += work->commit->changes[i].write_count;
     return &work->leases[at];
 }

@@ -160,6 +160,13 @@ void ten_etcd_groups_begin(ten_etcd_store *store) {
     }
 }
 
+size_t ten_etcd_groups_count(const ten_etcd_store *store) {
+    size_t count = 0;
+    for (const ten_etcd_group *group = store->groups; group; group = group->next)
+        count++;
+    return count;
+}
+
 ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t lease) {
     for (ten_etcd_group *group = store->groups; group; group = group->next)
         if (group->lease == lease)

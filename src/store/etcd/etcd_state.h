@@ -42,9 +42,11 @@
 #include "store/etcd/etcd_link.h"
 #include "store/etcd/etcd_txn.h"
 
-#define TEN_ETCD_PART 30u /* records that one part of a transaction reads, compares or moves: each is two keys */
+#define TEN_ETCD_PART  30u /* records that one part of a transaction reads or moves: each is two keys */
+#define TEN_ETCD_PARTS 40u /* in a transaction, beside marks and the state: they count together with what is in each */
 /* Records that a transaction without parts reads. Only such a one is a reading to etcd; with parts it is agreed on. */
-#define TEN_ETCD_FLAT 60u
+#define TEN_ETCD_FLAT        60u
+#define TEN_ETCD_READING_MAX ((size_t)TEN_ETCD_PARTS * TEN_ETCD_PART)
 
 typedef struct ten_etcd_watch ten_etcd_watch;
 typedef struct ten_etcd_group ten_etcd_group;
@@ -192,6 +194,11 @@ void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, const c
 /* Reads what the operations from *at on have answered, and moves on. The key stays as it is. */
 int ten_etcd_record_take(ten_etcd_store *store, const ten_etcd_space *space, const json_t *answer, size_t *at,
                          ten_etcd_sight *sight);
+/* Adds the reading of up to TEN_ETCD_READING_MAX records to store->txn, and takes it from the answer, from that operation on. */
+void ten_etcd_reading_add(ten_etcd_store *store, const char *namespace_name, const ten_etcd_sight *sights,
+                          size_t count);
+int ten_etcd_reading_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
+                          ten_etcd_sight *sights, size_t count);
 /* The time that is left: not more than it has, since its holder may rely on it. */
 int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count, uint64_t deadline_ms);
 int ten_etcd_look(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
@@ -222,6 +229,7 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
 /* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was the
  * leader that kept it alive. */
 bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);
+size_t ten_etcd_groups_count(const ten_etcd_store *store);
 bool ten_etcd_group_is_of(const ten_etcd_group *group, const char *namespace_name, const char *name);
 ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t lease);
 /* Of a handle that closes: empty ones end. */

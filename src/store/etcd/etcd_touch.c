@@ -9,7 +9,6 @@
 #include "store/etcd/etcd_state.h"
 
 #define TRIES_MAX  4u
-#define PARTS_MAX  40u /* with marks, the state and what is in a part: less than a transaction takes */
 #define MARKS_MAX  24u
 #define MARKED_MIN 16u /* leases of a group for which a mark is worth it */
 #define LOOKED_MAX 96u /* lives that are compared beside the marks of up to MARKS_MAX groups, in turn */
@@ -17,10 +16,10 @@
 /* One touch under way. */
 struct item {
     ten_touch *touch;
-    uint64_t lease; /* of the group that is to keep it; 0: none is known yet */
-    ten_etcd_sight sight;
-    bool is_compared; /* it is one of many that stay as they are, by what this handle knows */
-    bool is_settled;  /* it was extended, or is not what is meant */
+    ten_etcd_hold *hold;         /* what is known of it when the groups have been kept alive; NULL: nothing */
+    uint64_t lease;              /* of the group that is to keep it; 0: none is known yet */
+    const ten_etcd_sight *sight; /* NULL: it was not read */
+    bool is_settled;             /* it was extended, or is not what is meant */
 };
 
 struct work {
@@ -30,7 +29,8 @@ struct work {
     uint64_t deadline_ms;
     struct item *items;
     size_t count;
-    struct item **open; /* those that are not settled, when each is verified */
+    struct item **open;     /* those that are not settled, when each is read, */
+    ten_etcd_sight *sights; /* and what they are */
     size_t open_count;
 };
 
@@ -38,10 +38,12 @@ static void life_of(const struct work *work, const struct item *item, ten_etcd_k
     ten_etcd_key_of_life(key, work->store->settings.prefix, work->namespace_name, item->touch->key);
 }
 
-static ten_etcd_hold *hold_of(const struct work *work, const struct item *item) {
-    ten_etcd_key key;
-    life_of(work, item, key);
-    return ten_etcd_hold_find(work->store, key);
+static void find_holds(const struct work *work) {
+    for (size_t i = 0; i < work->count; i++) {
+        ten_etcd_key key;
+        life_of(work, &work->items[i], key);
+        work->items[i].hold = ten_etcd_hold_find(work->store, key);
+    }
 }
 
 static void settle(struct item *item, bool extended, uint64_t present) {
@@ -55,7 +57,7 @@ static void settle(struct item *item, bool extended, uint64_t present) {
 /* A group goes on if all of it is touched, and for the TTL that it has. */
 static void cover(struct work *work) {
     for (size_t i = 0; i < work->count; i++) {
-        ten_etcd_hold *hold = hold_of(work, &work->items[i]);
+        ten_etcd_hold *hold = work->items[i].hold;
         if (!hold || hold->covered_in == work->store->call)
             continue;
         ten_etcd_group *group = hold->group;
@@ -73,7 +75,7 @@ static bool goes_on(const ten_etcd_store *store, const ten_etcd_group *group) {
 /* The largest for such. One whose TTL is longer stays where it is: nothing may end earlier than it did. */
 static ten_etcd_group *home_of(const struct work *work, const struct item *item) {
     const ten_touch *touch = item->touch;
-    const ten_etcd_hold *hold = hold_of(work, item);
+    const ten_etcd_hold *hold = item->hold;
     if (hold && hold->group->ttl_ms > touch->ttl_ms && goes_on(work->store, hold->group))
         return hold->group;
     ten_etcd_group *best = NULL;
@@ -89,6 +91,7 @@ static int keep_homes(struct work *work) {
     size_t count = 0;
     if (!homes)
         return ten_etcd_no_memory(work->store);
+    find_holds(work);
     cover(work);
     for (size_t i = 0; i < work->count; i++) {
         struct item *item = &work->items[i];
@@ -100,15 +103,21 @@ static int keep_homes(struct work *work) {
         if (is_new)
             homes[count++] = home;
     }
+    size_t groups = ten_etcd_groups_count(work->store);
     int r = count ? ten_etcd_groups_keep(work->store, homes, count, work->deadline_ms) : TENURE_OK;
+    if (ten_etcd_groups_count(work->store) != groups) /* some have ended */
+        find_holds(work);
     ten_free(homes);
     return r;
 }
 
 /* It goes on in the present term, unless there is no room for another one. */
-static bool is_kept(const ten_etcd_store *store, uint64_t lease) {
-    const ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
+static bool is_kept(const ten_etcd_store *store, const ten_etcd_group *group) {
     return group && ten_etcd_group_is_kept(store, group) && (group->term == store->head.term || store->is_full);
+}
+
+static bool is_at_home(const ten_etcd_store *store, const struct item *item) {
+    return item->lease && is_kept(store, ten_etcd_group_by_lease(store, item->lease));
 }
 
 /* ---- what is known by a mark -------------------------------------------------------------------------------- */
@@ -181,11 +190,11 @@ static int prove(struct work *work) {
     work->open_count = 0;
     for (size_t i = 0; r == TENURE_OK && i < work->count; i++) {
         struct item *item = &work->items[i];
-        const ten_etcd_hold *hold = item->is_settled || !item->lease ? NULL : hold_of(work, item);
-        bool is_proven = hold && hold->version && hold->version == item->touch->version &&
+        const ten_etcd_hold *hold = item->hold;
+        bool is_proven = !item->is_settled && hold && hold->version && hold->version == item->touch->version &&
                          hold->group->lease == item->lease && hold->group->proven_in == store->call &&
                          item->touch->key.kind == TEN_KIND_LEASE && strcmp(hold->group->name, item->touch->name) == 0;
-        if (is_proven && is_kept(store, item->lease))
+        if (is_proven && is_kept(store, hold->group))
             settle(item, true, hold->version);
         if (!item->is_settled)
             work->open[work->open_count++] = item;
@@ -195,93 +204,41 @@ static int prove(struct work *work) {
 
 /* ---- what is so, of each ------------------------------------------------------------------------------------ */
 
-static bool is_steady(const struct work *work, const struct item *item) {
-    const ten_etcd_hold *hold = work->count > TEN_ETCD_FLAT && item->lease ? hold_of(work, item) : NULL;
-    return hold && item->touch->version != TEN_VERSION_ANY && hold->group->lease == item->lease;
-}
-
-/* As many as are alike. Of many each is compared, and read only if that fails; few are read. */
-static size_t add_part(struct work *work, size_t first) {
-    ten_etcd_store *store = work->store;
-    bool flat = work->count <= TEN_ETCD_FLAT;
-    bool compared = is_steady(work, work->open[first]);
-    size_t end = ten_min_u64(work->open_count, first + (flat ? TEN_ETCD_FLAT : TEN_ETCD_PART));
-    size_t i = first;
-    ten_etcd_txn_clear(&store->part);
-    for (; i < end && is_steady(work, work->open[i]) == compared; i++) {
-        struct item *item = work->open[i];
-        ten_etcd_key key;
-        item->is_compared = compared;
-        ten_etcd_record_get(store, flat ? &store->txn : &store->part, work->namespace_name, item->touch->key, compared);
-        if (!compared)
-            continue;
-        ten_etcd_key_of_record(key, store->settings.prefix, work->namespace_name, item->touch->key);
-        ten_etcd_txn_compare(&store->part, key, item->touch->version);
-        life_of(work, item, key);
-        ten_etcd_txn_compare_lease(&store->part, key, item->lease);
-    }
-    if (!flat)
-        ten_etcd_txn_add_part(&store->txn, &store->part);
-    return i;
-}
-
 static bool is_meant(const struct item *item) {
-    const ten_record *record = &item->sight.record;
+    const ten_record *record = &item->sight->record;
     const ten_touch *touch = item->touch;
     return record->version && (touch->version == TEN_VERSION_ANY || touch->version == record->version) &&
            record->alive && strcmp(record->name, touch->name) == 0;
 }
 
 /* Whatever it is, it ends with what it is attached to. */
-static int note_place(const struct work *work, const struct item *item, uint64_t lease, const char *name,
-                      uint64_t version) {
+static int note_place(const struct work *work, const struct item *item, uint64_t lease) {
     ten_etcd_store *store = work->store;
     ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
+    const ten_record *record = &item->sight->record;
     ten_etcd_key key;
     life_of(work, item, key);
     if (!group) {
         ten_etcd_hold_drop(store, key);
         return TENURE_OK;
     }
-    bool same_name = strcmp(group->name, name) == 0;
-    return ten_etcd_hold_set(store, group, key, same_name ? version : 0) ? TENURE_OK : ten_etcd_no_memory(store);
+    uint64_t version = strcmp(group->name, record->name) == 0 ? record->version : 0;
+    return ten_etcd_hold_set(store, group, key, version) ? TENURE_OK : ten_etcd_no_memory(store);
 }
 
-static int judge_one(struct work *work, struct item *item, const json_t *part, size_t *at) {
-    ten_etcd_store *store = work->store;
-    const ten_record *record = &item->sight.record;
-    item->sight.record.key = item->touch->key;
-    int r = ten_etcd_record_take(store, ten_etcd_space_of(store, work->namespace_name), part, at, &item->sight);
-    if (r < 0)
-        return r;
-    bool is_endless = item->sight.is_attached && !item->sight.lease;
+static int judge(struct work *work, struct item *item, const ten_etcd_sight *sight) {
+    const ten_record *record = &sight->record;
+    item->sight = sight;
+    bool is_endless = sight->is_attached && !sight->lease;
     if (!is_meant(item))
         settle(item, false, record->version);
-    else if (is_endless || (item->sight.lease == item->lease && is_kept(store, item->lease)))
+    else if (is_endless || (sight->lease == item->lease && is_at_home(work->store, item)))
         settle(item, true, record->version);
-    return note_place(work, item, item->sight.lease, record->name, record->version);
+    return note_place(work, item, sight->lease);
 }
 
-static int judge(struct work *work, const json_t *answer, size_t operation, size_t first, size_t end) {
-    bool flat = work->count <= TEN_ETCD_FLAT;
-    const json_t *part = flat ? answer : ten_etcd_part(answer, operation);
-    bool all_same = work->open[first]->is_compared && ten_etcd_succeeded(part);
-    int r = TENURE_OK;
-    for (size_t i = first, at = flat ? operation : 0; r == TENURE_OK && i < end; i++) {
-        struct item *item = work->open[i];
-        if (!all_same) {
-            r = judge_one(work, item, part, &at);
-            continue;
-        }
-        if (is_kept(work->store, item->lease))
-            settle(item, true, item->touch->version);
-        r = note_place(work, item, item->lease, item->touch->name, item->touch->version);
-    }
-    return r;
-}
-
-/* Groups that are worth a mark and have none that is known. It is written in the transaction that verifies the first of
- * their leases, and verifying the others follows. */
+/* Groups that are worth a mark and have none that is known. It is written in the transaction that reads the first of
+ * their leases, and reading the others follows. */
 static size_t find_unmarked(const struct work *work, ten_etcd_group **groups) {
     const ten_etcd_store *store = work->store;
     size_t count = 0;
@@ -296,43 +253,50 @@ static size_t find_unmarked(const struct work *work, ten_etcd_group **groups) {
     return count;
 }
 
-/* One transaction for up to PARTS_MAX parts. */
-static int verify(struct work *work) {
+static int read_some(struct work *work, size_t first, size_t count, ten_etcd_group **unmarked, size_t marks) {
     ten_etcd_store *store = work->store;
+    ten_etcd_sight *sights = work->sights + first;
+    json_t *answer = NULL;
+    ten_etcd_key key;
+    bool held = false;
+    ten_etcd_rely_begin(store, &work->on);
+    ten_etcd_state_get(store, work->namespace_name, false);
+    for (size_t i = 0; i < marks; i++) {
+        mark_of(work, unmarked[i], key);
+        ten_etcd_txn_put_mark(&store->txn, key, unmarked[i]->lease);
+    }
+    ten_etcd_reading_add(store, work->namespace_name, sights, count);
+    int r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
+    count = held ? count : 0;
+    if (r == TENURE_OK && held)
+        r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
+    for (size_t i = 0; r == TENURE_OK && held && i < marks; i++)
+        ten_etcd_mark_made(store, unmarked[i], ten_etcd_written_before(answer, TEN_ETCD_STATE_READS + i));
+    if (r == TENURE_OK)
+        r = ten_etcd_reading_take(store, work->namespace_name, answer, TEN_ETCD_STATE_READS + marks, sights, count);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = judge(work, work->open[first + i], &sights[i]);
+    json_decref(answer);
+    return r;
+}
+
+static int verify(struct work *work) {
     ten_etcd_group *unmarked[MARKS_MAX];
     size_t marks = find_unmarked(work, unmarked);
     int r = TENURE_OK;
-    for (size_t first = 0; r == TENURE_OK && first < work->open_count; marks = 0) {
-        json_t *answer = NULL;
-        ten_etcd_key key;
-        bool held = false;
-        size_t ends[PARTS_MAX];
-        size_t parts = 0;
-        ten_etcd_rely_begin(store, &work->on);
-        ten_etcd_state_get(store, work->namespace_name, false);
-        for (size_t i = 0; i < marks; i++) {
-            mark_of(work, unmarked[i], key);
-            ten_etcd_txn_put_mark(&store->txn, key, unmarked[i]->lease);
-        }
-        for (size_t at = first; at < work->open_count && parts < PARTS_MAX;)
-            at = ends[parts++] = add_part(work, at);
-        r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
-        if (r == TENURE_OK && held)
-            r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
-        for (size_t i = 0; r == TENURE_OK && held && i < marks; i++)
-            ten_etcd_mark_made(store, unmarked[i], ten_etcd_written_before(answer, TEN_ETCD_STATE_READS + i));
-        for (size_t i = 0; r == TENURE_OK && held && i < parts; i++)
-            r = judge(work, answer, TEN_ETCD_STATE_READS + marks + i, i ? ends[i - 1] : first, ends[i]);
-        first = ends[parts - 1];
-        json_decref(answer);
+    for (size_t i = 0; i < work->open_count; i++) {
+        work->open[i]->sight = NULL;
+        work->sights[i].record.key = work->open[i]->touch->key;
     }
+    for (size_t i = 0; r == TENURE_OK && i < work->open_count; i += TEN_ETCD_READING_MAX, marks = 0)
+        r = read_some(work, i, ten_min_u64(work->open_count - i, TEN_ETCD_READING_MAX), unmarked, marks);
     return r;
 }
 
 /* ---- moving ------------------------------------------------------------------------------------------------- */
 
 static bool has_to_move(const struct item *item) {
-    return !item->is_settled && item->sight.record.version;
+    return !item->is_settled && item->sight && item->sight->record.version;
 }
 
 /* In the state in which it was seen. */
@@ -342,9 +306,9 @@ static void add_move(const struct work *work, const struct item *item) {
     char value[24];
     ten_etcd_group *group = ten_etcd_group_by_lease(store, item->lease);
     ten_etcd_key_of_record(key, store->settings.prefix, work->namespace_name, item->touch->key);
-    ten_etcd_txn_compare(&store->part, key, item->sight.record.version);
+    ten_etcd_txn_compare(&store->part, key, item->sight->record.version);
     life_of(work, item, key);
-    if (!item->sight.in_doubt)
+    if (!item->sight->in_doubt)
         ten_etcd_txn_compare_exists(&store->part, key);
     snprintf(value, sizeof value, "%llu", (unsigned long long)group->ttl_ms);
     ten_etcd_txn_put(&store->part, key, value, group->lease);
@@ -383,12 +347,11 @@ static int note_moved(struct work *work, size_t first, size_t end) {
     int r = TENURE_OK;
     for (size_t i = first; r == TENURE_OK && i < end; i++) {
         struct item *item = &work->items[i];
-        const ten_record *record = &item->sight.record;
         if (!has_to_move(item))
             continue;
-        r = note_place(work, item, item->lease, record->name, record->version);
-        if (is_kept(work->store, item->lease))
-            settle(item, true, record->version);
+        r = note_place(work, item, item->lease);
+        if (is_at_home(work->store, item))
+            settle(item, true, item->sight->record.version);
     }
     return r;
 }
@@ -402,7 +365,7 @@ static int find_homes(struct work *work) {
         if (!has_to_move(item))
             continue;
         int r = ten_etcd_group_get(store, work->namespace_name, item->touch->name,
-                                   ten_max_u64(item->touch->ttl_ms, item->sight.ttl_ms), work->deadline_ms, &group);
+                                   ten_max_u64(item->touch->ttl_ms, item->sight->ttl_ms), work->deadline_ms, &group);
         if (r < 0)
             return r;
         item->lease = group->lease;
@@ -417,14 +380,14 @@ static int move(struct work *work) {
     for (size_t first = 0; r == TENURE_OK && first < work->count;) {
         json_t *answer = NULL;
         bool held = false;
-        size_t ends[PARTS_MAX];
+        size_t ends[TEN_ETCD_PARTS];
         size_t parts = 0;
         struct names names = {.count = 0};
         ten_etcd_key key;
         ten_etcd_rely_begin(store, &work->on);
         ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_WAIT, NULL);
         ten_etcd_txn_compare(&store->txn, key, space->wait_revision); /* the doubt is the same */
-        for (size_t at = first; at < work->count && parts < PARTS_MAX && names.count < MARKS_MAX;)
+        for (size_t at = first; at < work->count && parts < TEN_ETCD_PARTS && names.count < MARKS_MAX;)
             at = ends[parts++] = add_moves(work, at, &names);
         for (size_t i = 0; i < names.count; i++) {
             ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_MARK, names.names[i]);
@@ -513,9 +476,8 @@ static int touch_once(struct work *work) {
         return TEN_OTHER_EPOCH;
     ten_etcd_groups_begin(store);
     for (size_t i = 0; i < work->count; i++) {
-        struct item *item = &work->items[i];
-        item->is_settled = false;
-        item->sight = (ten_etcd_sight){.record.name = ""};
+        work->items[i].is_settled = false;
+        work->items[i].sight = NULL;
     }
     r = extend(work);
     if (r == TENURE_OK)
@@ -549,8 +511,9 @@ int ten_etcd_touch(ten_backend *base, const char *namespace_name, const char *id
     if (count == 0)
         return ping(store, work.deadline_ms);
     work.items = ten_calloc(count, sizeof *work.items);
-    work.open = ten_calloc(count, sizeof *work.open);
-    bool has_room = work.items && work.open;
+    work.open = ten_calloc(count, sizeof(struct item *));
+    work.sights = ten_calloc(count, sizeof *work.sights);
+    bool has_room = work.items && work.open && work.sights;
     for (size_t i = 0; has_room && i < count; i++)
         work.items[i].touch = &touches[i];
     int r = has_room ? touch_once(&work) : ten_etcd_no_memory(store);
@@ -558,5 +521,6 @@ int ten_etcd_touch(ten_backend *base, const char *namespace_name, const char *id
         r = touch_once(&work);
     ten_free(work.items);
     ten_free(work.open);
+    ten_free(work.sights);
     return r;
 }
