@@ -8,9 +8,10 @@
 #include "base/alloc.h"
 #include "store/etcd/etcd_state.h"
 
-#define BODY_MAX   (1024u * 1024u) /* of a request; etcd takes half as much again */
-#define TRIES_MAX  64u
-#define RAISED_MAX (2 * TEN_ETCD_TXN_MAX) /* with those of a change that turns out not to fit */
+#define BODY_MAX       (1024u * 1024u) /* of a request; etcd takes half as much again */
+#define TRIES_MAX      64u
+#define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* with those of a change that turns out not to fit */
+#define ALL_MARKED_MAX 20u                    /* each target is up to six operations */
 
 /* What is written once more beside the changes: the mark of a holder, or a record. */
 struct raise {
@@ -138,8 +139,11 @@ static void compare_check(const struct work *work, ten_etcd_txn *part, const ten
         ten_etcd_txn_compare(part, record, 0); /* never */
     if (in_doubt)
         return;
-    bool is_new = check->version == 0;
-    if (check->life == TEN_CHECK_ALIVE)
+    bool is_new = check->version == 0 && check->life != TEN_CHECK_FOREIGN;
+    if (check->life == TEN_CHECK_FOREIGN) {
+        ten_etcd_txn_compare(part, record, 0);
+        ten_etcd_txn_compare_exists(part, life);
+    } else if (check->life == TEN_CHECK_ALIVE)
         ten_etcd_txn_compare_exists(part, has_life && !is_new ? life : record);
     else if (check->life == TEN_CHECK_DEAD || (is_new && has_life))
         ten_etcd_txn_compare(part, has_life ? life : record, 0);
@@ -187,6 +191,12 @@ static uint64_t *lease_of(const struct work *work, size_t change, const ten_writ
     return &work->leases[at];
 }
 
+/* By its check. */
+static bool has_no_life(const ten_commit_change *change, const ten_write *write) {
+    const ten_check *check = check_of(change, write->key);
+    return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
+}
+
 static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write, enum attaching how,
                     uint64_t ttl_ms) {
     ten_etcd_store *store = work->store;
@@ -203,9 +213,7 @@ static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const 
     }
     *lease_of(work, change, write) = group ? group->lease : 0;
     snprintf(value, sizeof value, "%llu", (unsigned long long)(how == GETS_LEASE ? ttl_ms : 0));
-    const ten_check *check = check_of(&work->commit->changes[change], write->key);
-    bool is_gone = check && (check->version == 0 || check->life == TEN_CHECK_DEAD);
-    if (how == ENDS_NOW && !is_gone)
+    if (how == ENDS_NOW && !has_no_life(&work->commit->changes[change], write))
         ten_etcd_txn_delete(part, key);
     else if (how == NEVER_ENDS || how == GETS_LEASE)
         ten_etcd_txn_put(part, key, value, group ? group->lease : 0);
@@ -233,15 +241,17 @@ static void add_raise(struct work *work, struct raise raise) {
     work->raised[work->raised_count++] = raise;
 }
 
-/* The index of leases that have a name, and the mark of whoever had it. */
+/* The index of leases that have a name, and the mark of whoever had it. With many targets there is no room for the marks of those
+ * whose leases have ended: they would only tell of what was deleted by hand. */
 static void put_name(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
+    const ten_commit_change *it = &work->commit->changes[change];
     const char *former = former_name(work, change, write->key);
-    bool named = write->kind == TEN_WRITE_PUT && write->name[0] != '\0';
+    const char *name = write->kind == TEN_WRITE_PUT ? write->name : "";
     ten_etcd_key key;
     ten_etcd_key_of_name(key, work->store->settings.prefix, work->commit->namespace_name, write->key.id);
-    if (named != (former[0] != '\0'))
-        put_or_delete(part, key, named ? "" : NULL);
-    if (former[0] != '\0')
+    if (strcmp(name, former) != 0)
+        put_or_delete(part, key, name[0] != '\0' ? name : NULL);
+    if (former[0] != '\0' && (it->write_count <= ALL_MARKED_MAX || !has_no_life(it, write)))
         add_raise(work, (struct raise){.holder = former});
 }
 

@@ -97,6 +97,14 @@ void ten_etcd_mark_raised(const ten_etcd_store *store, const char *namespace_nam
             group->mark = group->mark == before ? store->head.revision : 0;
 }
 
+void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity) {
+    if (strcmp(store->marked, identity) == 0)
+        return;
+    ten_copy_text(store->marked, sizeof store->marked, identity);
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        group->mark = 0;
+}
+
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before) {
     ten_etcd_mark_raised(store, group->namespace_name, group->name, before);
     for (size_t i = 0; i < group->count; i++)

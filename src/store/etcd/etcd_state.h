@@ -113,9 +113,10 @@ typedef struct ten_etcd_store {
     uint64_t clock_most;
     ten_map spaces;
     ten_etcd_group *groups;
-    ten_map holds; /* by the key of the life */
-    uint64_t call; /* the calls are counted */
-    bool is_full;  /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
+    ten_map holds;                     /* by the key of the life */
+    char marked[TEN_IDENTITY_MAX + 1]; /* of which store the marks are known */
+    uint64_t call;                     /* the calls are counted */
+    bool is_full; /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
     ten_arena texts;
     ten_etcd_txn txn;
     ten_etcd_txn part;
@@ -215,9 +216,11 @@ bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char 
 /* The record was written, and its life stays as it is. */
 void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
+/* What is known by marks is known of the store with that identity: another one's revisions may be the same. */
+void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity);
 /* This handle has written the mark in the transaction of store->head; before, it had that revision. */
 void ten_etcd_mark_raised(const ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t before);
-/* The same, of a mark under which the holds of this group are about to be verified. */
+/* The same, of a mark under which the holds of this group are about to be read. */
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before);
 /* Another call begins: what has ended is forgotten. */
 void ten_etcd_groups_begin(ten_etcd_store *store);

@@ -475,6 +475,7 @@ static int touch_once(struct work *work) {
     if (strcmp(store->base.identity, work->on.identity) != 0)
         return TEN_OTHER_EPOCH;
     ten_etcd_groups_begin(store);
+    ten_etcd_marks_begin(store, work->on.identity);
     for (size_t i = 0; i < work->count; i++) {
         work->items[i].is_settled = false;
         work->items[i].sight = NULL;

@@ -90,7 +90,7 @@ static void renewing_a_thousand_leases_of_one_holder_is_two_requests(void **stat
     uint64_t calls = etcd_calls_served() - before;
     if (calls > 20 || calls < 10)
         fail_msg("10 renewals of 1,000 leases were %llu requests", (unsigned long long)calls);
-    assert_true(etcd_wire.sent < UINT64_C(10) * 20000); /* they are not named one by one */
+    assert_true(etcd_wire.sent < UINT64_C(10) * 20000);                       /* they are not named one by one */
     assert_int_equal(etcd_key_fact(place, "t-999", "mod_revision"), created); /* and nothing was written */
     assert_int_equal(etcd_fact(place, "mark/a", "mod_revision"), mark);
     assert_int_equal(etcd_key_fact(place, "t-0", "lease"), etcd_key_fact(place, "t-999", "lease"));
@@ -238,6 +238,29 @@ static void renewals_stay_cheap_while_their_holder_acquires_and_releases(void **
         assert_int_equal(many_renew(place, many), 0);
         assert_true(etcd_wire.sent < 20000);
     }
+}
+
+/* Each of them has a mark. */
+static void a_group_of_targets_that_as_many_others_held_is_one_step(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    static char names[TEN_GROUP_MAX][8];
+    ten_op ops[TEN_GROUP_MAX];
+    ten_result results[TEN_GROUP_MAX];
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "n-%zu", i);
+        must_acquire(place, names[i], names[i], LONG_MS);
+        etcd_delete_key(place, names[i]);
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = names[i],
+                          .holder = "b",
+                          .ttl_ms = LONG_MS,
+                          .group = 1};
+    }
+    assert_int_equal(ten_store_apply(elsewhere.store, ops, results, TEN_GROUP_MAX, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++)
+        expect_outcome(results[i], TEN_OK);
 }
 
 /* ---- by hand */
@@ -620,6 +643,8 @@ static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void 
         assert_non_null(read_lease(place, target).holder);
         expect_outcome(renew(place, target, "a", read_lease(place, target).token, LONG_MS), TEN_LOST);
         expect_outcome(release(place, target, "a", read_lease(place, target).token), TEN_LOST);
+        expect_outcome(force(place, target, TEN_OP_FORCE_NOW, "root"), TEN_OK);
+        must_acquire(place, target, "a", LONG_MS);
         etcd_delete_key(place, target);
         must_acquire(place, target, "a", LONG_MS);
     }
@@ -808,6 +833,7 @@ int main(void) {
         ETCD_CASE(what_is_forced_among_three_hundred_is_lost_at_once),
         ETCD_CASE(a_release_among_three_hundred_whose_reply_was_lost_is_noticed),
         ETCD_CASE(renewals_stay_cheap_while_their_holder_acquires_and_releases),
+        ETCD_CASE(a_group_of_targets_that_as_many_others_held_is_one_step),
         ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
         ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost),
         ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals),
