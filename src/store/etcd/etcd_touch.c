@@ -8,10 +8,12 @@
 #include "base/alloc.h"
 #include "store/etcd/etcd_state.h"
 
-#define TRIES_MAX  4u
-#define MARKS_MAX  24u
-#define MARKED_MIN 16u /* leases of a group for which a mark is worth it */
-#define LOOKED_MAX 96u /* lives that are compared beside the marks of up to MARKS_MAX groups, in turn */
+#define TRIES_MAX      4u
+#define MARKS_MAX      24u
+/* The same beside a reading without parts. */
+#define FLAT_MARKS_MAX (TEN_ETCD_TXN_MAX - TEN_ETCD_STATE_READS - 2 * TEN_ETCD_FLAT)
+#define MARKED_MIN     16u /* leases of a group for which a mark is worth it */
+#define LOOKED_MAX     96u /* lives that are compared beside the marks of up to MARKS_MAX groups, in turn */
 
 /* One touch under way. */
 struct item {
@@ -241,8 +243,9 @@ static int judge(struct work *work, struct item *item, const ten_etcd_sight *sig
  * their leases, and reading the others follows. */
 static size_t find_unmarked(const struct work *work, ten_etcd_group **groups) {
     const ten_etcd_store *store = work->store;
+    size_t most = work->open_count <= TEN_ETCD_FLAT ? FLAT_MARKS_MAX : MARKS_MAX;
     size_t count = 0;
-    for (ten_etcd_group *group = store->groups; group && count < MARKS_MAX; group = group->next) {
+    for (ten_etcd_group *group = store->groups; group && count < most; group = group->next) {
         bool wants = goes_on(store, group) && group->kept_in == store->call && group->mark == 0 &&
                      group->count >= MARKED_MIN && group->name[0] != '\0' && !store->is_full;
         for (size_t i = 0; wants && i < count; i++)

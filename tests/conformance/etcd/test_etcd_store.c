@@ -207,6 +207,176 @@ static void what_is_forced_among_three_hundred_is_lost_at_once(void **state) {
     }
 }
 
+/* By a commit that says neither which version nor whose it is. */
+static void write_unseen(const struct place *place, const char *target) {
+    ten_backend *backend = &etcd_backend(place->other)->base;
+    ten_key key = {TEN_KIND_LEASE, target};
+    ten_record seen[] = {{.key = {TEN_KIND_NAMESPACE, ""}}, {.key = key}};
+    assert_int_equal(backend->ops->read(backend, place->ns, seen, TEN_COUNT(seen), CALL_MS), TENURE_OK);
+    char *identity = strdup(seen[0].name);
+    char *value = strdup(seen[1].value);
+    ten_check check = {.key = key, .version = TEN_VERSION_ANY, .life = TEN_CHECK_EITHER};
+    ten_write write = {.kind = TEN_WRITE_PUT,
+                       .key = key,
+                       .value = value,
+                       .name = "rival",
+                       .number = seen[1].number + 1,
+                       .life = TEN_LIFE_FOR(LONG_MS)};
+    ten_commit_change change = {.checks = &check, .check_count = 1, .writes = &write, .write_count = 1};
+    ten_commit commit = {.namespace_name = place->ns,
+                         .identity = identity,
+                         .epoch = seen[0].number,
+                         .changes = &change,
+                         .count = 1};
+    assert_int_equal(backend->ops->commit(backend, &commit, CALL_MS), TENURE_OK);
+    assert_false(change.conflict);
+    free(identity);
+    free(value);
+}
+
+static void what_is_written_by_whoever_does_not_know_its_name_is_lost_at_once(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many_renew(place, many), 0);
+    for (size_t i = 1; i <= 3; i++) {
+        write_unseen(place, many->targets[i * 70]);
+        assert_int_equal(many_renew(place, many), i);
+        expect_holder(many->results[i * 70], "rival");
+    }
+}
+
+static void force_and_take(const struct place *place, const char *target) {
+    struct place other = elsewhere_of(place);
+    expect_outcome(force(&other, target, TEN_OP_FORCE_NOW, "root"), TEN_OK);
+    must_acquire(&other, target, "rival", LONG_MS);
+}
+
+static void take_the_third(const struct place *place) {
+    force_and_take(place, "t-217");
+}
+
+/* What it writes itself raises its mark, and so did somebody just before. */
+static void what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once(void **state) {
+    const struct place *place = *state;
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many_renew(place, many), 0);
+    etcd_wire.place = place;
+    etcd_wire.before = take_the_third;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    etcd_wire.hook_body = "requestPut";
+    expect_outcome(release(place, "t-5", "a", many->ops[5].token), TEN_OK);
+    assert_int_equal(etcd_wire.hooked, 1);
+    assert_int_equal(many_renew(place, many), 2);
+    expect_holder(many->results[217], "rival");
+}
+
+/* Nobody is told while there is no mark; and the next one is another. */
+static void what_is_taken_while_the_mark_is_gone_is_lost_at_once(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many_renew(place, many), 0);
+    for (size_t i = 1; i <= 3; i++) {
+        assert_true(etcd_fact(place, "mark/a", "mod_revision") > 0);
+        (void)etcdctl("del tenure/%s/mark/a", place->ns);
+        force_and_take(place, many->targets[i * 70]);
+        if (i > 1) /* another handle of the same holder makes it anew */
+            (void)many_renew(&elsewhere, many);
+        assert_int_equal(many_renew(place, many), i);
+        expect_holder(many->results[i * 70], "rival");
+    }
+}
+
+/* ---- many holders of one handle */
+
+enum { HOLDERS = 56, EACH = 16, HELD = HOLDERS * EACH, ALL_HELD = HELD + HOLDERS };
+struct holders {
+    char names[HOLDERS][8];
+    char targets[ALL_HELD][8];
+    ten_op ops[ALL_HELD];
+    ten_result results[ALL_HELD];
+};
+
+static struct holders *holders_acquire(const struct place *place) {
+    static struct holders all;
+    all = (struct holders){0};
+    for (unsigned i = 0; i < ALL_HELD; i++) {
+        snprintf(all.names[i % HOLDERS], sizeof all.names[0], "h-%u", i % HOLDERS);
+        snprintf(all.targets[i], sizeof all.targets[0], "t-%u", i);
+        all.ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                              .namespace_name = place->ns,
+                              .target = all.targets[i],
+                              .holder = all.names[i % HOLDERS],
+                              .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(ten_store_apply(place->store, all.ops, all.results, HELD, 4 * CALL_MS), TENURE_OK);
+    assert_int_equal(ten_store_apply(place->store, all.ops + HELD, all.results + HELD, HOLDERS, 4 * CALL_MS),
+                     TENURE_OK);
+    for (size_t i = 0; i < ALL_HELD; i++) {
+        expect_outcome(all.results[i], TEN_OK);
+        all.ops[i].kind = TEN_OP_RENEW;
+        all.ops[i].token = all.results[i].token;
+    }
+    return &all;
+}
+
+static void holders_renew(const struct place *place, struct holders *all) {
+    assert_int_equal(ten_store_apply(place->store, all->ops, all->results, ALL_HELD, 4 * CALL_MS), TENURE_OK);
+}
+
+static void at_each(const struct place *place, const struct holders *all, size_t first, size_t count, ten_op op) {
+    static ten_op ops[ALL_HELD];
+    static ten_result results[ALL_HELD];
+    op.namespace_name = place->ns;
+    for (size_t i = 0; i < count; i++) {
+        ops[i] = op;
+        ops[i].target = all->targets[first + i];
+    }
+    assert_int_equal(ten_store_apply(place->other, ops, results, count, 4 * CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < count; i++)
+        expect_outcome(results[i], TEN_OK);
+}
+
+/* More than one transaction, and each holder has a mark. */
+static void what_is_forced_in_one_batch_of_many_holders_is_lost_at_once(void **state) {
+    const struct place *place = *state;
+    struct holders *all = holders_acquire(place);
+    for (int round = 0; round < 4; round++) /* each gets its mark */
+        holders_renew(place, all);
+    for (size_t i = 0; i < HOLDERS; i++) {
+        char mark[16];
+        snprintf(mark, sizeof mark, "mark/%s", all->names[i]);
+        assert_true(etcd_fact(place, mark, "mod_revision") > 0);
+    }
+    at_each(place, all, 0, HELD / 2, (ten_op){.kind = TEN_OP_RELEASE, .flags = TEN_OP_FORCE_NOW, .actor = "root"});
+    holders_renew(place, all);
+    for (size_t i = 0; i < ALL_HELD; i++)
+        expect_outcome(all->results[i], i < HELD / 2 ? TEN_LOST : TEN_OK);
+}
+
+static struct holders *asked;
+
+static void ask_each(const struct place *place) {
+    at_each(place, asked, HELD, HOLDERS, (ten_op){.kind = TEN_OP_ASK, .ask = TEN_ASK_RESIGN});
+}
+
+/* Before they move to the others of their holder: they are read again, beside marks. */
+static void what_many_holders_are_asked_for_in_between_is_renewed(void **state) {
+    const struct place *place = *state;
+    asked = holders_acquire(place);
+    etcd_wire.place = place;
+    etcd_wire.before = ask_each;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    etcd_wire.hook_body = "ignore_lease";
+    holders_renew(place, asked);
+    assert_int_equal(etcd_wire.hooked, 1);
+    for (size_t i = 0; i < ALL_HELD; i++)
+        expect_outcome(asked->results[i], TEN_OK);
+}
+
 /* What this handle has written itself counts as what others do: it does not know whether it came to pass, or when. */
 static void a_release_among_three_hundred_whose_reply_was_lost_is_noticed(void **state) {
     const struct place *place = *state;
@@ -831,6 +1001,11 @@ int main(void) {
         ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
         ETCD_CASE(what_another_handle_renews_among_three_hundred_comes_back),
         ETCD_CASE(what_is_forced_among_three_hundred_is_lost_at_once),
+        ETCD_CASE(what_is_written_by_whoever_does_not_know_its_name_is_lost_at_once),
+        ETCD_CASE(what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once),
+        ETCD_CASE(what_is_taken_while_the_mark_is_gone_is_lost_at_once),
+        ETCD_CASE(what_is_forced_in_one_batch_of_many_holders_is_lost_at_once),
+        ETCD_CASE(what_many_holders_are_asked_for_in_between_is_renewed),
         ETCD_CASE(a_release_among_three_hundred_whose_reply_was_lost_is_noticed),
         ETCD_CASE(renewals_stay_cheap_while_their_holder_acquires_and_releases),
         ETCD_CASE(a_group_of_targets_that_as_many_others_held_is_one_step),
