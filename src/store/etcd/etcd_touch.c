@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "store/etcd/etcd_state.h"
 
-#define TRIES_MAX      4u
-#define MARKS_MAX      24u
+#define TRIES_MAX 4u
+#define MARKS_MAX 24u
 /* The same beside a reading without parts. */
 #define FLAT_MARKS_MAX (TEN_ETCD_TXN_MAX - TEN_ETCD_STATE_READS - 2 * TEN_ETCD_FLAT)
 #define MARKED_MIN     16u /* leases of a group for which a mark is worth it */
