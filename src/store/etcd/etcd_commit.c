@@ -8,8 +8,16 @@
 #include "base/alloc.h"
 #include "store/etcd/etcd_state.h"
 
-#define BODY_MAX  (1024u * 1024u) /* of a request; etcd takes half as much again */
-#define TRIES_MAX 64u
+#define BODY_MAX       (1024u * 1024u) /* of a request; etcd takes half as much again */
+#define TRIES_MAX      64u
+#define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* with those of a change that turns out not to fit */
+#define ALL_MARKED_MAX 20u                    /* each target is up to six operations */
+
+/* What is written once more beside the changes: the mark of a holder, or a record. */
+struct raise {
+    const char *holder; /* NULL: it is a record */
+    ten_key record;
+};
 
 /* A commit under way. */
 struct work {
@@ -19,11 +27,12 @@ struct work {
     uint64_t deadline_ms;
     ten_etcd_reliance on;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
-    uint64_t *leases;       /* of all writes, in their order: the etcd lease that the life gets; 0: none */
+    uint64_t *leases; /* of the writes of the transaction, in their order: what the life is attached to; 0: nothing */
     /* The transaction that is being made: */
     size_t first, end; /* its changes */
     size_t largest;    /* of its parts */
-    size_t raises;
+    struct raise raised[RAISED_MAX];
+    size_t raised_count;
     size_t places; /* numbers of the feed that it gives */
     uint64_t base; /* and what they are counted from */
 };
@@ -41,17 +50,31 @@ static bool writes_namespace(const ten_commit_change *change) {
 
 /* ---- what has to be looked at before ----------------------------------------------------------------------- */
 
-/* The end that a life has is etcd's alone; and what is in doubt is no comparison. */
+static const ten_check *check_of(const ten_commit_change *change, ten_key key) {
+    for (size_t i = 0; i < change->check_count; i++)
+        if (is_same(change->checks[i].key, key))
+            return &change->checks[i];
+    return NULL;
+}
+
+/* The end that a life has is etcd's alone; and whose lease it was must be known, or somebody is not told. */
+static bool depends_on_look(const ten_commit_change *change, const ten_write *write) {
+    const ten_life *life = &write->life;
+    const ten_check *check = check_of(change, write->key);
+    if (write->key.kind == TEN_KIND_LEASE && check && check->version != 0 && !check->name)
+        return true;
+    return write->kind == TEN_WRITE_PUT && life->kind == TEN_LIFE_LATEST &&
+           (life->with.id || (life->as_it_is && life->ttl_ms));
+}
+
+/* What is in doubt is no comparison. */
 static bool has_to_look(const struct work *work) {
     if (ten_etcd_is_in_doubt(work->store, work->space))
         return true;
     for (size_t i = 0; i < work->commit->count; i++)
-        for (size_t j = 0; j < work->commit->changes[i].write_count; j++) {
-            const ten_life *life = &work->commit->changes[i].writes[j].life;
-            bool is_put = work->commit->changes[i].writes[j].kind == TEN_WRITE_PUT;
-            if (is_put && life->kind == TEN_LIFE_LATEST && (life->with.id || (life->as_it_is && life->ttl_ms)))
+        for (size_t j = 0; j < work->commit->changes[i].write_count; j++)
+            if (depends_on_look(&work->commit->changes[i], &work->commit->changes[i].writes[j]))
                 return true;
-        }
     return false;
 }
 
@@ -82,10 +105,17 @@ static const ten_etcd_sight *sight_of(const struct work *work, size_t change, si
 
 static const ten_etcd_sight *sight_of_key(const struct work *work, size_t change, ten_key key) {
     const ten_commit_change *it = &work->commit->changes[change];
-    for (size_t i = 0; i < it->check_count; i++)
-        if (is_same(it->checks[i].key, key))
-            return sight_of(work, change, i);
-    return NULL;
+    const ten_check *check = check_of(it, key);
+    return check ? sight_of(work, change, (size_t)(check - it->checks)) : NULL;
+}
+
+/* The name that the record had; "": none. */
+static const char *former_name(const struct work *work, size_t change, ten_key key) {
+    const ten_check *check = check_of(&work->commit->changes[change], key);
+    const ten_etcd_sight *sight = sight_of_key(work, change, key);
+    if (!check || check->version == 0)
+        return "";
+    return check->name ? check->name : sight ? sight->record.name : "";
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
@@ -103,14 +133,17 @@ static void compare_check(const struct work *work, ten_etcd_txn *part, const ten
     ten_etcd_key_of_life(life, prefix, ns, check->key);
     if (check->version != TEN_VERSION_ANY)
         ten_etcd_txn_compare(part, record, check->version);
-    else if (in_doubt)
+    else if (in_doubt || (sight && check->key.kind == TEN_KIND_LEASE))
         ten_etcd_txn_compare(part, record, sight->record.version);
     if (in_doubt && check->life == TEN_CHECK_DEAD)
         ten_etcd_txn_compare(part, record, 0); /* never */
     if (in_doubt)
         return;
-    bool is_new = check->version == 0;
-    if (check->life == TEN_CHECK_ALIVE)
+    bool is_new = check->version == 0 && check->life != TEN_CHECK_FOREIGN;
+    if (check->life == TEN_CHECK_FOREIGN) {
+        ten_etcd_txn_compare(part, record, 0);
+        ten_etcd_txn_compare_exists(part, life);
+    } else if (check->life == TEN_CHECK_ALIVE)
         ten_etcd_txn_compare_exists(part, has_life && !is_new ? life : record);
     else if (check->life == TEN_CHECK_DEAD || (is_new && has_life))
         ten_etcd_txn_compare(part, has_life ? life : record, 0);
@@ -145,20 +178,23 @@ static enum attaching attach(const struct work *work, size_t change, const ten_w
 /* If it stays as it is: it was dead, or it may have been alive. */
 static enum ten_etcd_life_word word_of(const struct work *work, size_t change, const ten_write *write,
                                        enum attaching how) {
-    const ten_commit_change *it = &work->commit->changes[change];
     if (how != STAYS)
         return how == ENDS_NOW ? TEN_ETCD_ENDED : how == NEVER_ENDS ? TEN_ETCD_ENDLESS : TEN_ETCD_ENDS;
-    for (size_t i = 0; i < it->check_count; i++)
-        if (is_same(it->checks[i].key, write->key) && it->checks[i].life == TEN_CHECK_DEAD)
-            return TEN_ETCD_ENDED;
-    return TEN_ETCD_ENDS;
+    const ten_check *check = check_of(&work->commit->changes[change], write->key);
+    return check && check->life == TEN_CHECK_DEAD ? TEN_ETCD_ENDED : TEN_ETCD_ENDS;
 }
 
 static uint64_t *lease_of(const struct work *work, size_t change, const ten_write *write) {
     size_t at = (size_t)(write - work->commit->changes[change].writes);
-    for (size_t i = 0; i < change; i++)
+    for (size_t i = work->first; i < change; i++)
         at += work->commit->changes[i].write_count;
     return &work->leases[at];
+}
+
+/* By its check. */
+static bool has_no_life(const ten_commit_change *change, const ten_write *write) {
+    const ten_check *check = check_of(change, write->key);
+    return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
 }
 
 static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write, enum attaching how,
@@ -177,9 +213,9 @@ static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const 
     }
     *lease_of(work, change, write) = group ? group->lease : 0;
     snprintf(value, sizeof value, "%llu", (unsigned long long)(how == GETS_LEASE ? ttl_ms : 0));
-    if (how == ENDS_NOW)
+    if (how == ENDS_NOW && !has_no_life(&work->commit->changes[change], write))
         ten_etcd_txn_delete(part, key);
-    else if (how != STAYS)
+    else if (how == NEVER_ENDS || how == GETS_LEASE)
         ten_etcd_txn_put(part, key, value, group ? group->lease : 0);
     return TENURE_OK;
 }
@@ -191,6 +227,32 @@ static void put_or_delete(ten_etcd_txn *part, const char *key, const char *value
         ten_etcd_txn_put(part, key, value, 0);
     else
         ten_etcd_txn_delete(part, key);
+}
+
+static void add_raise(struct work *work, struct raise raise) {
+    for (size_t i = 0; i < work->raised_count; i++) {
+        const struct raise *other = &work->raised[i];
+        bool both = other->holder && raise.holder;
+        if (both ? strcmp(other->holder, raise.holder) == 0
+                 : other->holder == raise.holder && is_same(other->record, raise.record))
+            return;
+    }
+    TEN_INVARIANT(work->raised_count < RAISED_MAX);
+    work->raised[work->raised_count++] = raise;
+}
+
+/* The index of leases that have a name, and the mark of whoever had it. With many targets there is no room for the marks of those
+ * whose leases have ended: they would only tell of what was deleted by hand. */
+static void put_name(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
+    const ten_commit_change *it = &work->commit->changes[change];
+    const char *former = former_name(work, change, write->key);
+    const char *name = write->kind == TEN_WRITE_PUT ? write->name : "";
+    ten_etcd_key key;
+    ten_etcd_key_of_name(key, work->store->settings.prefix, work->commit->namespace_name, write->key.id);
+    if (strcmp(name, former) != 0)
+        put_or_delete(part, key, name[0] != '\0' ? name : NULL);
+    if (former[0] != '\0' && (it->write_count <= ALL_MARKED_MAX || !has_no_life(it, write)))
+        add_raise(work, (struct raise){.holder = former});
 }
 
 static int put_record(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
@@ -212,22 +274,9 @@ static int put_record(struct work *work, size_t change, ten_etcd_txn *part, cons
         ten_etcd_key_of_namespace(key, prefix, ns);
         put_or_delete(part, key, removes ? NULL : "");
     }
-    if (write->key.kind == TEN_KIND_LEASE) {
-        ten_etcd_key_of_name(key, prefix, ns, write->key.id);
-        put_or_delete(part, key, removes || write->name[0] == '\0' ? NULL : write->name);
-    }
+    if (write->key.kind == TEN_KIND_LEASE)
+        put_name(work, change, part, write);
     return ten_etcd_has_life(write->key.kind) ? put_life(work, change, part, write, how, ttl_ms) : TENURE_OK;
-}
-
-/* Whether another change of the transaction raises it before this one. */
-static bool is_raised_before(const struct work *work, size_t change, ten_key key) {
-    for (size_t i = work->first; i < change; i++)
-        for (size_t j = 0; j < work->commit->changes[i].write_count; j++) {
-            const ten_write *write = &work->commit->changes[i].writes[j];
-            if (write->kind == TEN_WRITE_RAISE && is_same(write->key, key))
-                return true;
-        }
-    return false;
 }
 
 static int make_part(struct work *work, size_t change) {
@@ -241,29 +290,26 @@ static int make_part(struct work *work, size_t change) {
         ten_etcd_record_get(store, part, work->commit->namespace_name, it->checks[i].key, true);
     }
     for (size_t i = 0; r == TENURE_OK && i < it->write_count; i++)
-        if (it->writes[i].kind != TEN_WRITE_RAISE)
+        if (it->writes[i].kind == TEN_WRITE_RAISE)
+            add_raise(work, (struct raise){.record = it->writes[i].key});
+        else
             r = put_record(work, change, part, &it->writes[i]);
     for (size_t i = 0; i < it->entry_count; i++)
         ten_etcd_feed_put(store, part, work->commit->namespace_name, work->base, &it->entries[i], work->places + i);
     return r;
 }
 
-/* What changes raise is raised beside them, once: nobody minds a version more. */
-static size_t count_raises(const struct work *work, size_t change) {
-    const ten_commit_change *it = &work->commit->changes[change];
-    size_t count = 0;
-    for (size_t i = 0; i < it->write_count; i++)
-        count += it->writes[i].kind == TEN_WRITE_RAISE && !is_raised_before(work, change, it->writes[i].key);
-    return count;
-}
-
-static void add_raises(struct work *work, size_t change) {
-    const ten_commit_change *it = &work->commit->changes[change];
+/* Once, although several may want it: nobody minds a revision more. */
+static void add_raises(struct work *work) {
+    const char *prefix = work->store->settings.prefix;
+    const char *ns = work->commit->namespace_name;
     ten_etcd_key key;
-    for (size_t i = 0; i < it->write_count; i++) {
-        if (it->writes[i].kind != TEN_WRITE_RAISE || is_raised_before(work, change, it->writes[i].key))
-            continue;
-        ten_etcd_key_of_record(key, work->store->settings.prefix, work->commit->namespace_name, it->writes[i].key);
+    for (size_t i = 0; i < work->raised_count; i++) {
+        const struct raise *raise = &work->raised[i];
+        if (raise->holder)
+            ten_etcd_key_of_place(key, prefix, ns, TEN_ETCD_MARK, raise->holder);
+        else
+            ten_etcd_key_of_record(key, prefix, ns, raise->record);
         ten_etcd_txn_raise(&work->store->txn, key);
     }
 }
@@ -281,7 +327,7 @@ static void begin_txn(struct work *work) {
     ten_etcd_txn_compare(&store->txn, key, work->space->term_revision);
     ten_etcd_key_of_place(key, store->settings.prefix, ns, TEN_ETCD_WAIT, NULL);
     ten_etcd_txn_compare(&store->txn, key, work->space->wait_revision);
-    work->largest = work->places = work->raises = 0;
+    work->largest = work->places = work->raised_count = 0;
     /* Numbers grow with the revisions, from a base that grows, too. */
     uint64_t next = work->space->base + (store->revision + 1) * TEN_ETCD_PLACES;
     work->base = next > work->commit->least_number ? work->space->base : work->commit->least_number;
@@ -305,28 +351,29 @@ static int fill_txn(struct work *work) {
     begin_txn(work);
     for (work->end = work->first; work->end < commit->count; work->end++) {
         const ten_commit_change *change = &commit->changes[work->end];
+        size_t raised = work->raised_count;
         r = make_part(work, work->end);
         if (r < 0)
             return r;
-        size_t raises = work->raises + count_raises(work, work->end);
         size_t largest = ten_max_u64(work->largest, ten_etcd_txn_size(&store->part));
         size_t changes = work->end + 1 - work->first;
-        bool fits = changes + raises + 1 + largest <= TEN_ETCD_TXN_MAX &&
+        size_t operations = changes + work->raised_count + 1 + largest;
+        bool fits = operations <= TEN_ETCD_TXN_MAX &&
                     store->txn.operations.size + store->part.operations.size < BODY_MAX &&
                     work->places + change->entry_count <= TEN_ETCD_PLACES;
-        if (work->end > work->first && (!fits || work->on.is_written || writes_namespace(change)))
+        if (work->end > work->first && (!fits || work->on.is_written || writes_namespace(change))) {
+            work->raised_count = raised;
             break;
-        if (changes + raises + 1 + largest > TEN_ETCD_TXN_MAX)
+        }
+        if (operations > TEN_ETCD_TXN_MAX)
             return ten_fail(store->base.error, TENURE_E_STORE, "a change is too large for a transaction of etcd");
         work->largest = largest;
-        work->raises = raises;
         work->places += change->entry_count;
         if (work->on.is_written)
             put_newest(work, &store->part, work->places);
         ten_etcd_txn_add_part(&store->txn, &store->part);
     }
-    for (size_t i = work->first; i < work->end; i++)
-        add_raises(work, i);
+    add_raises(work);
     if (!work->on.is_written)
         put_newest(work, &store->txn, work->places);
     return TENURE_OK;
@@ -343,11 +390,13 @@ static int note_life(struct work *work, size_t change, const ten_write *write) {
     ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
     bool stays = write->kind == TEN_WRITE_PUT && attach(work, change, write, &ttl_ms) == STAYS;
     ten_etcd_key_of_life(key, store->settings.prefix, work->commit->namespace_name, write->key);
-    if (!group && !stays)
+    if (stays)
+        ten_etcd_hold_rewritten(store, key, write->version);
+    else if (!group)
         ten_etcd_hold_drop(store, key);
     if (!group)
         return TENURE_OK;
-    if (!ten_etcd_hold_set(store, group, key))
+    if (!ten_etcd_hold_set(store, group, key, write->version))
         return ten_etcd_no_memory(store);
     if (!ten_etcd_group_is_kept(store, group))
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
@@ -392,6 +441,10 @@ static int take_answer(struct work *work, const json_t *answer) {
                 r = note_life(work, i, write);
         }
     }
+    for (size_t i = 0; r == TENURE_OK && i < work->raised_count; i++)
+        if (work->raised[i].holder)
+            ten_etcd_mark_raised(store, work->commit->namespace_name, work->raised[i].holder,
+                                 ten_etcd_written_before(ten_etcd_part(answer, work->end - work->first + i), 0));
     bool counts = !work->on.is_written || !work->commit->changes[work->first].conflict;
     if (work->places && counts) {
         work->space->base = work->base;

@@ -53,10 +53,12 @@ static bool join(ten_etcd_hold *hold, ten_etcd_group *group) {
     return true;
 }
 
-bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key) {
+bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version) {
     ten_etcd_hold *hold = ten_map_get(&store->holds, key);
-    if (hold && hold->group == group)
+    if (hold && hold->group == group) {
+        hold->version = version;
         return true;
+    }
     if (!hold) {
         hold = ten_calloc(1, sizeof *hold);
         char *copy = ten_strdup(key);
@@ -69,11 +71,45 @@ bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char 
         hold->key = copy;
     }
     leave(hold);
+    hold->version = version;
     if (join(hold, group))
         return true;
     group->uncertain = true;
     ten_etcd_hold_drop(store, key);
     return false;
+}
+
+void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version) {
+    ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
+    if (hold && hold->version)
+        hold->version = version;
+}
+
+/* ---- marks ------------------------------------------------------------------------------------------------- */
+
+bool ten_etcd_group_is_of(const ten_etcd_group *group, const char *namespace_name, const char *name) {
+    return strcmp(group->name, name) == 0 && strcmp(group->namespace_name, namespace_name) == 0;
+}
+
+void ten_etcd_mark_raised(const ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t before) {
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->mark && ten_etcd_group_is_of(group, namespace_name, name))
+            group->mark = group->mark == before ? store->head.revision : 0;
+}
+
+void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity) {
+    if (strcmp(store->marked, identity) == 0)
+        return;
+    ten_copy_text(store->marked, sizeof store->marked, identity);
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        group->mark = 0;
+}
+
+void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before) {
+    ten_etcd_mark_raised(store, group->namespace_name, group->name, before);
+    for (size_t i = 0; i < group->count; i++)
+        group->holds[i]->version = 0;
+    group->mark = store->head.revision;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------ */
@@ -132,6 +168,13 @@ void ten_etcd_groups_begin(ten_etcd_store *store) {
     }
 }
 
+size_t ten_etcd_groups_count(const ten_etcd_store *store) {
+    size_t count = 0;
+    for (const ten_etcd_group *group = store->groups; group; group = group->next)
+        count++;
+    return count;
+}
+
 ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t lease) {
     for (ten_etcd_group *group = store->groups; group; group = group->next)
         if (group->lease == lease)
@@ -174,17 +217,13 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
     return r;
 }
 
-static bool is_for(const ten_etcd_group *group, const char *namespace_name, const char *name, uint64_t ttl_ms) {
-    return group->ttl_ms == ttl_ms && strcmp(group->name, name) == 0 &&
-           strcmp(group->namespace_name, namespace_name) == 0;
-}
-
 /* One that was emptied can be used again: a keep-alive costs the cluster less than a grant. */
 static ten_etcd_group *find(const ten_etcd_store *store, const char *namespace_name, const char *name,
                             uint64_t ttl_ms) {
     ten_etcd_group *spare = NULL;
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
-        if (!is_for(group, namespace_name, name, ttl_ms) || group->term != store->head.term)
+        if (group->ttl_ms != ttl_ms || !ten_etcd_group_is_of(group, namespace_name, name) ||
+            group->term != store->head.term)
             continue;
         if (group->kept_in == store->call)
             return group;

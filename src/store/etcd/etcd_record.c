@@ -10,7 +10,6 @@
 #include "base/encode.h"
 #include "store/etcd/etcd_state.h"
 
-#define PARTS_MAX  60u  /* of a reading: they count together with what is in each */
 #define ASKED_MAX  64u  /* etcd leases that are asked for the time left: each is a request */
 #define LISTED_MAX 16u  /* the same, for people: of more the TTL is told */
 #define LAST_MS    100u /* of a lease's last second, how much is left is not known */
@@ -159,14 +158,8 @@ static size_t count_leases(const ten_etcd_sight *sights, size_t count) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
 
-static int send_reading(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
-                        uint64_t deadline_ms) {
-    json_t *answer = NULL;
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    if (!space)
-        return store->base.error->code;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, namespace_name, false);
+void ten_etcd_reading_add(ten_etcd_store *store, const char *namespace_name, const ten_etcd_sight *sights,
+                          size_t count) {
     bool flat = count <= TEN_ETCD_FLAT;
     for (size_t i = 0; flat && i < count; i++)
         ten_etcd_record_get(store, &store->txn, namespace_name, sights[i].record.key, false);
@@ -176,24 +169,41 @@ static int send_reading(ten_etcd_store *store, const char *namespace_name, ten_e
             ten_etcd_record_get(store, &store->part, namespace_name, sights[j].record.key, false);
         ten_etcd_txn_add_part(&store->txn, &store->part);
     }
+}
+
+int ten_etcd_reading_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
+                          ten_etcd_sight *sights, size_t count) {
+    bool flat = count <= TEN_ETCD_FLAT;
+    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
+    int r = space ? TENURE_OK : store->base.error->code;
+    for (size_t i = 0, at = operation; r == TENURE_OK && i < count; i++) {
+        at = flat || i % TEN_ETCD_PART ? at : 0;
+        const json_t *part = flat ? answer : ten_etcd_part(answer, operation + i / TEN_ETCD_PART);
+        r = ten_etcd_record_take(store, space, part, &at, &sights[i]);
+    }
+    return r;
+}
+
+static int send_reading(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
+                        uint64_t deadline_ms) {
+    json_t *answer = NULL;
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_state_get(store, namespace_name, false);
+    ten_etcd_reading_add(store, namespace_name, sights, count);
     int r = ten_etcd_send(store, false, deadline_ms, &answer);
     if (r == TENURE_OK)
         r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
-    for (size_t i = 0, at = TEN_ETCD_STATE_READS; r == TENURE_OK && i < count; i++) {
-        at = flat || i % TEN_ETCD_PART ? at : 0;
-        const json_t *part = flat ? answer : ten_etcd_part(answer, TEN_ETCD_STATE_READS + i / TEN_ETCD_PART);
-        r = ten_etcd_record_take(store, space, part, &at, &sights[i]);
-    }
+    if (r == TENURE_OK)
+        r = ten_etcd_reading_take(store, namespace_name, answer, TEN_ETCD_STATE_READS, sights, count);
     json_decref(answer);
     return r;
 }
 
 int ten_etcd_look(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
                   uint64_t deadline_ms) {
-    size_t most = (size_t)PARTS_MAX * TEN_ETCD_PART;
     int r = TENURE_OK;
-    for (size_t i = 0; r == TENURE_OK && (i < count || i == 0); i += most)
-        r = send_reading(store, namespace_name, sights + i, ten_min_u64(count - i, most), deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && (i < count || i == 0); i += TEN_ETCD_READING_MAX)
+        r = send_reading(store, namespace_name, sights + i, ten_min_u64(count - i, TEN_ETCD_READING_MAX), deadline_ms);
     return r;
 }
 

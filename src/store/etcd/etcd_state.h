@@ -11,6 +11,13 @@
  * touched together move to one (a group). A group is kept alive only by a touch of all of it: what is left out ends in
  * time, the others move to another group.
  *
+ * Marks. PREFIX/NS/mark/NAME is a holder's mark. It is there when somebody holds many leases under that name, attached to one of
+ * their groups. Who writes a lease's record, or moves its life, writes the mark of the name that it had in the same
+ * transaction, if it is there; a record has one name in a version, so nobody has to look. A handle that has verified its
+ * leases, each by itself, after it wrote the mark, knows by one comparison that they are all the same as long as the
+ * mark has the revision that it knows. Its own writes raise the mark, too: they may be carried out late. What
+ * is done to keys by hand raises no mark: some lives are compared with each touch, in turn.
+ *
  * Why etcd's lease alone is not believed:
  *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
  *    it is answered by the same member in the same raft term was it the leader that counted.
@@ -35,9 +42,11 @@
 #include "store/etcd/etcd_link.h"
 #include "store/etcd/etcd_txn.h"
 
-#define TEN_ETCD_PART 30u /* records that one part of a transaction reads, compares or moves: each is two keys */
+#define TEN_ETCD_PART  30u /* records that one part of a transaction reads or moves: each is two keys */
+#define TEN_ETCD_PARTS 40u /* in a transaction, beside marks and the state: they count together with what is in each */
 /* Records that a transaction without parts reads. Only such a one is a reading to etcd; with parts it is agreed on. */
-#define TEN_ETCD_FLAT 60u
+#define TEN_ETCD_FLAT        60u
+#define TEN_ETCD_READING_MAX ((size_t)TEN_ETCD_PARTS * TEN_ETCD_PART)
 
 typedef struct ten_etcd_watch ten_etcd_watch;
 typedef struct ten_etcd_group ten_etcd_group;
@@ -47,6 +56,7 @@ typedef struct ten_etcd_hold {
     ten_etcd_group *group;
     size_t index; /* in the group */
     char *key;
+    uint64_t version;    /* of the record, as it is while the mark is; 0: not known */
     uint64_t covered_in; /* the call that last touched it */
 } ten_etcd_hold;
 
@@ -70,6 +80,9 @@ struct ten_etcd_group {
     uint64_t covered_in; /* the call that last touched some of its holds, */
     size_t covered;      /* and how many */
     bool uncertain;      /* more may be attached than `holds`: an answer was missing */
+    uint64_t mark;       /* the revision of its holder's mark under which its holds are what they are; 0: not known */
+    uint64_t proven_in;  /* the call in which that was compared */
+    size_t looked_at;    /* the holds are looked at in turn */
 };
 
 /* What is known of a namespace, from the last answer that told it. */
@@ -100,9 +113,10 @@ typedef struct ten_etcd_store {
     uint64_t clock_most;
     ten_map spaces;
     ten_etcd_group *groups;
-    ten_map holds; /* by the key of the life */
-    uint64_t call; /* the calls are counted */
-    bool is_full;  /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
+    ten_map holds;                     /* by the key of the life */
+    char marked[TEN_IDENTITY_MAX + 1]; /* of which store the marks are known */
+    uint64_t call;                     /* the calls are counted */
+    bool is_full; /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
     ten_arena texts;
     ten_etcd_txn txn;
     ten_etcd_txn part;
@@ -181,6 +195,11 @@ void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, const c
 /* Reads what the operations from *at on have answered, and moves on. The key stays as it is. */
 int ten_etcd_record_take(ten_etcd_store *store, const ten_etcd_space *space, const json_t *answer, size_t *at,
                          ten_etcd_sight *sight);
+/* Adds the reading of up to TEN_ETCD_READING_MAX records to store->txn, and takes it from the answer, from that operation on. */
+void ten_etcd_reading_add(ten_etcd_store *store, const char *namespace_name, const ten_etcd_sight *sights,
+                          size_t count);
+int ten_etcd_reading_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
+                          ten_etcd_sight *sights, size_t count);
 /* The time that is left: not more than it has, since its holder may rely on it. */
 int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count, uint64_t deadline_ms);
 int ten_etcd_look(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
@@ -191,9 +210,18 @@ int ten_etcd_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, v
 
 /* etcd_group.c: what this handle has attached to what */
 ten_etcd_hold *ten_etcd_hold_find(const ten_etcd_store *store, const char *key);
-/* Notes that the key is attached to the group. False: out of memory, and nothing is known of the key any more. */
-bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key);
+/* Notes that the key is attached to the group, and the record's version; 0: not known. False: out of memory, and nothing is
+ * known of the key any more. */
+bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version);
+/* The record was written, and its life stays as it is. */
+void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
+/* What is known by marks is known of the store with that identity: another one's revisions may be the same. */
+void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity);
+/* This handle has written the mark in the transaction of store->head; before, it had that revision. */
+void ten_etcd_mark_raised(const ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t before);
+/* The same, of a mark under which the holds of this group are about to be read. */
+void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before);
 /* Another call begins: what has ended is forgotten. */
 void ten_etcd_groups_begin(ten_etcd_store *store);
 /* One that lasts for the TTL from this call on: kept alive, or granted. */
@@ -204,6 +232,8 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
 /* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was the
  * leader that kept it alive. */
 bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);
+size_t ten_etcd_groups_count(const ten_etcd_store *store);
+bool ten_etcd_group_is_of(const ten_etcd_group *group, const char *namespace_name, const char *name);
 ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t lease);
 /* Of a handle that closes: empty ones end. */
 void ten_etcd_groups_close(ten_etcd_store *store);

@@ -17,7 +17,7 @@ static const char *const kinds[TEN_KIND_COUNT] = {
 void ten_etcd_key_of_place(ten_etcd_key key, const char *prefix, const char *namespace_name, enum ten_etcd_place place,
                            const char *name) {
     static const char *const places[] = {"epoch",        "state/",        "state/term", "state/wait",
-                                         "state/newest", "state/trimmed", "feed/"};
+                                         "state/newest", "state/trimmed", "feed/",      "mark/"};
     snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s%s", prefix, namespace_name, places[place], name ? name : "");
 }
 
@@ -122,13 +122,20 @@ void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uin
     ten_buf_text(out, "}}");
 }
 
+void ten_etcd_txn_put_mark(ten_etcd_txn *txn, const char *key, uint64_t lease) {
+    ten_buf *out = begin(txn, "requestPut");
+    add_key(out, key);
+    add_number(out, "lease", lease);
+    ten_buf_text(out, ",\"prev_kv\":true}}");
+}
+
 void ten_etcd_txn_raise(ten_etcd_txn *txn, const char *key) {
     ten_buf *out = begin(txn, "requestTxn");
     ten_buf_text(out, "\"compare\":[{\"target\":\"VERSION\",\"result\":\"GREATER\",");
     add_key(out, key);
     ten_buf_text(out, ",\"version\":\"0\"}],\"success\":[{\"requestPut\":{");
     add_key(out, key);
-    ten_buf_text(out, ",\"ignore_value\":true,\"ignore_lease\":true}}]}}");
+    ten_buf_text(out, ",\"ignore_value\":true,\"ignore_lease\":true,\"prev_kv\":true}}]}}");
 }
 
 void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key) {
@@ -228,6 +235,11 @@ const json_t *ten_etcd_kvs(const json_t *answer, size_t operation) {
 
 const json_t *ten_etcd_part(const json_t *answer, size_t operation) {
     return response_of(answer, operation, "response_txn");
+}
+
+uint64_t ten_etcd_written_before(const json_t *answer, size_t operation) {
+    const json_t *put = response_of(answer, operation, "response_put");
+    return ten_etcd_number(json_object_get(put, "prev_kv"), "mod_revision");
 }
 
 bool ten_etcd_succeeded(const json_t *answer) {

@@ -29,6 +29,7 @@ enum ten_etcd_place {
     TEN_ETCD_NEWEST,  /* of the feed: the base of its numbers, and how many its last transaction gave */
     TEN_ETCD_TRIMMED, /* of the feed: the number up to which it was cut, and the revision */
     TEN_ETCD_FEED,    /* an entry */
+    TEN_ETCD_MARK,    /* a holder's: whoever writes to one of its leases writes this, too */
 };
 typedef char ten_etcd_key[TEN_ETCD_KEY_MAX + 1];
 void ten_etcd_key_of_place(ten_etcd_key key, const char *prefix, const char *namespace_name, enum ten_etcd_place place,
@@ -66,7 +67,9 @@ void ten_etcd_txn_compare_value(ten_etcd_txn *txn, const char *key, const char *
 void ten_etcd_txn_compare_lease(ten_etcd_txn *txn, const char *key, uint64_t lease);
 
 void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
-/* Writes the key once more, as it is, if it is there. */
+/* An empty value, whatever was there. */
+void ten_etcd_txn_put_mark(ten_etcd_txn *txn, const char *key, uint64_t lease);
+/* Writes the key once more, as it is, if it is there: a part with one operation. */
 void ten_etcd_txn_raise(ten_etcd_txn *txn, const char *key);
 void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key);
 /* Deletes from the first key up to, and without, the second. */
@@ -89,7 +92,9 @@ void ten_etcd_txn_add_part(ten_etcd_txn *txn, ten_etcd_txn *part);
 /* The whole request; NULL: out of memory. */
 const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 
-/* Of an answer: the n-th operation's keys, or the answer of the part that it was. */
+/* Of an answer: when the key that the n-th operation has marked or raised had been written before; 0: it was not there. */
+uint64_t ten_etcd_written_before(const json_t *answer, size_t operation);
+/* The n-th operation's keys, or the answer of the part that it was. */
 const json_t *ten_etcd_kvs(const json_t *answer, size_t operation);
 const json_t *ten_etcd_part(const json_t *answer, size_t operation);
 bool ten_etcd_succeeded(const json_t *answer);

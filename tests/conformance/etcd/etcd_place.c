@@ -156,6 +156,7 @@ static bool is_meant(const ten_etcd_call *call, const char *path, const char *bo
 }
 
 static void count_call(const ten_etcd_call *call) {
+    etcd_wire.sent += call->body ? strlen(call->body) : 0;
     etcd_wire.kept_alive += is_meant(call, "/v3/lease/keepalive", NULL);
     etcd_wire.compared += is_meant(call, "/v3/kv/txn", NULL);
     etcd_wire.local +=

@@ -60,6 +60,7 @@ struct etcd_wire {
     const struct place *place;
     unsigned hooked;
     unsigned kept_alive; /* how many keep-alives were sent */
+    uint64_t sent;       /* bytes of all requests, without their heads */
     size_t most_keys;    /* in one answer */
     unsigned compared;   /* how many transactions were sent, */
     unsigned local;      /* and how many of those a member without a quorum answers: nothing is read in any branch */

@@ -121,6 +121,34 @@ static void taking_over_a_thousand_leases_of_a_dead_session_is_few_requests(void
         fail_msg("taking over 1,000 leases was %llu requests", (unsigned long long)calls);
 }
 
+/* Each of the sessions is told. */
+static void a_group_of_targets_that_as_many_dead_sessions_held_is_one_step(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    static char names[TEN_GROUP_MAX][8];
+    ten_op ops[TEN_GROUP_MAX];
+    ten_result results[TEN_GROUP_MAX];
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++) {
+        char node[24];
+        snprintf(names[i], sizeof names[i], "n-%zu", i);
+        ten_op beat = beat_op(place, LONG_MS);
+        beat.holder = names[i];
+        expect_outcome(apply_one(place->store, beat), TEN_OK);
+        expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, names[i], names[i], 0, LONG_MS), TEN_OK);
+        snprintf(node, sizeof node, "node/%s", names[i]);
+        etcd_revoke(etcd_fact(place, node, "lease"));
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = names[i],
+                          .holder = "b",
+                          .ttl_ms = LONG_MS,
+                          .group = 1};
+    }
+    assert_int_equal(ten_store_apply(elsewhere.store, ops, results, TEN_GROUP_MAX, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++)
+        expect_outcome(results[i], TEN_OK);
+}
+
 static void an_acquire_on_a_session_is_two_requests(void **state) {
     const struct place *place = *state;
     must_beat(place);
@@ -343,6 +371,7 @@ int main(void) {
         ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond),
         ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds),
         ETCD_CASE(taking_over_a_thousand_leases_of_a_dead_session_is_few_requests),
+        ETCD_CASE(a_group_of_targets_that_as_many_dead_sessions_held_is_one_step),
         ETCD_CASE(an_acquire_on_a_session_is_two_requests),
         ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session),
         ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat),

@@ -140,8 +140,29 @@ static void what_is_raised_is_written_only_if_it_is_there(void **state) {
     const json_t *put = operation(inner, 0, "requestPut");
     assert_data(put, "key", "g", 1);
     assert_true(json_is_true(json_object_get(put, "ignore_lease")));
+    assert_true(json_is_true(json_object_get(put, "prev_kv")));
     json_decref(body);
     ten_etcd_txn_free(&txn);
+}
+
+static void a_mark_is_attached_and_tells_when_it_was_written_before(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_txn_put_mark(&txn, "m", 7);
+    json_t *body = body_of(&txn);
+    const json_t *put = operation(body, 0, "requestPut");
+    assert_data(put, "key", "m", 1);
+    assert_number(put, "lease", "7");
+    assert_true(json_is_true(json_object_get(put, "prev_kv")));
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+    json_t *answer = json_loads("{\"responses\":[{\"response_put\":{}},"
+                                "{\"response_put\":{\"prev_kv\":{\"mod_revision\":\"41\"}}}]}",
+                                0, NULL);
+    assert_int_equal(ten_etcd_written_before(answer, 0), 0);
+    assert_int_equal(ten_etcd_written_before(answer, 1), 41);
+    assert_int_equal(ten_etcd_written_before(answer, 2), 0);
+    json_decref(answer);
 }
 
 static void a_range_ends_behind_everything_below_its_key(void **state) {
@@ -285,6 +306,7 @@ int main(void) {
         cmocka_unit_test(comparisons_are_of_the_revision_of_the_last_write),
         cmocka_unit_test(puts_and_deletions_name_key_value_and_lease),
         cmocka_unit_test(what_is_raised_is_written_only_if_it_is_there),
+        cmocka_unit_test(a_mark_is_attached_and_tells_when_it_was_written_before),
         cmocka_unit_test(a_range_ends_behind_everything_below_its_key),
         cmocka_unit_test(what_is_read_otherwise_is_no_operation),
         cmocka_unit_test(a_part_is_a_transaction_of_its_own),
