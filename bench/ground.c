@@ -91,8 +91,8 @@ bool ground_acquire(ten_store *store, unsigned holder, size_t count, ground_leas
         return false;
     for (size_t i = 0; i < count; i++)
         ret_leases->ops[i].holder = ret_leases->holder;
-    if (!ground_apply(store, ret_leases->ops, ret_leases->results, count))
-        return false;
+    if (!ground_apply_within(store, ret_leases->ops, ret_leases->results, count, 12 * GROUND_TIMEOUT_MS))
+        return false; /* not measured */
     for (size_t i = 0; i < count; i++) {
         ret_leases->ops[i].kind = TEN_OP_RENEW;
         ret_leases->ops[i].token = ret_leases->results[i].token;

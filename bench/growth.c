@@ -25,6 +25,7 @@
 #ifdef TEN_STORE_ETCD
 #include "lib/etcd_server.h"
 #include "store/etcd/etcd_state.h"
+#include "store/record_store.h"
 #endif
 
 #include "base/alloc.h"
@@ -150,11 +151,11 @@ static double postgres_size(const struct subject *subject) {
 #ifdef TEN_STORE_ETCD
 /* What is in use; the file does not shrink. */
 static double etcd_size(const struct subject *subject) {
-    ten_etcd_store *store = (ten_etcd_store *)subject->store;
+    ten_etcd_store *store = (ten_etcd_store *)((ten_record_store *)subject->store)->backend;
     uint64_t deadline_ms = ten_now_ms() + TIMEOUT_MS;
     char body[80];
     json_t *answer = NULL;
-    if (store->base.ops->ping(&store->base, TIMEOUT_MS) < 0)
+    if (subject->store->ops->ping(subject->store, TIMEOUT_MS) < 0)
         return 0;
     snprintf(body, sizeof body, "{\"revision\":\"%" PRIu64 "\",\"physical\":true}", store->head.revision);
     if (ten_etcd_ask(store, "/v3/kv/compaction", body, true, deadline_ms, &answer) == TENURE_OK)

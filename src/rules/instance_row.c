@@ -1,5 +1,5 @@
 /*
- * The rules of the store contract for one instance. Called by store/apply_instance.c, and by etcd.
+ * The rules of the store contract for one instance. Called by store/apply_instance.c.
  */
 #include "rules/instance_row.h"
 

@@ -1,5 +1,5 @@
 /*
- * The rules of the store contract for one lease. Called by store/apply_lease.c, and by etcd.
+ * The rules of the store contract for one lease. Called by store/apply_lease.c.
  *
  *      free ---acquire---> held ---release, force now---> free
  *                           | \--force--> barred ---its TTL passes---> free

@@ -261,6 +261,7 @@ static bool add_check(ten_run *run, const struct ten_intent_check *check, uint64
     known->change = change;
     return ADD(round->checks, (ten_check){.key = known->record.key,
                                           .version = check->any ? TEN_VERSION_ANY : known->record.version,
+                                          .name = check->any ? NULL : known->record.name,
                                           .life = check->life}) &&
            ADD(round->check_known, known);
 }

@@ -32,9 +32,9 @@
  *    says. Of a record that is foreign only TEN_CHECK_FOREIGN holds, and of no other: who forces it, writes what is there over.
  *  - All checks of a commit are judged by the state before it. The caller sees to it that no change writes a record that
  *    another change of the same commit checks or writes, with one exception: several may *raise* the same one
- *    (TEN_WRITE_RAISE: it gets another version, and nothing else changes). It is raised once. Every record that a change
- *    writes is among its own checks, except for what it raises, and so is the record whose end a life takes
- *    (ten_life.with). Raising an absent record does nothing.
+ *    (TEN_WRITE_RAISE: it gets another version, and nothing else changes), which is no LEASE. It is raised once. Every
+ *    record that a change writes is among its own checks, except for what it raises, and so is the record whose end a
+ *    life takes (ten_life.with). Raising an absent record does nothing.
  *  - A change whose checks do not hold is a conflict. It brings the records of all of its checks as they are at that moment,
  *    so that its caller knows who won.
  *  - If a store cannot carry out two changes of one commit because of each other (it has a limit, or writes a record once a
@@ -78,6 +78,8 @@ enum ten_check_life { TEN_CHECK_EITHER, TEN_CHECK_ALIVE, TEN_CHECK_DEAD, TEN_CHE
 typedef struct ten_check {
     ten_key key;
     uint64_t version; /* 0: absent; TEN_VERSION_ANY */
+    const char
+        *name; /* that the record has in this version, for a backend that needs it; NULL: the caller does not know */
     enum ten_check_life life;
     ten_record present; /* result of a conflict: all of the record */
 } ten_check;

@@ -32,7 +32,7 @@
  * holder has no session gets an end of its own, and so does one that would end earlier on the session than it does now.
  *  - A session lives until a TTL after the last heartbeat, by the store's clock, also if the instance leaves before. One
  *    that has ended never comes back, nor do its leases: the next heartbeat begins another one, with another number. A
- *    store may begin another one before that (etcd: with a new leader, or another TTL). Leases of the former one are held
+ *    store may begin another one before that. Leases of the former one are held
  *    until its end, or until their holder renews them: then they are on the new one.
  *  - Whoever changes a lease of a session without being its holder (force, release, ask, a renewal without
  *    TEN_OP_SESSION, an acquire after the session has ended) raises the version of the session in the same step. The

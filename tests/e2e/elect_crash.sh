@@ -148,7 +148,7 @@ polite() {
 }
 # The worker stays stopped, and is killed when it is past its deadline: the lease was lost.
 stays_stopped() {
-    background o "$TENURE" once o -v --wait 20s --name o --ttl 1600ms --renew 200ms --log-format json -- sleep 1000
+    background o "$TENURE" once o -v --wait 20s --name o --ttl 2s --renew 300ms --log-format json -- sleep 1000
     echo "$PID" >"$CASE/o.pid"
     until_true 20 said o '"event":"lease_acquired"'
     kill -STOP "$(worker_of o)"

@@ -86,17 +86,19 @@ static void check_members(const struct report *report) {
 /* A transaction that never happens is nevertheless checked for what it may do. */
 static int check_rights(const struct report *report) {
     ten_etcd_store *store = report->store;
-    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_key key;
     char found[300];
-    bool succeeded;
+    json_t *answer = NULL;
     snprintf(key, sizeof key, "%s/doctor", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_txn_compare(&store->txn, key, UINT64_C(1) << 60);
     ten_etcd_txn_put(&store->txn, key, "{}", 0);
-    int r = ten_etcd_commit(store, false, report->deadline_ms, &succeeded, NULL);
+    ten_etcd_txn_get_otherwise(&store->txn, key);
+    int r = ten_etcd_send(store, false, report->deadline_ms, &answer);
+    json_decref(answer);
     if (r == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
         char advice[300];
-        snprintf(found, sizeof found, "%.280s", store->base.error.message);
+        snprintf(found, sizeof found, "%.280s", store->base.error->message);
         snprintf(advice, sizeof advice,
                  "etcdctl role grant-permission ROLE --prefix=true readwrite %s/, and grant that role to the user",
                  store->settings.prefix);
@@ -128,13 +130,13 @@ static int check_alarms(const struct report *report) {
 static int check_latency(const struct report *report) {
     ten_etcd_store *store = report->store;
     char found[120];
-    char key[TEN_ETCD_KEY_MAX + 1];
-    snprintf(key, sizeof key, "%s/ping", store->settings.prefix);
+    ten_etcd_key key;
+    snprintf(key, sizeof key, "%s/store", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_txn_get(&store->txn, key);
     ten_etcd_call call = {.path = "/v3/kv/txn", .body = ten_etcd_txn_body(&store->txn)};
     uint64_t began_us = ten_boot_us();
-    int r = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, &store->base.error);
+    int r = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, store->base.error);
     uint64_t took_us = ten_boot_us() - began_us;
     ten_etcd_calls_free(&call, 1);
     if (r < 0)
@@ -150,7 +152,7 @@ static int check_latency(const struct report *report) {
     return TENURE_OK;
 }
 
-int ten_etcd_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+int ten_etcd_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     struct report report = {
         .store = (ten_etcd_store *)base, .to = {each, userdata}, .deadline_ms = ten_now_ms() + timeout_ms};
     check_members(&report);

@@ -1,238 +1,282 @@
 /*
- * Terms and epochs of a namespace in etcd. A term begins with each change of leader (etcd_state.h says why). An epoch
- * begins when the namespace is older than it was: a snapshot was restored, or somebody deleted keys. Then nobody new is
- * let in for the longest TTL, living holders put their leases back, and new tokens are above the wall clock in ms.
- * Called by etcd_apply.c with what a chunk has read.
+ * The identity of the store, the terms of its leaders, and what is known of a namespace. See etcd_state.h.
  *
- * What proves a loss:
- *  - another cluster id than the one that is written beside the data, or a raft term below that one;
+ * PREFIX/store has the identity: a random text that every commit and touch compares. It becomes another one when the store is found
+ * older than it was, which is looked for with each new connection. What proves it, beside PREFIX/log:
+ *  - another cluster id than the one that is written there, or a raft term below that one;
  *  - raft's index is behind the revision by more than it was before. Each revision needs an entry of raft's log, so that
- *    index - revision (the lead) never shrinks; a restored snapshot keeps its revisions and begins a new log;
- *  - a renewal with a token above the counter of its target (etcd_lease.c).
+ *    index - revision (the lead) never shrinks; a restored snapshot keeps its revisions and begins a new log.
  */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
-#include "store/etcd/etcd_cell.h"
+#include "base/random.h"
+#include "store/etcd/etcd_state.h"
 
-#define LAYOUT 2u /* of the keys of a namespace and what is in them */
-#define EPOCH_MIN_MS                                                                                                   \
-    UINT64_C(30000) /* TTLs that were granted after a snapshot are not known: the usual one, at least */
+#define LOOKS_MAX 4u
 
-static void key_of(const ten_etcd_chunk *chunk, char key[TEN_ETCD_KEY_MAX + 1], enum ten_etcd_kind kind) {
-    ten_etcd_key_of(chunk->store, key, chunk->namespace_name, kind, NULL);
+/* ---- the store --------------------------------------------------------------------------------------------- */
+
+static void store_keys(const ten_etcd_store *store, ten_etcd_key identity, ten_etcd_key log) {
+    snprintf(identity, TEN_ETCD_KEY_MAX + 1, "%s/store", store->settings.prefix);
+    snprintf(log, TEN_ETCD_KEY_MAX + 1, "%s/log", store->settings.prefix);
 }
-
-/* ---- what is written beside the data ----------------------------------------------------------------------- */
-
-int ten_etcd_check_layout(ten_etcd_store *store, const char *namespace_name, const json_t *epoch) {
-    uint64_t layout = ten_etcd_number(epoch, "layout");
-    if (!epoch || layout == LAYOUT)
-        return TENURE_OK;
-    return ten_fail(
-        &store->base.error, TENURE_E_SCHEMA,
-        "the namespace %s has the layout %llu of another version of Tenure, which this one does not use (it "
-        "knows %u): use another namespace, or another prefix (etcd://HOSTS/PREFIX)",
-        namespace_name, (unsigned long long)ten_max_u64(layout, 1), LAYOUT);
-}
-
-int ten_etcd_enter(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    uintptr_t connections = (uintptr_t)ten_etcd_connections(store->link) + 1;
-    if ((uintptr_t)ten_map_get(&store->entered, namespace_name) == connections)
-        return TENURE_OK;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    bool succeeded;
-    json_t *answer = NULL;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of(store, key, namespace_name, TEN_ETCD_EPOCH, NULL);
-    ten_etcd_txn_get(&store->txn, key);
-    int r = ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer);
-    if (r < 0)
-        return r;
-    ten_etcd_kv epoch = ten_etcd_kv_at(answer, 0, &store->scratch);
-    r = ten_etcd_check_layout(store, namespace_name, epoch.value);
-    ten_etcd_kv_free(&epoch);
-    json_decref(answer);
-    if (r == TENURE_OK)
-        (void)ten_map_put(&store->entered, namespace_name, (void *)connections);
-    return r;
-}
-
-int ten_etcd_epoch_take(ten_etcd_chunk *chunk) {
-    const json_t *value = chunk->epoch.value;
-    const json_t *index = json_object_get(value, "index");
-    const char *cluster = json_string_value(json_object_get(value, "cluster"));
-    chunk->identity = (ten_etcd_identity){.cluster = cluster ? strtoull(cluster, NULL, 16) : 0,
-                                          .floor = ten_etcd_number(value, "floor"),
-                                          .forgot = ten_etcd_number(value, "forgot"),
-                                          .at = ten_etcd_number(value, "at"),
-                                          .lead = INT64_MIN};
-    if (json_is_integer(json_object_get(value, "lead")))
-        chunk->identity.lead = json_integer_value(json_object_get(value, "lead"));
-    /* The index was read before the revision at which this was written: the lead was at least so much. */
-    if (json_is_integer(index))
-        chunk->identity.lead = json_integer_value(index) - (int64_t)chunk->epoch.revision;
-    chunk->in_epoch = json_is_true(json_object_get(chunk->wait.value, "epoch"));
-    return ten_etcd_check_layout(chunk->store, chunk->namespace_name, value);
-}
-
-/* Adds it to the transaction, which happens only if nobody else has written it. */
-void ten_etcd_epoch_put(ten_etcd_chunk *chunk, const ten_etcd_identity *identity) {
-    ten_etcd_store *store = chunk->store;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char text[32];
-    ten_buf *value = &store->value;
-    ten_buf_clear(value);
-    ten_json_open(value);
-    ten_json_number(value, "layout", LAYOUT);
-    snprintf(text, sizeof text, "%llx", (unsigned long long)identity->cluster);
-    ten_json_text(value, "cluster", text);
-    snprintf(text, sizeof text, "%lld", (long long)identity->lead);
-    if (chunk->index)
-        ten_json_number(value, "index", chunk->index);
-    else if (identity->lead != INT64_MIN)
-        ten_json_raw(value, "lead", text);
-    if (identity->floor)
-        ten_json_number(value, "floor", identity->floor);
-    if (identity->forgot)
-        ten_json_number(value, "forgot", identity->forgot);
-    if (identity->at)
-        ten_json_number(value, "at", identity->at);
-    ten_json_close(value);
-    key_of(chunk, key, TEN_ETCD_EPOCH);
-    ten_etcd_txn_compare(&store->txn, key, chunk->epoch.revision);
-    ten_etcd_txn_put(&store->txn, key, ten_buf_string(value), 0);
-}
-
-void ten_etcd_term_put(ten_etcd_chunk *chunk, uint64_t longest_ms) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    char value[80];
-    key_of(chunk, key, TEN_ETCD_TERM);
-    ten_etcd_txn_compare(&chunk->store->txn, key, chunk->term.revision);
-    snprintf(value, sizeof value, "{\"term\":%llu,\"ttl_ms\":%llu}", (unsigned long long)chunk->head.term,
-             (unsigned long long)longest_ms);
-    ten_etcd_txn_put(&chunk->store->txn, key, value, 0);
-}
-
-/* ---- signs of a loss --------------------------------------------------------------------------------------- */
 
 /* How long raft's log is by the member that answered the reading, or 0: not known. */
-static uint64_t read_index(const ten_etcd_chunk *chunk) {
+static uint64_t read_index(const ten_etcd_store *store, uint64_t deadline_ms) {
     ten_error error = {0};
     ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}"};
-    int r = ten_etcd_perform_here(chunk->store->link, &call, chunk->deadline_ms, &error);
-    bool same = r == TENURE_OK && call.head.member == chunk->head.member;
+    int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
+    bool same = r == TENURE_OK && call.head.member == store->head.member;
     uint64_t index = same ? ten_etcd_number(call.answer, "raftIndex") : 0;
     ten_etcd_calls_free(&call, 1);
     return index;
 }
 
-bool ten_etcd_is_checked(const ten_etcd_chunk *chunk) {
-    uintptr_t checked = (uintptr_t)ten_map_get(&chunk->store->checked, chunk->namespace_name);
-    return checked == (uintptr_t)ten_etcd_connections(chunk->store->link) + 1;
-}
-
-/* Looked at when there may be another etcd behind the address than before: with each new connection. */
-static bool is_log_shorter(ten_etcd_chunk *chunk) {
-    ten_etcd_store *store = chunk->store;
-    uint64_t connections = ten_etcd_connections(store->link);
-    chunk->index = 0;
-    if (ten_etcd_is_checked(chunk))
+/* The index was read before the revision at which this was written: the lead was at least so much. */
+static bool has_lost(const ten_etcd_store *store, const ten_etcd_kv *log, uint64_t index) {
+    unsigned long long cluster = 0;
+    unsigned long long term = 0;
+    unsigned long long index_then = 0;
+    if (sscanf(log->value, "%llx %llu %llu", &cluster, &term, &index_then) != 3)
         return false;
-    chunk->index = read_index(chunk);
-    if (chunk->index == 0)
-        return false;
-    (void)ten_map_put(&store->checked, chunk->namespace_name, (void *)((uintptr_t)connections + 1));
-    return (int64_t)chunk->index - (int64_t)chunk->head.revision < chunk->identity.lead;
+    int64_t lead = (int64_t)index - (int64_t)store->head.revision;
+    bool is_shorter = index && index_then && lead < (int64_t)index_then - (int64_t)log->revision;
+    return is_shorter || cluster != store->head.cluster || term > store->head.term;
 }
 
-static bool has_lost(ten_etcd_chunk *chunk) {
-    const ten_etcd_identity *identity = &chunk->identity;
-    bool shorter = is_log_shorter(chunk);
-    return shorter || (identity->cluster && chunk->head.cluster && identity->cluster != chunk->head.cluster) ||
-           ten_etcd_number(chunk->term.value, "term") > chunk->head.term;
-}
-
-/* ---- beginning --------------------------------------------------------------------------------------------- */
-
-static int finish(ten_etcd_chunk *chunk) {
-    bool succeeded;
-    int r = ten_etcd_commit(chunk->store, true, chunk->deadline_ms, &succeeded, NULL);
-    return r == TENURE_E_GONE ? TENURE_OK : r;
-}
-
-/* The leader has changed since this namespace was last looked at: from now on leases are counted in the new term. What
- * vanished without being released is not given away before the longest TTL has passed. An epoch's wait begins anew. */
-static int begin_term(ten_etcd_chunk *chunk) {
-    ten_etcd_store *store = chunk->store;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    uint64_t longest_ms = chunk->longest_ms;
-    uint64_t wait_ms = ten_max_u64(longest_ms, chunk->in_epoch ? EPOCH_MIN_MS : 0);
-    uint64_t lease = 0;
-    if (chunk->index == 0)
-        chunk->index = read_index(chunk);
-    store->head = chunk->head;
-    int r = wait_ms ? ten_etcd_grant(store, wait_ms, chunk->deadline_ms, &lease) : TENURE_OK;
-    if (r < 0)
-        return r;
-    if (store->head.term != chunk->head.term)
-        return TENURE_OK; /* it has changed again: the next reading tells */
+/* Adds what makes it another store to the transaction, unless somebody else has done that. */
+static void put_identity(ten_etcd_store *store, uint64_t revision, uint64_t index) {
+    ten_etcd_key key;
+    ten_etcd_key log;
+    char text[TEN_IDENTITY_MAX + 1];
+    store_keys(store, key, log);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_term_put(chunk, longest_ms);
-    ten_etcd_identity identity = chunk->identity;
-    identity.cluster = chunk->head.cluster;
-    ten_etcd_epoch_put(chunk, &identity);
-    key_of(chunk, key, TEN_ETCD_WAIT);
-    if (lease)
-        ten_etcd_txn_put(&store->txn, key, chunk->in_epoch ? "{\"epoch\":true}" : "{}", lease);
-    return finish(chunk);
+    ten_etcd_txn_compare(&store->txn, key, revision);
+    snprintf(text, sizeof text, "etcd-%016llx", (unsigned long long)ten_random_u64());
+    ten_etcd_txn_put(&store->txn, key, text, 0);
+    snprintf(text, sizeof text, "%llx %llu %llu", (unsigned long long)store->head.cluster,
+             (unsigned long long)store->head.term, (unsigned long long)index);
+    ten_etcd_txn_put(&store->txn, log, text, 0);
+    ten_etcd_txn_get_otherwise(&store->txn, key);
 }
 
-int ten_etcd_begin_epoch(ten_etcd_chunk *chunk) {
-    ten_etcd_store *store = chunk->store;
-    char key[TEN_ETCD_KEY_MAX + 1];
-    uint64_t longest_ms = ten_max_u64(chunk->longest_ms, chunk->shown_ttl_ms);
-    uint64_t lease = 0;
-    if (chunk->index == 0)
-        chunk->index = read_index(chunk);
-    store->head = chunk->head;
-    int r = ten_etcd_grant(store, ten_max_u64(longest_ms, EPOCH_MIN_MS), chunk->deadline_ms, &lease);
-    if (r < 0)
-        return r;
-    if (store->head.term != chunk->head.term)
-        return TENURE_OK;
+static int look_at_store(ten_etcd_store *store, bool *ret_known, uint64_t deadline_ms) {
+    ten_etcd_key key;
+    ten_etcd_key log;
+    json_t *answer = NULL;
+    store_keys(store, key, log);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_term_put(chunk, longest_ms);
-    ten_etcd_identity identity = chunk->identity;
-    identity.cluster = chunk->head.cluster;
-    identity.lead = INT64_MIN;
-    identity.at = chunk->head.revision;
-    identity.floor = ten_max_u64(identity.floor, ten_wall_ms(store->base.clock));
-    identity.floor = ten_max_u64(identity.floor, ten_max_u64(chunk->shown_token, chunk->head.revision) + 1);
-    ten_etcd_epoch_put(chunk, &identity);
-    key_of(chunk, key, TEN_ETCD_WAIT);
-    ten_etcd_txn_compare(&store->txn, key, chunk->wait.revision);
-    ten_etcd_txn_put(&store->txn, key, "{\"epoch\":true}", lease);
-    return finish(chunk);
+    ten_etcd_txn_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, log);
+    int r = ten_etcd_send(store, false, deadline_ms, &answer);
+    *ret_known = false;
+    if (r < 0)
+        return store->is_older ? TENURE_OK : r;
+    uint64_t index = read_index(store, deadline_ms);
+    ten_etcd_kv found = ten_etcd_kv_at(answer, 1, &store->scratch);
+    bool lost = has_lost(store, &found, index);
+    found = ten_etcd_kv_at(answer, 0, &store->scratch);
+    if (found.revision && !lost) {
+        ten_copy_text(store->base.identity, sizeof store->base.identity, found.value);
+        *ret_known = true;
+    } else {
+        json_t *written = NULL;
+        put_identity(store, found.revision, index);
+        r = ten_etcd_send(store, true, deadline_ms, &written);
+        json_decref(written); /* the next look finds it */
+    }
+    json_decref(answer);
+    return r < 0 && store->is_older ? TENURE_OK : r;
 }
 
-int ten_etcd_epoch_check(ten_etcd_chunk *chunk, bool *ret_current) {
-    bool lost = has_lost(chunk);
-    bool of_this_term = chunk->term.revision > 0 && ten_etcd_number(chunk->term.value, "term") == chunk->head.term;
-    /* Without room nobody can write that the term is another: what only reads goes on. */
-    of_this_term |= chunk->store->is_full && chunk->term.revision > 0;
-    *ret_current = !lost && of_this_term && chunk->epoch.revision > 0;
-    if (lost)
-        return ten_etcd_begin_epoch(chunk);
-    if (!of_this_term)
-        return begin_term(chunk);
-    if (*ret_current)
+int ten_etcd_confirm(ten_etcd_store *store, uint64_t deadline_ms) {
+    for (unsigned i = 0; i < LOOKS_MAX; i++) {
+        bool known = false;
+        if (store->checked == ten_etcd_connections(store->link) + 1)
+            return TENURE_OK;
+        int r = look_at_store(store, &known, deadline_ms);
+        if (r < 0)
+            return r;
+        if (known)
+            store->checked = ten_etcd_connections(store->link) + 1;
+    }
+    return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd does not keep its connections; try again");
+}
+
+int ten_etcd_enter(ten_etcd_store *store, uint64_t deadline_ms) {
+    ten_arena_reset(&store->texts);
+    store->call++;
+    store->is_older = false;
+    store->is_full = false;
+    return ten_etcd_confirm(store, deadline_ms);
+}
+
+/* ---- a namespace ------------------------------------------------------------------------------------------- */
+
+ten_etcd_space *ten_etcd_space_of(ten_etcd_store *store, const char *namespace_name) {
+    ten_etcd_space *space = ten_map_get(&store->spaces, namespace_name);
+    if (space)
+        return space;
+    space = ten_calloc(1, sizeof *space);
+    if (space && ten_map_put(&store->spaces, namespace_name, space))
+        return space;
+    ten_free(space);
+    (void)ten_etcd_no_memory(store);
+    return NULL;
+}
+
+void ten_etcd_state_get(ten_etcd_store *store, const char *namespace_name, bool otherwise) {
+    ten_etcd_key key;
+    ten_etcd_key log;
+    store_keys(store, key, log);
+    ten_etcd_txn *txn = &store->txn;
+    (otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get)(txn, key);
+    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_EPOCH, NULL);
+    (otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get)(txn, key);
+    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_STATE, NULL);
+    if (otherwise)
+        ten_etcd_txn_get_all_otherwise(txn, key);
+    else
+        ten_etcd_txn_get_all(txn, key, &(struct ten_etcd_range){0});
+}
+
+static void take_item(ten_etcd_store *store, ten_etcd_space *space, const json_t *item) {
+    unsigned long long first = 0;
+    unsigned long long second = 0;
+    const char *slash = strrchr(ten_etcd_kv_key(item, &store->scratch), '/');
+    char name[16];
+    ten_copy_text(name, sizeof name, slash ? slash + 1 : "");
+    ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
+    (void)sscanf(kv.value, "%llu %llu", &first, &second);
+    if (strcmp(name, "term") == 0) {
+        space->term = first;
+        space->longest_ms = second;
+        space->term_revision = kv.revision;
+    } else if (strcmp(name, "wait") == 0) {
+        space->wait_revision = kv.revision;
+        space->wait_lease = kv.lease;
+    } else if (strcmp(name, "newest") == 0) {
+        space->base = first;
+        space->last = first + kv.revision * TEN_ETCD_PLACES + second - 1;
+    } else if (strcmp(name, "trimmed") == 0) {
+        space->cut = first;
+        space->cut_at = second;
+        space->cut_revision = kv.revision;
+    }
+}
+
+int ten_etcd_state_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
+                        ten_buf *ret_epoch) {
+    ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
+    if (!space)
+        return store->base.error->code;
+    ten_etcd_kv kv = ten_etcd_kv_at(answer, operation, &store->scratch);
+    ten_copy_text(store->base.identity, sizeof store->base.identity, kv.value);
+    kv = ten_etcd_kv_at(answer, operation + 1, &store->scratch);
+    if (kv.value[0] == '{')
+        return ten_fail(
+            store->base.error, TENURE_E_SCHEMA,
+            "the namespace %s was written by another version of Tenure, whose layout this one does not use: "
+            "use another namespace, or another prefix (etcd://HOSTS/PREFIX)",
+            namespace_name);
+    if (ret_epoch) {
+        ten_buf_clear(ret_epoch);
+        ten_buf_text(ret_epoch, kv.value);
+    }
+    *space = (ten_etcd_space){.known = true};
+    const json_t *items = ten_etcd_kvs(answer, operation + 2);
+    for (size_t i = 0; i < json_array_size(items); i++)
+        take_item(store, space, json_array_get(items, i));
+    return TENURE_OK;
+}
+
+int ten_etcd_state_read(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+    json_t *answer = NULL;
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_state_get(store, namespace_name, false);
+    int r = ten_etcd_send(store, false, deadline_ms, &answer);
+    if (r == TENURE_OK)
+        r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
+    json_decref(answer);
+    return r;
+}
+
+void ten_etcd_epoch_value(ten_buf *value, const char *identity, uint64_t epoch) {
+    ten_buf_clear(value);
+    ten_buf_format(value, "%s %llu", identity, (unsigned long long)epoch);
+}
+
+void ten_etcd_rely_begin(ten_etcd_store *store, const ten_etcd_reliance *on) {
+    ten_etcd_key key;
+    ten_etcd_key log;
+    store_keys(store, key, log);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_txn_compare_value(&store->txn, key, on->identity);
+    ten_etcd_key_of_place(key, store->settings.prefix, on->namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_epoch_value(&store->value, on->identity, on->epoch);
+    if (!on->is_written)
+        ten_etcd_txn_compare_value(&store->txn, key, ten_buf_string(&store->value));
+    ten_etcd_state_get(store, on->namespace_name, true);
+}
+
+int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, uint64_t deadline_ms,
+                       json_t **ret_answer, bool *ret_held) {
+    TEN_CLEANUP(ten_buf_free) ten_buf epoch = {0};
+    int r = ten_etcd_send(store, once, deadline_ms, ret_answer);
+    *ret_held = r == TENURE_OK && ten_etcd_succeeded(*ret_answer);
+    if (r < 0 || *ret_held)
+        return r;
+    r = ten_etcd_state_take(store, on->namespace_name, *ret_answer, 0, &epoch);
+    ten_etcd_epoch_value(&store->value, on->identity, on->epoch);
+    bool same = strcmp(store->base.identity, on->identity) == 0 &&
+                (on->is_written || strcmp(ten_buf_string(&epoch), ten_buf_string(&store->value)) == 0);
+    return r < 0 ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
+}
+
+/* ---- terms ------------------------------------------------------------------------------------------------- */
+
+bool ten_etcd_is_in_doubt(const ten_etcd_store *store, const ten_etcd_space *space) {
+    return space->wait_revision || (space->term_revision && space->term != store->head.term);
+}
+
+/* If the leader has changed since this namespace was last looked at, what vanishes is in doubt until the longest TTL has passed. */
+int ten_etcd_set_term(ten_etcd_store *store, const char *namespace_name, uint64_t ttl_ms, uint64_t deadline_ms) {
+    ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
+    if (!space)
+        return store->base.error->code;
+    uint64_t term = store->head.term;
+    uint64_t longest_ms = ten_max_u64(space->longest_ms, ttl_ms);
+    if (space->term_revision && space->term == term && longest_ms == space->longest_ms)
         return TENURE_OK;
-    if (chunk->index == 0)
-        chunk->index = read_index(chunk);
-    ten_etcd_txn_clear(&chunk->store->txn);
-    chunk->identity.cluster = chunk->head.cluster;
-    ten_etcd_epoch_put(chunk, &chunk->identity);
-    return finish(chunk);
+    bool begins = space->term_revision && space->term != term && space->longest_ms > 0;
+    uint64_t lease = 0;
+    int r = begins ? ten_etcd_grant(store, longest_ms, deadline_ms, &lease) : TENURE_OK;
+    if (r < 0 || store->head.term != term)
+        return r; /* it has changed again: the next answer tells */
+    ten_etcd_key key;
+    char value[48];
+    json_t *answer = NULL;
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_TERM, NULL);
+    ten_etcd_txn_compare(&store->txn, key, space->term_revision);
+    snprintf(value, sizeof value, "%llu %llu", (unsigned long long)term, (unsigned long long)longest_ms);
+    ten_etcd_txn_put(&store->txn, key, value, 0);
+    if (lease) {
+        ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_WAIT, NULL);
+        ten_etcd_txn_put(&store->txn, key, "", lease);
+    }
+    ten_etcd_state_get(store, namespace_name, true);
+    r = ten_etcd_send(store, true, deadline_ms, &answer);
+    if (r == TENURE_OK && !ten_etcd_succeeded(answer)) {
+        r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
+    } else if (r == TENURE_OK) {
+        space->term = term;
+        space->longest_ms = longest_ms;
+        space->term_revision = store->head.revision;
+        space->wait_revision = lease ? store->head.revision : space->wait_revision;
+        space->wait_lease = lease ? lease : space->wait_lease;
+    }
+    json_decref(answer);
+    return r;
 }

@@ -1,6 +1,6 @@
 /*
  * Requests to an etcd cluster by its HTTP/JSON gateway: several in flight, to one member at a time, and to the next
- * when that one does not answer. It knows nothing of leases; etcd_apply.c and its neighbours say what is asked.
+ * when that one does not answer. It knows nothing of records; etcd_commit.c and its neighbours say what is asked.
  */
 #ifndef TEN_STORE_ETCD_LINK_H
 #define TEN_STORE_ETCD_LINK_H

@@ -1,122 +1,130 @@
 /*
  * The insides of the etcd store, for its files.
  *
- * How leases are kept. A held target has a key PREFIX/NS/lease/TARGET that is attached to an etcd lease, so that it
- * vanishes by itself; its token is the revision at which it was created.
- *  - A session (store.h) is an etcd lease. The key of the instance names it ("session" is the term in which it was
- *    granted), its leases are attached to it ("session" in their values), and PREFIX/NS/group/LEASE is written by
- *    whoever touches one of them: the revision of that key is the version. A heartbeat is one keep-alive and then one
- *    transaction that reads, whatever the session holds. The version is read after the keep-alive: whoever forces a lease
- *    after that finds the new end of the session, and one before has raised the version.
- *  - A lease with an end of its own is attached to a group: an etcd lease for what one holder renews together, so that
- *    a thousand renewals are one keep-alive and one transaction that compares. A group is kept alive only by a batch
- *    that renews all of it: whoever is left out moves nowhere and ends in time, the others move to another group.
+ * How records are kept. A record (store/backend.h) is a key PREFIX/NS/record/KIND/ID; its version is the revision at which that
+ * was last written. What can end has a second key, PREFIX/NS/KIND/ID, which is there while the record is alive and is
+ * attached to an etcd lease if the life has an end. So a life is extended by keeping the etcd lease alive, which writes
+ * nothing, and whether a record is alive is a comparison in the transaction that writes. A commit is one transaction with a
+ * part for each change.
+ *
+ * Which lives share an etcd lease. Those that were given together with the same TTL and name do, and those that are
+ * touched together move to one (a group). A group is kept alive only by a touch of all of it: what is left out ends in
+ * time, the others move to another group.
+ *
+ * Marks. PREFIX/NS/mark/NAME is a holder's mark. It is there when somebody holds many leases under that name, attached to one of
+ * their groups. Who writes a lease's record, or moves its life, writes the mark of the name that it had in the same
+ * transaction, if it is there; a record has one name in a version, so nobody has to look. A handle that has verified its
+ * leases, each by itself, after it wrote the mark, knows by one comparison that they are all the same as long as the
+ * mark has the revision that it knows. Its own writes raise the mark, too: they may be carried out late. What
+ * is done to keys by hand raises no mark: some lives are compared with each touch, in turn.
  *
  * Why etcd's lease alone is not believed:
  *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
  *    it is answered by the same member in the same raft term was it the leader that counted.
  *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
  *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so an etcd lease is good for the
- *    term in which it was granted. After a change of leader everything moves to a new group, and the next heartbeat
- *    begins another session, to which its holder renews its leases. While etcd has no room for new
- *    ones (NOSPACE), the old ones are kept alive: nobody can enter then, and newcomers wait when there is room again,
- *    because nobody could write before that the term is another.
- *  - A key that has vanished, and whose last grant (PREFIX/NS/fence/TARGET) is of the present term, has expired. One of
- *    an earlier term may have been revoked like that while its holder believes in it: newcomers wait until the longest
- *    TTL has passed since the new term was noticed (PREFIX/NS/wait), the holder itself puts its lease back.
+ *    term in which it was granted. After a change of leader each life moves to a new one with its next touch. While etcd has
+ *    no room for new ones (NOSPACE), the old ones are kept alive.
+ *  - So a life that has vanished after a change of leader may be believed in. Whoever first notices the new term (PREFIX/NS/state/term)
+ *    writes PREFIX/NS/state/wait, which lasts for the longest TTL. While that is there, a record that has an end and whose life
+ *    has vanished is in doubt: it counts as alive, and a touch gives it its life back.
+ *    A commit that relies on a death was decided by a reading that had found it dead, in no doubt, under the same
+ *    version, and what is dead stays so.
  *
- * A lease is handed over in two steps, see etcd_hand.c.
- *
- * A namespace that came back older than it was (a restored snapshot) begins an epoch: see etcd_epoch.c.
+ * etcd_epoch.c says by what a restored snapshot is noticed.
  */
 #ifndef TEN_STORE_ETCD_STATE_H
 #define TEN_STORE_ETCD_STATE_H
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "rules/instance_row.h"
-#include "rules/lease_row.h"
+#include "store/backend.h"
 #include "store/etcd/etcd_link.h"
 #include "store/etcd/etcd_txn.h"
 
-typedef struct ten_etcd_group ten_etcd_group;
-typedef struct ten_etcd_chunk ten_etcd_chunk;
-typedef struct ten_etcd_cell ten_etcd_cell;
-typedef struct ten_etcd_waiting ten_etcd_waiting;
-typedef struct ten_etcd_watch ten_etcd_watch;
-typedef struct ten_etcd_handed ten_etcd_handed;
+#define TEN_ETCD_PART  30u /* records that one part of a transaction reads or moves: each is two keys */
+#define TEN_ETCD_PARTS 40u /* in a transaction, beside marks and the state: they count together with what is in each */
+/* Records that a transaction without parts reads. Only such a one is a reading to etcd; with parts it is agreed on. */
+#define TEN_ETCD_FLAT        60u
+#define TEN_ETCD_READING_MAX ((size_t)TEN_ETCD_PARTS * TEN_ETCD_PART)
 
-/* A key that this handle attached to one of its groups, as it last saw it. */
+typedef struct ten_etcd_watch ten_etcd_watch;
+typedef struct ten_etcd_group ten_etcd_group;
+
+/* A life that this handle attached to one of its groups, as far as it knows. */
 typedef struct ten_etcd_hold {
     ten_etcd_group *group;
     size_t index; /* in the group */
     char *key;
-    uint64_t revision;
-    uint64_t token; /* of a lease */
-    enum ten_ask ask;
-    uint32_t weight;     /* of an instance */
-    char *metadata;      /* of an instance; NULL: none */
-    uint64_t marked_in;  /* the call that last covered it */
-    uint64_t named_in;   /* the call that last named it in a renewal, */
-    uint64_t spoiled_in; /* and the one that last wanted something else of it, or named it twice */
+    uint64_t version;    /* of the record, as it is while the mark is; 0: not known */
+    uint64_t covered_in; /* the call that last touched it */
 } ten_etcd_hold;
 
-/* An etcd lease of this handle, and what is attached to it. Of a session, only the key of its instance is a hold: what
- * else is attached to it is known to etcd alone. */
+/* An etcd lease of this handle, and the lives that it attached to it. */
 struct ten_etcd_group {
     ten_etcd_group *next;
-    bool is_session;
-    uint64_t reserve_ms; /* it was granted in advance, for so long (etcd_wait.c); 0: it was not */
-    uint64_t wanted_ms;  /* boot clock: when somebody last waited with it */
     char *namespace_name;
-    char *holder;
-    uint64_t lease; /* etcd's name for it */
+    char *name; /* of the records */
     uint64_t ttl_ms;
-    uint64_t term;          /* in which it was granted */
-    uint64_t revision;      /* at which its key was written; 0: not yet */
-    uint64_t seen_revision; /* what the key's revision was when it was found to be another, */
-    uint64_t seen_in;       /* and the call that found it */
-    uint64_t member;        /* which last kept it alive or granted it, */
-    uint64_t kept_term;     /* and in which term */
-    uint64_t ends_ms;       /* boot clock, for clearing up: it cannot be alive later */
-    uint64_t sent_ms;       /* boot clock: when the last keep-alive that succeeded was sent, or the grant */
-    uint64_t kept_at;       /* the step at which that was answered: see the steps of the store */
+    uint64_t lease;     /* etcd's name for it */
+    uint64_t term;      /* in which it was granted */
+    uint64_t member;    /* which last kept it alive or granted it, */
+    uint64_t kept_term; /* and in which term */
+    uint64_t kept_in;   /* the call for which it was kept alive or granted, */
+    bool is_granted;    /* and which of the two: all members have agreed on a grant */
+    uint64_t ends_ms;   /* boot clock: it cannot be alive later */
+    uint64_t sent_ms;   /* boot clock: when the last keep-alive that succeeded was sent, or the grant */
     ten_etcd_hold **holds;
     size_t count;
     size_t room;
-    size_t next_compared; /* of the holds, when not all fit into one transaction */
-    uint64_t covered_in;  /* the call that last covered some of its holds */
-    size_t covered;       /* how many */
-    size_t renewed;       /* and how many of them are to go on */
-    uint64_t home_in;     /* the call for which it has been kept alive */
-    bool uncertain;       /* more may be attached than `holds`: an answer was missing, or a hold was dropped unseen */
-    uint64_t empty_ms;    /* boot clock: when it was found empty; 0: it was not */
+    uint64_t covered_in; /* the call that last touched some of its holds, */
+    size_t covered;      /* and how many */
+    bool uncertain;      /* more may be attached than `holds`: an answer was missing */
+    uint64_t mark;       /* the revision of its holder's mark under which its holds are what they are; 0: not known */
+    uint64_t proven_in;  /* the call in which that was compared */
+    size_t looked_at;    /* the holds are looked at in turn */
 };
 
+/* What is known of a namespace, from the last answer that told it. */
+typedef struct ten_etcd_space {
+    bool known;
+    uint64_t term; /* in which lives are counted */
+    uint64_t longest_ms;
+    uint64_t term_revision;
+    uint64_t wait_revision; /* 0: nothing is in doubt */
+    uint64_t wait_lease;    /* what that is attached to */
+    uint64_t base;          /* of the numbers of the feed */
+    uint64_t last;          /* number that was given */
+    uint64_t cut;           /* number up to which the feed was cut, */
+    uint64_t cut_at;        /* the revision of that entry, */
+    uint64_t cut_revision;  /* and the revision of the mark */
+} ten_etcd_space;
+
 typedef struct ten_etcd_store {
-    ten_store base; /* first */
+    ten_backend base; /* first */
     ten_etcd_settings settings;
     ten_etcd_link *link;
     ten_etcd_head head; /* of the last answer */
+    uint64_t revision; /* the highest that was seen: it never goes down, unless the store came back older than it was */
+    bool is_older;     /* it did, in this call */
+    uint64_t checked;  /* for signs of a loss: with how many connections there had been, plus one */
+    bool clock_known;  /* the member's wall clock less the boot clock of this host lies between these two, in ms */
+    uint64_t clock_least;
+    uint64_t clock_most;
+    ten_map spaces;
     ten_etcd_group *groups;
-    ten_map holds;           /* by key */
-    ten_map homes;           /* of this call, by namespace, holder and TTL */
-    ten_map checked;         /* for signs of a loss: namespaces, with how many connections there had been (plus one) */
-    ten_map entered;         /* for their layout, in the same way */
-    uint64_t call;           /* the calls are counted, */
-    uint64_t step;           /* and the keep-alives and readings: which was first? */
-    ten_map waits;           /* what is remembered of targets that others hold, by key */
-    ten_etcd_handed *handed; /* etcd leases that this call granted for what it hands over */
-    ten_arena results;
+    ten_map holds;                     /* by the key of the life */
+    char marked[TEN_IDENTITY_MAX + 1]; /* of which store the marks are known */
+    uint64_t call;                     /* the calls are counted */
+    bool is_full; /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
+    ten_arena texts;
     ten_etcd_txn txn;
+    ten_etcd_txn part;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;          /* changes since the feed was last looked at for its length, */
-    size_t fed_last;     /* and those of the last entry */
-    uint64_t trimmed_in; /* the call in which it was last looked at */
-    bool listed;         /* instances, at least once */
-    bool is_full;        /* in this call: etcd has no room, so that what it has is used, of whatever term it is */
-    bool answers;        /* the last request had an answer */
+    size_t fed;      /* entries since the feed was last looked at for its length, */
+    size_t fed_last; /* and those of the last commit */
+    bool answers;    /* the last request had an answer */
     ten_etcd_watch *watch;
 } ten_etcd_store;
 
@@ -124,116 +132,136 @@ static inline uint64_t ten_etcd_seconds(uint64_t ttl_ms) {
     return (ttl_ms + 999) / 1000;
 }
 
-/* etcd_epoch.c */
-/* TENURE_E_SCHEMA: another version has written this record of the namespace, and the rest of it. NULL: there is none. */
-int ten_etcd_check_layout(ten_etcd_store *store, const char *namespace_name, const json_t *epoch);
-/* The same for who does not read the record anyway: once with each connection. */
-int ten_etcd_enter(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
-
-/* etcd.c */
+/* etcd.c: requests */
 int ten_etcd_no_memory(ten_etcd_store *store);
 /* One request; *ret_answer is the caller's. TENURE_E_GONE: an etcd lease is not there. */
 int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
                  json_t **ret_answer);
-/* Carries store->txn out. *ret_succeeded: the comparisons held. */
-int ten_etcd_commit(ten_etcd_store *store, bool once, uint64_t deadline_ms, bool *ret_succeeded, json_t **ret_answer);
-void ten_etcd_key_of(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
-                     enum ten_etcd_kind kind, const char *name);
+/* Sets backend.wall_ms. */
+void ten_etcd_tell_clock(ten_etcd_store *store);
+/* Carries store->txn out. */
+int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t **ret_answer);
+/* The same request for each of these etcd leases; calls[i] is what became of it. The caller frees the calls. */
+int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t *leases, ten_etcd_call *calls,
+                        size_t count, uint64_t deadline_ms);
+void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms);
 /* A new etcd lease, granted in the term of store->head. */
 int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms, uint64_t *ret_lease);
-/* Ends etcd leases that nothing hangs on any more. A failure is left to their TTLs. */
-void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms);
-/* What is left of each etcd lease, in ms, about; 0: it is not there any more. */
-int ten_etcd_time_left(ten_etcd_store *store, const uint64_t *leases, uint64_t *left_ms, size_t count,
-                       uint64_t deadline_ms);
+
+/* etcd_epoch.c: the store's identity, terms, and the state of a namespace */
+/* Each call begins with this: finds out whether it is the store that it was, if there may be another one behind the address. */
+int ten_etcd_enter(ten_etcd_store *store, uint64_t deadline_ms);
+/* A reading ends with this: it was answered by a connection that was looked at. */
+int ten_etcd_confirm(ten_etcd_store *store, uint64_t deadline_ms);
+ten_etcd_space *ten_etcd_space_of(ten_etcd_store *store, const char *namespace_name); /* NULL: out of memory */
+#define TEN_ETCD_STATE_READS 3u
+/* Adds the reading of the state to store->txn, for when its comparisons hold, or do not; and takes it from the answer, from that
+ * operation on. TENURE_E_SCHEMA: another version has written the namespace. */
+void ten_etcd_state_get(ten_etcd_store *store, const char *namespace_name, bool otherwise);
+int ten_etcd_state_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
+                        ten_buf *ret_epoch);
+int ten_etcd_state_read(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
+void ten_etcd_epoch_value(ten_buf *value, const char *identity, uint64_t epoch);
+/* What the caller of a commit or a touch relies on. */
+typedef struct ten_etcd_reliance {
+    const char *namespace_name;
+    const char *identity;
+    uint64_t epoch;
+    bool is_written; /* the namespace's record, which is then checked by itself */
+} ten_etcd_reliance;
+/* Begins store->txn with comparisons of that; and sends it. TEN_OTHER_EPOCH: it is not so. 0 and *ret_held false: other comparisons
+ * did not hold, and the state is known anew. */
+void ten_etcd_rely_begin(ten_etcd_store *store, const ten_etcd_reliance *on);
+int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, uint64_t deadline_ms,
+                       json_t **ret_answer, bool *ret_held);
+bool ten_etcd_is_in_doubt(const ten_etcd_store *store, const ten_etcd_space *space);
+/* Writes that the term is that of store->head, and that TTLs are up to this one, unless both are so. */
+int ten_etcd_set_term(ten_etcd_store *store, const char *namespace_name, uint64_t ttl_ms, uint64_t deadline_ms);
+
+/* etcd_record.c: one record, and reading */
+enum ten_etcd_life_word { TEN_ETCD_ENDED, TEN_ETCD_ENDLESS, TEN_ETCD_ENDS };
+/* A record as it was read, with what is etcd's. */
+typedef struct ten_etcd_sight {
+    ten_record record;
+    bool is_attached; /* its life is there */
+    bool in_doubt;    /* it is alive by doubt alone */
+    uint64_t lease;   /* that its life is attached to; 0: it has no end */
+    uint64_t ttl_ms;  /* of that */
+} ten_etcd_sight;
+void ten_etcd_record_write(ten_buf *value, const ten_write *write, enum ten_etcd_life_word word);
+/* Adds the reading of a record. */
+void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, const char *namespace_name, ten_key key,
+                         bool otherwise);
+/* Reads what the operations from *at on have answered, and moves on. The key stays as it is. */
+int ten_etcd_record_take(ten_etcd_store *store, const ten_etcd_space *space, const json_t *answer, size_t *at,
+                         ten_etcd_sight *sight);
+/* Adds the reading of up to TEN_ETCD_READING_MAX records to store->txn, and takes it from the answer, from that operation on. */
+void ten_etcd_reading_add(ten_etcd_store *store, const char *namespace_name, const ten_etcd_sight *sights,
+                          size_t count);
+int ten_etcd_reading_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
+                          ten_etcd_sight *sights, size_t count);
+/* The time that is left: not more than it has, since its holder may rely on it. */
+int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count, uint64_t deadline_ms);
+int ten_etcd_look(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
+                  uint64_t deadline_ms);
+int ten_etcd_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
+                  uint64_t timeout_ms);
+int ten_etcd_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata, uint64_t timeout_ms);
 
 /* etcd_group.c: what this handle has attached to what */
-ten_etcd_hold *ten_etcd_hold_find(ten_etcd_store *store, const char *key);
-/* Notes that the key is attached to the group. NULL: out of memory, and nothing is known of the key any more. */
-ten_etcd_hold *ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key);
+ten_etcd_hold *ten_etcd_hold_find(const ten_etcd_store *store, const char *key);
+/* Notes that the key is attached to the group, and the record's version; 0: not known. False: out of memory, and nothing is
+ * known of the key any more. */
+bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version);
+/* The record was written, and its life stays as it is. */
+void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
-/* The key was read: what is known of it is forgotten unless it is just so. */
-void ten_etcd_hold_doubt(ten_etcd_store *store, const char *key, const ten_etcd_kv *kv);
-ten_etcd_group *ten_etcd_group_by_lease(ten_etcd_store *store, uint64_t lease);
-/* An etcd lease of which this handle knew nothing. NULL: out of memory. */
-ten_etcd_group *ten_etcd_group_add(ten_etcd_store *store, const char *namespace_name, const char *holder,
-                                   uint64_t lease, uint64_t ttl_ms, uint64_t term);
-/* Grants an etcd lease for it. */
-int ten_etcd_group_make(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
-                        uint64_t deadline_ms, ten_etcd_group **ret_group);
-/* *group: NULL if it has ended. It counts in this call if home_in says so. */
-int ten_etcd_group_keep(ten_etcd_store *store, ten_etcd_group **group, uint64_t deadline_ms);
-void ten_etcd_group_drop(ten_etcd_store *store, ten_etcd_group *group);
-/* Of a handle that closes: empty groups end, and the others are marked, so that whoever takes the last of a group away
- * can end it. */
+/* What is known by marks is known of the store with that identity: another one's revisions may be the same. */
+void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity);
+/* This handle has written the mark in the transaction of store->head; before, it had that revision. */
+void ten_etcd_mark_raised(const ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t before);
+/* The same, of a mark under which the holds of this group are about to be read. */
+void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before);
+/* Another call begins: what has ended is forgotten. */
+void ten_etcd_groups_begin(ten_etcd_store *store);
+/* One that lasts for the TTL from this call on: kept alive, or granted. */
+int ten_etcd_group_get(ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t ttl_ms,
+                       uint64_t deadline_ms, ten_etcd_group **ret_group);
+/* Those that were kept alive have kept_in set; those that have ended are dropped. */
+int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count, uint64_t deadline_ms);
+/* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was the
+ * leader that kept it alive. */
+bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);
+size_t ten_etcd_groups_count(const ten_etcd_store *store);
+bool ten_etcd_group_is_of(const ten_etcd_group *group, const char *namespace_name, const char *name);
+ten_etcd_group *ten_etcd_group_by_lease(const ten_etcd_store *store, uint64_t lease);
+/* Of a handle that closes: empty ones end. */
 void ten_etcd_groups_close(ten_etcd_store *store);
 void ten_etcd_groups_free(ten_etcd_store *store);
-void ten_etcd_group_key(const ten_etcd_store *store, char key[TEN_ETCD_KEY_MAX + 1], const char *namespace_name,
-                        uint64_t lease);
-/* The groups that go on in this call are kept alive; of those that end nothing is known any more. */
-int ten_etcd_keep_homes(ten_etcd_store *store, const ten_op *ops, size_t count, uint64_t deadline_ms);
-/* Where this call attaches what the holder renews or acquires: kept alive, or granted now. */
-int ten_etcd_home(ten_etcd_store *store, const char *namespace_name, const char *holder, uint64_t ttl_ms,
-                  uint64_t deadline_ms, ten_etcd_group **ret_group);
-/* Whether what was compared or written by the answer of store->head counts for that group. */
-bool ten_etcd_is_confirmed(const ten_etcd_store *store, const ten_etcd_group *group);
 
-/* etcd_renew.c: the renewals that change nothing. settled[i]: results[i] is final. */
-int ten_etcd_renew_steady(ten_etcd_store *store, const ten_op *ops, ten_result *results, bool *settled, size_t count,
-                          uint64_t deadline_ms);
-/* The whole call has succeeded: what is attached to groups that others have written to has been read anew. */
-void ten_etcd_learn_revisions(ten_etcd_store *store);
-
-/* etcd_apply.c */
-int ten_etcd_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
-
-/* etcd_wait.c */
-/* An etcd lease that was granted in advance, and lasts for the TTL from now on; NULL: there is none. */
-ten_etcd_group *ten_etcd_reserve_of(const ten_etcd_store *store, const char *namespace_name, const char *holder,
-                                    uint64_t ttl_ms);
-/* The operation was answered: if it waits now, an etcd lease is granted in advance. A failure changes nothing. */
-void ten_etcd_reserve_want(ten_etcd_store *store, const ten_op *op, const ten_result *result, uint64_t deadline_ms);
-/* When nothing else is to do. */
-void ten_etcd_reserves_keep(ten_etcd_store *store);
-void ten_etcd_waits_free(ten_etcd_store *store);
-
-/* etcd_hand.c */
-/* Forgets the etcd leases that the call granted; they end by themselves. */
-void ten_etcd_hands_free(ten_etcd_store *store);
+/* etcd_commit.c, etcd_touch.c */
+int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms);
+int ten_etcd_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
+                   ten_touch *touches, size_t count, uint64_t timeout_ms);
 
 /* etcd_feed.c */
-/* Adds an entry to the transaction; `changes` is a JSON array of that many. */
-void ten_etcd_feed_put(ten_etcd_store *store, const char *namespace_name, const char *changes, size_t count);
-void ten_etcd_feed_add(ten_buf *changes, const ten_change *change);
+#define TEN_ETCD_PLACES 1024u /* numbers that one transaction can give */
+/* Adds an entry to a part of a transaction. */
+void ten_etcd_feed_put(ten_etcd_store *store, ten_etcd_txn *part, const char *namespace_name, uint64_t base,
+                       const ten_entry *entry, size_t place);
 /* Now and then: cuts the feed when it has become too long. A failure is left to the next time. */
 void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms);
-int ten_etcd_forget_history(ten_store *store, const char *namespace_name, uint64_t timeout_ms);
-int ten_etcd_changes(ten_store *store, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
-                     void *userdata, uint64_t timeout_ms);
-
-/* etcd_forget.c */
-/* Removes the fences of those that are free, not registered, and have not changed since that revision. TENURE_E_HELD:
- * somebody came in between, or an epoch or a term has just begun. */
-int ten_etcd_forget_aged(ten_etcd_store *store, const char *namespace_name, ten_forget *items, size_t count,
-                         uint64_t revision, uint64_t deadline_ms);
-int ten_etcd_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
-
-/* etcd_read.c */
-int ten_etcd_edit_targets(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
-                          uint64_t timeout_ms);
-int ten_etcd_list(ten_store *store, const ten_query *query, ten_row_fn each, void *userdata, uint64_t timeout_ms);
-int ten_etcd_read_targets(ten_store *store, const char *namespace_name, const char *const *ids, size_t count,
-                          ten_row_fn each, void *userdata, uint64_t timeout_ms);
-int ten_etcd_list_namespaces(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
-int ten_etcd_list_instances(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
-                            uint64_t timeout_ms);
+int ten_etcd_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
+                  void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms);
+int ten_etcd_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
+                    uint64_t timeout_ms);
 
 /* etcd_watch.c */
-int ten_etcd_watch_open(ten_store *store, const char *namespace_name, int *ret_fd);
-void ten_etcd_watch_clear(ten_store *store);
+int ten_etcd_watch_open(ten_backend *base, const char *namespace_name, int *ret_fd);
+void ten_etcd_watch_clear(ten_backend *base);
 void ten_etcd_watch_close(ten_etcd_watch *watch);
 
 /* etcd_check.c */
-int ten_etcd_check(ten_store *store, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+int ten_etcd_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

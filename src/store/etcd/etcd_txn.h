@@ -1,6 +1,7 @@
 /*
- * What is said to etcd and what it answers, as text: keys and transactions. A transaction is a list of
- * comparisons and a list of operations that take effect together when all comparisons hold. No network here.
+ * What is said to etcd and what it answers, as text: keys and transactions. A transaction is a list of comparisons and a
+ * list of operations that take effect together when all comparisons hold; a part of it may be a transaction of its own, with
+ * an outcome of its own. All comparisons are judged by the state before the whole. No network here.
  */
 #ifndef TEN_STORE_ETCD_TXN_H
 #define TEN_STORE_ETCD_TXN_H
@@ -10,32 +11,39 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "rules/record.h"
 #include "store/etcd/etcd_settings.h"
 #include "store/store.h"
 
-/* etcd refuses a transaction with more comparisons or operations than 128, unless told otherwise. */
+/* etcd refuses a transaction with more comparisons or operations than 128, unless told otherwise. Those of a part count together
+ * with those of the whole. */
 #define TEN_ETCD_TXN_MAX 128u
-#define TEN_ETCD_KEY_MAX (TEN_ETCD_PREFIX_MAX + TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 16u)
+#define TEN_ETCD_KEY_MAX (TEN_ETCD_PREFIX_MAX + TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 24u)
 
-/* The keys of a namespace, PREFIX/NAMESPACE/KIND/NAME. */
-enum ten_etcd_kind {
-    TEN_ETCD_LEASE,      /* a target's lease, gone when it ends: attached to an etcd lease */
-    TEN_ETCD_FENCE,      /* a target's last grant: the token counter; kept until the target is forgotten */
-    TEN_ETCD_TARGET,     /* the registry */
-    TEN_ETCD_PIN,        /* a target is pinned, as its registration says: attached */
-    TEN_ETCD_INSTANCE,   /* a live instance: attached */
-    TEN_ETCD_MEMBER,     /* the same, kept until somebody notices that the instance has gone */
-    TEN_ETCD_GONE,       /* a tombstone: attached */
-    TEN_ETCD_GROUP,      /* written by others when they change what is attached to that etcd lease: attached */
-    TEN_ETCD_FEED,       /* changes */
-    TEN_ETCD_TRIMMED,    /* the revision up to which the feed was cut; no name */
-    TEN_ETCD_TERM,       /* the raft term that leases are counted in; no name */
-    TEN_ETCD_WAIT,       /* while it is there, leases of earlier terms or epochs may be believed: attached; no name */
-    TEN_ETCD_EPOCH,      /* what the namespace is known by, and from which tokens on it grants; no name */
-    TEN_ETCD_CHECKPOINT, /* what a holder keeps beside its lease; goes with the fence */
+/* The keys below PREFIX/NAMESPACE/, beside those of records. */
+enum ten_etcd_place {
+    TEN_ETCD_EPOCH,   /* the identity and the number of the epoch, as the record NAMESPACE has them: for comparisons */
+    TEN_ETCD_STATE,   /* what follows begins with this */
+    TEN_ETCD_TERM,    /* the raft term that lives are counted in, and the longest TTL */
+    TEN_ETCD_WAIT,    /* while it is there, lives of earlier terms may be believed in: attached */
+    TEN_ETCD_NEWEST,  /* of the feed: the base of its numbers, and how many its last transaction gave */
+    TEN_ETCD_TRIMMED, /* of the feed: the number up to which it was cut, and the revision */
+    TEN_ETCD_FEED,    /* an entry */
+    TEN_ETCD_MARK,    /* a holder's: whoever writes to one of its leases writes this, too */
 };
-void ten_etcd_key(char key[TEN_ETCD_KEY_MAX + 1], const char *prefix, const char *namespace_name,
-                  enum ten_etcd_kind kind, const char *name);
+typedef char ten_etcd_key[TEN_ETCD_KEY_MAX + 1];
+void ten_etcd_key_of_place(ten_etcd_key key, const char *prefix, const char *namespace_name, enum ten_etcd_place place,
+                           const char *name);
+/* PREFIX/NS/record/KIND/ID: what a record is. */
+void ten_etcd_key_of_record(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of);
+/* Whether records of that kind can end. Then PREFIX/NS/KIND/ID is there while the record is alive, attached to an etcd lease if
+ * it has an end. */
+bool ten_etcd_has_life(enum ten_kind kind);
+void ten_etcd_key_of_life(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of);
+/* PREFIX/tenure/NS, which no namespace is called: there is a namespace of that name. */
+void ten_etcd_key_of_namespace(ten_etcd_key key, const char *prefix, const char *namespace_name);
+/* PREFIX/NS/named/ID: the lease's record has a name. */
+void ten_etcd_key_of_name(ten_etcd_key key, const char *prefix, const char *namespace_name, const char *id);
 
 typedef struct ten_etcd_txn {
     ten_buf compares;
@@ -49,18 +57,26 @@ typedef struct ten_etcd_txn {
 
 void ten_etcd_txn_clear(ten_etcd_txn *txn);
 void ten_etcd_txn_free(ten_etcd_txn *txn);
+/* The most comparisons or operations that it has. */
+size_t ten_etcd_txn_size(const ten_etcd_txn *txn);
+
 /* The key was last written at that revision; 0: it is not there. */
 void ten_etcd_txn_compare(ten_etcd_txn *txn, const char *key, uint64_t revision);
-/* The key has that value. */
+void ten_etcd_txn_compare_exists(ten_etcd_txn *txn, const char *key);
 void ten_etcd_txn_compare_value(ten_etcd_txn *txn, const char *key, const char *value);
+void ten_etcd_txn_compare_lease(ten_etcd_txn *txn, const char *key, uint64_t lease);
+
 void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
-/* Writes the key once more, as it is, where and as long as it is; or with another value. */
-void ten_etcd_txn_touch(ten_etcd_txn *txn, const char *key);
-void ten_etcd_txn_put_again(ten_etcd_txn *txn, const char *key, const char *value);
+/* An empty value, whatever was there. */
+void ten_etcd_txn_put_mark(ten_etcd_txn *txn, const char *key, uint64_t lease);
+/* Writes the key once more, as it is, if it is there: a part with one operation. */
+void ten_etcd_txn_raise(ten_etcd_txn *txn, const char *key);
 void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key);
+/* Deletes from the first key up to, and without, the second. */
+void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to);
 void ten_etcd_txn_get(ten_etcd_txn *txn, const char *key);
 void ten_etcd_txn_get_otherwise(ten_etcd_txn *txn, const char *key);
-/* Everything that begins with the key, in order, from `after` on when that is given. */
+/* Everything that begins with the key, which ends with a slash, in order. */
 struct ten_etcd_range {
     const char *after; /* exclusive; NULL: from the start */
     const char *from;  /* inclusive; NULL: from the start */
@@ -70,13 +86,18 @@ struct ten_etcd_range {
     bool by_creation; /* sorted by the revision at which they were created, not by key */
 };
 void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);
-/* Deletes from the first key up to, and without, the second. */
-void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to);
+void ten_etcd_txn_get_all_otherwise(ten_etcd_txn *txn, const char *prefix_key);
+/* The part becomes an operation. */
+void ten_etcd_txn_add_part(ten_etcd_txn *txn, ten_etcd_txn *part);
 /* The whole request; NULL: out of memory. */
 const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 
-/* An answer's part: the n-th operation's keys, and a key's facts. */
+/* Of an answer: when the key that the n-th operation has marked or raised had been written before; 0: it was not there. */
+uint64_t ten_etcd_written_before(const json_t *answer, size_t operation);
+/* The n-th operation's keys, or the answer of the part that it was. */
 const json_t *ten_etcd_kvs(const json_t *answer, size_t operation);
+const json_t *ten_etcd_part(const json_t *answer, size_t operation);
+bool ten_etcd_succeeded(const json_t *answer);
 bool ten_etcd_has_more(const json_t *answer, size_t operation);
 /* How many keys there are in the range, also when fewer were asked for. */
 uint64_t ten_etcd_count(const json_t *answer, size_t operation);
@@ -86,11 +107,12 @@ typedef struct ten_etcd_kv {
     uint64_t revision; /* last written at; 0: it is not there */
     uint64_t created;
     uint64_t lease;
-    json_t *value; /* NULL: not there, or not JSON; the caller's */
+    const char *value; /* in the buffer; "" if it is not there */
 } ten_etcd_kv;
-/* The first key of the n-th operation, or of `item`. */
-ten_etcd_kv ten_etcd_kv_read(const json_t *item, ten_buf *scratch);
-ten_etcd_kv ten_etcd_kv_at(const json_t *answer, size_t operation, ten_buf *scratch);
-void ten_etcd_kv_free(ten_etcd_kv *kv);
+/* The first key of the n-th operation, or `item`. The buffer has the value until the next one is read. */
+ten_etcd_kv ten_etcd_kv_read(const json_t *item, ten_buf *value);
+ten_etcd_kv ten_etcd_kv_at(const json_t *answer, size_t operation, ten_buf *value);
+/* The key of an item; "": there is none. */
+const char *ten_etcd_kv_key(const json_t *item, ten_buf *key);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Hearing of changes in etcd: a watch of the namespace's keys, read by a thread of its own (stream_watch.h). A stream
+ * Hearing of changes in etcd: a watch of the namespace's feed, read by a thread of its own (stream_watch.h). A stream
  * that etcd cancels or compacts away ends, and the next one begins with the present: whoever waits is woken then, and
- * reads the feed, so that nothing is missed. Called through store.h.
+ * reads the feed, so that nothing is missed. Called through backend.h.
  */
 #include <string.h>
 
@@ -68,17 +68,17 @@ static bool is_alive(void *userdata) {
     return alive;
 }
 
-/* Everything below PREFIX/NS/. */
+/* What is new below PREFIX/NS/feed/. */
 static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
-    char key[TEN_ETCD_KEY_MAX + 1];
-    snprintf(key, sizeof key, "%s/%s/", store->settings.prefix, watch->namespace_name);
+    ten_etcd_key key;
+    ten_etcd_key_of_place(key, store->settings.prefix, watch->namespace_name, TEN_ETCD_FEED, NULL);
     size_t size = strlen(key);
     ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
     ten_base64_encode(&watch->body, key, size);
     key[size - 1]++;
     ten_buf_text(&watch->body, "\",\"range_end\":\"");
     ten_base64_encode(&watch->body, key, size);
-    ten_buf_text(&watch->body, "\"}}");
+    ten_buf_text(&watch->body, "\",\"filters\":[\"NODELETE\"]}}");
 }
 
 void ten_etcd_watch_close(ten_etcd_watch *watch) {
@@ -101,9 +101,9 @@ static int open_watch(ten_etcd_store *store, const char *namespace_name) {
     ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch};
     int r = watch->body.failed ? ten_etcd_no_memory(store) : TENURE_OK;
     if (r == TENURE_OK)
-        r = ten_etcd_link_open(&store->settings, &watch->link, &store->base.error);
+        r = ten_etcd_link_open(&store->settings, &watch->link, store->base.error);
     if (r == TENURE_OK)
-        r = ten_stream_watch_open(&stream, &watch->stream, &store->base.error);
+        r = ten_stream_watch_open(&stream, &watch->stream, store->base.error);
     if (r < 0)
         ten_etcd_watch_close(watch);
     else
@@ -111,7 +111,7 @@ static int open_watch(ten_etcd_store *store, const char *namespace_name) {
     return r;
 }
 
-int ten_etcd_watch_open(ten_store *base, const char *namespace_name, int *ret_fd) {
+int ten_etcd_watch_open(ten_backend *base, const char *namespace_name, int *ret_fd) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     if (store->watch && strcmp(store->watch->namespace_name, namespace_name) != 0) {
         ten_etcd_watch_close(store->watch);
@@ -123,7 +123,7 @@ int ten_etcd_watch_open(ten_store *base, const char *namespace_name, int *ret_fd
     return r;
 }
 
-void ten_etcd_watch_clear(ten_store *base) {
+void ten_etcd_watch_clear(ten_backend *base) {
     const ten_etcd_store *store = (ten_etcd_store *)base;
     if (store->watch)
         ten_stream_watch_clear(store->watch->stream);

@@ -11,6 +11,7 @@
 #include "lib/etcd_server.h"
 #include "lib/freeze.h"
 #include "store/etcd/etcd_state.h"
+#include "store/record_store.h"
 
 static etcd_server *server_of(const struct fixture *fixture) {
     return fixture->server;
@@ -60,20 +61,23 @@ static void compact_etcd(struct fixture *fixture) {
         fprintf(stderr, "cannot compact etcd\n");
 }
 
+static ten_etcd_store *backend_of(ten_store *store) {
+    return (ten_etcd_store *)((ten_record_store *)store)->backend;
+}
+
 /* Adds an entry of a feed, as if written two minutes before, to the transaction. */
-static void put_older(ten_etcd_store *store, const json_t *item, char key[TEN_ETCD_KEY_MAX + 1]) {
-    const char *name = json_string_value(json_object_get(item, "key"));
-    if (!name || !ten_base64_decode(&store->scratch, name))
+static void put_older(ten_etcd_store *store, const json_t *item, ten_etcd_key key) {
+    unsigned long long base;
+    unsigned long long place;
+    unsigned long long at_ms;
+    int size = 0;
+    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s", ten_etcd_kv_key(item, &store->scratch));
+    ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
+    if (!strstr(key, "/feed/") || sscanf(kv.value, "%llu %llu %llu%n", &base, &place, &at_ms, &size) != 3)
         return;
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s", ten_buf_string(&store->scratch));
-    ten_etcd_kv entry = ten_etcd_kv_read(item, &store->scratch);
-    json_t *at = json_object_get(entry.value, "at_ms");
-    if (strstr(key, "/feed/") && at && json_integer_set(at, json_integer_value(at) - 120000) == 0) {
-        char *text = json_dumps(entry.value, JSON_COMPACT);
-        ten_etcd_txn_put(&store->txn, key, text ? text : "", 0);
-        free(text);
-    }
-    ten_etcd_kv_free(&entry);
+    ten_buf_clear(&store->value);
+    ten_buf_format(&store->value, "%llu %llu %llu%s", base, place, at_ms - 120000, kv.value + size);
+    ten_etcd_txn_put(&store->txn, key, ten_buf_string(&store->value), 0);
 }
 
 static void age_feed(struct fixture *fixture) {
@@ -81,24 +85,24 @@ static void age_feed(struct fixture *fixture) {
     ten_error error;
     if (ten_store_open(fixture->url, NULL, &base, &error) < 0)
         return;
-    ten_etcd_store *store = (ten_etcd_store *)base;
-    char after[TEN_ETCD_KEY_MAX + 1] = "";
-    bool more = true;
-    while (more) {
-        bool succeeded;
+    ten_etcd_store *store = backend_of(base);
+    ten_etcd_key after = "";
+    for (bool more = true; more;) {
         json_t *answer = NULL;
         uint64_t deadline_ms = ten_now_ms() + 30000;
         ten_etcd_txn_clear(&store->txn);
         ten_etcd_txn_get_all(&store->txn, "tenure/",
                              &(struct ten_etcd_range){.after = after[0] ? after : NULL, .limit = 100});
-        if (ten_etcd_commit(store, false, deadline_ms, &succeeded, &answer) < 0)
+        if (ten_etcd_send(store, false, deadline_ms, &answer) < 0)
             break;
         const json_t *items = ten_etcd_kvs(answer, 0);
         ten_etcd_txn_clear(&store->txn);
         for (size_t i = 0; i < json_array_size(items); i++)
             put_older(store, json_array_get(items, i), after);
         more = ten_etcd_has_more(answer, 0);
-        if (store->txn.operation_count > 0 && ten_etcd_commit(store, true, deadline_ms, &succeeded, NULL) < 0)
+        json_decref(answer);
+        answer = NULL;
+        if (store->txn.operation_count > 0 && ten_etcd_send(store, true, deadline_ms, &answer) < 0)
             more = false;
         json_decref(answer);
     }

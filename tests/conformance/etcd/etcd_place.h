@@ -9,6 +9,11 @@
 #include "conformance/suite.h"
 #include "lib/etcd_server.h"
 #include "store/etcd/etcd_state.h"
+#include "store/record_store.h"
+
+static inline ten_etcd_store *etcd_backend(ten_store *store) {
+    return (ten_etcd_store *)((ten_record_store *)store)->backend;
+}
 
 extern etcd_server etcd_member;
 extern const fixture_kind etcd_fixture;
@@ -31,7 +36,9 @@ void etcd_restart_alarmed(const struct place *place);
 /* etcdctl with these words, which the shell reads; what it printed is valid until the next one. A failure fails the
  * test. */
 const char *etcdctl(const char *format, ...) TEN_PRINTF(1, 2);
-/* A fact of the lease key of a target: "create_revision", "lease"; 0: there is no such key. */
+/* A fact of a key below PREFIX/NS/: "mod_revision", "lease"; 0: there is no such key. */
+uint64_t etcd_fact(const struct place *place, const char *key, const char *fact);
+/* Of the key that is there while a target's lease has an end of its own that has not come. */
 uint64_t etcd_key_fact(const struct place *place, const char *target, const char *fact);
 void etcd_delete_key(const struct place *place, const char *target);
 void etcd_revoke(uint64_t lease);
@@ -53,8 +60,9 @@ struct etcd_wire {
     const struct place *place;
     unsigned hooked;
     unsigned kept_alive; /* how many keep-alives were sent */
+    uint64_t sent;       /* bytes of all requests, without their heads */
     size_t most_keys;    /* in one answer */
-    unsigned compared;   /* how many transactions only compared, */
+    unsigned compared;   /* how many transactions were sent, */
     unsigned local;      /* and how many of those a member without a quorum answers: nothing is read in any branch */
 };
 extern struct etcd_wire etcd_wire; /* cleared for each case */

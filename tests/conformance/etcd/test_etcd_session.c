@@ -44,6 +44,7 @@ static struct many *many_on_session(const struct place *place, size_t count) {
     struct many *many = many_acquire(place, count, "a", LONG_MS);
     for (size_t i = 0; i < count; i++)
         many->ops[i].flags = TEN_OP_SESSION;
+    (void)must_beat(place); /* it ends no earlier than they do */
     assert_int_equal(many_renew(place, many), 0);
     return many;
 }
@@ -75,16 +76,16 @@ static void a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_milliseco
 
 /* ---- requests */
 
-static void a_heartbeat_of_a_session_is_two_requests_whatever_it_holds(void **state) {
+static void a_heartbeat_of_a_session_is_three_requests_whatever_it_holds(void **state) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     struct many *many = many_on_session(place, 1000);
-    assert_int_equal(etcd_key_fact(place, "t-0", "lease"), etcd_key_fact(place, "t-999", "lease"));
-    uint64_t revision = etcd_key_fact(place, "t-999", "mod_revision");
+    uint64_t revision = etcd_fact(place, "record/lease/t-999", "mod_revision");
     ten_op ops[17] = {beat_op(place, LONG_MS)}; /* as a fleet does it: with some that it reads */
     ten_result results[TEN_COUNT(ops)];
     for (size_t i = 1; i < TEN_COUNT(ops); i++)
         ops[i] = (ten_op){.kind = TEN_OP_READ, .namespace_name = place->ns, .target = many->targets[i]};
+    assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), TENURE_OK);
     uint64_t before = etcd_calls_served();
     for (int i = 0; i < 10; i++) {
         assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), TENURE_OK);
@@ -95,9 +96,57 @@ static void a_heartbeat_of_a_session_is_two_requests_whatever_it_holds(void **st
         }
     }
     uint64_t calls = etcd_calls_served() - before;
-    if (calls != 20)
+    if (calls != 30) /* keep-alive and comparison, and what it reads */
         fail_msg("10 heartbeats with 1,000 leases were %llu requests", (unsigned long long)calls);
-    assert_int_equal(etcd_key_fact(place, "t-999", "mod_revision"), revision);
+    assert_int_equal(etcd_fact(place, "record/lease/t-999", "mod_revision"), revision);
+}
+
+static void taking_over_a_thousand_leases_of_a_dead_session_is_few_requests(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    must_beat(place);
+    struct many *many = many_on_session(place, 1000);
+    etcd_revoke(etcd_key_fact(place, "t-0", "lease")); /* an end that they had before the session */
+    etcd_revoke(etcd_fact(place, "node/a", "lease"));
+    for (size_t i = 0; i < many->count; i++) {
+        many->ops[i].kind = TEN_OP_ACQUIRE;
+        many->ops[i].flags = 0;
+        many->ops[i].token = 0;
+        many->ops[i].holder = "b";
+    }
+    uint64_t before = etcd_calls_served();
+    assert_int_equal(many_renew(&elsewhere, many), 0);
+    uint64_t calls = etcd_calls_served() - before;
+    if (calls > 30)
+        fail_msg("taking over 1,000 leases was %llu requests", (unsigned long long)calls);
+}
+
+/* Each of the sessions is told. */
+static void a_group_of_targets_that_as_many_dead_sessions_held_is_one_step(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    static char names[TEN_GROUP_MAX][8];
+    ten_op ops[TEN_GROUP_MAX];
+    ten_result results[TEN_GROUP_MAX];
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++) {
+        char node[24];
+        snprintf(names[i], sizeof names[i], "n-%zu", i);
+        ten_op beat = beat_op(place, LONG_MS);
+        beat.holder = names[i];
+        expect_outcome(apply_one(place->store, beat), TEN_OK);
+        expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, names[i], names[i], 0, LONG_MS), TEN_OK);
+        snprintf(node, sizeof node, "node/%s", names[i]);
+        etcd_revoke(etcd_fact(place, node, "lease"));
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = names[i],
+                          .holder = "b",
+                          .ttl_ms = LONG_MS,
+                          .group = 1};
+    }
+    assert_int_equal(ten_store_apply(elsewhere.store, ops, results, TEN_GROUP_MAX, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++)
+        expect_outcome(results[i], TEN_OK);
 }
 
 static void an_acquire_on_a_session_is_two_requests(void **state) {
@@ -133,25 +182,28 @@ static void force_the_lease(const struct place *place) {
 }
 
 /* Whoever forces a lease lets others in at the end that the session has then. Were the version read before the session is
- * kept alive, a holder would believe for longer in what was forced in between. */
-static void expect_forced_before_keep_alive_is_told(const struct place *place, const struct place *beating) {
-    ten_result session = must_beat(place);
-    must_take(place, "t");
-    etcd_wire.place = place;
+ * extended, a holder would believe for longer in what was forced in between. */
+static void expect_forced_in_between_is_told(const struct place *beating, const struct place *forcing,
+                                             const char *path) {
+    ten_result session = must_beat(forcing);
+    must_take(forcing, "t");
+    etcd_wire.place = forcing;
     etcd_wire.before = force_the_lease;
-    etcd_wire.hook_path = "/v3/lease/keepalive";
+    etcd_wire.hook_path = path;
     ten_result next = must_beat(beating);
     assert_int_equal(etcd_wire.hooked, 1);
     assert_false(is_same(&next, &session));
 }
 
 static void what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat(void **state) {
-    expect_forced_before_keep_alive_is_told(*state, *state);
+    struct place elsewhere = elsewhere_of(*state);
+    (void)must_beat(*state);
+    expect_forced_in_between_is_told(*state, &elsewhere, "/v3/lease/keepalive");
 }
 
 static void the_same_by_a_handle_that_does_not_know_the_session_yet(void **state) {
     struct place elsewhere = elsewhere_of(*state);
-    expect_forced_before_keep_alive_is_told(*state, &elsewhere);
+    expect_forced_in_between_is_told(&elsewhere, *state, "/v3/lease/grant");
 }
 
 /* A session that has nearly ended, and is kept alive by nobody, is not lengthened by what is put on it. */
@@ -170,7 +222,7 @@ static void a_session_that_is_revoked_by_hand_has_ended_with_its_leases(void **s
     const struct place *place = *state;
     ten_result session = must_beat(place);
     uint64_t token = must_take(place, "t");
-    etcd_revoke(etcd_key_fact(place, "t", "lease"));
+    etcd_revoke(etcd_fact(place, "node/a", "lease"));
     ten_result next = must_beat(place);
     assert_int_not_equal(next.session, session.session);
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_LOST);
@@ -179,7 +231,7 @@ static void a_session_that_is_revoked_by_hand_has_ended_with_its_leases(void **s
 }
 
 static void revoke_the_session(const struct place *place) {
-    etcd_revoke(etcd_key_fact(place, "t", "lease"));
+    etcd_revoke(etcd_fact(place, "node/a", "lease"));
 }
 
 /* Between the reading, which found the session, and the writing. */
@@ -198,69 +250,56 @@ static void nothing_is_put_on_a_session_that_is_revoked_in_between(void **state)
     assert_true(etcd_key_fact(place, "u", "lease") > 0);
 }
 
-static void a_session_whose_key_was_deleted_is_not_gone_on_with(void **state) {
-    const struct place *place = *state;
-    ten_result session = must_beat(place);
-    uint64_t token = must_take(place, "t");
-    (void)etcdctl("del --prefix tenure/%s/group/", place->ns);
-    ten_result next = must_beat(place);
-    assert_int_not_equal(next.session, session.session);
-    ten_result renewed = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
-    expect_outcome(renewed, TEN_OK);
-    assert_int_equal(renewed.session, next.session);
-}
-
 /* ---- a change of leader */
 
-static void a_change_of_leader_begins_another_session_to_which_leases_are_renewed(void **state) {
+static void a_session_goes_on_over_a_change_of_leader(void **state) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     uint64_t token = must_take(place, "t");
-    uint64_t former = etcd_key_fact(place, "t", "lease");
+    uint64_t former = etcd_fact(place, "node/a", "lease");
     etcd_restart();
     ten_result next = must_beat(place);
-    assert_int_not_equal(next.session, session.session);
-    ten_result renewed = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
-    expect_outcome(renewed, TEN_OK);
-    assert_int_equal(renewed.token, token);
-    assert_int_equal(renewed.session, next.session);
+    assert_true(is_same(&next, &session));
+    assert_int_not_equal(etcd_fact(place, "node/a", "lease"), former);
     /* What a former leader revokes now is nobody's. */
     etcd_revoke(former);
-    expect_holder(read_lease(place, "t"), "a");
-    assert_int_equal(must_beat(place).session, next.session);
+    ten_result read = read_lease(place, "t");
+    expect_holder(read, "a");
+    assert_int_equal(read.token, token);
+    next = must_beat(place);
+    assert_true(is_same(&next, &session));
 }
 
-static void a_revoked_session_of_an_earlier_term_is_put_back_lease_by_lease(void **state) {
-    const struct place *place = *state;
+static void expect_held_in_doubt(const struct place *place, const char *target) {
     struct place elsewhere = elsewhere_of(place);
+    ten_result newcomer = acquire(&elsewhere, target, "newcomer", LONG_MS);
+    expect_outcome(newcomer, TEN_HELD);
+    expect_holder(newcomer, "a");
+}
+
+static void a_session_of_an_earlier_term_that_was_revoked_goes_on(void **state) {
+    const struct place *place = *state;
     ten_result session = must_beat(place);
-    uint64_t token = must_take(place, "t");
-    uint64_t former = etcd_key_fact(place, "t", "lease");
+    must_take(place, "t");
+    uint64_t former = etcd_fact(place, "node/a", "lease");
     etcd_restart();
     etcd_revoke(former);
-    ten_result newcomer = acquire(&elsewhere, "t", "newcomer", LONG_MS);
-    expect_outcome(newcomer, TEN_HELD);
-    assert_true(newcomer.recovering);
+    expect_held_in_doubt(place, "t");
     ten_result next = must_beat(place);
-    assert_int_not_equal(next.session, session.session);
-    ten_result back = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS);
-    expect_outcome(back, TEN_OK);
-    assert_int_equal(back.token, token);
-    assert_int_equal(back.session, next.session);
+    assert_true(is_same(&next, &session));
+    assert_true(etcd_fact(place, "node/a", "lease") > 0);
+    expect_held_in_doubt(place, "t");
 }
 
 /* The session is of the earlier term, until the next heartbeat. */
 static void what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked(void **state) {
     const struct place *place = *state;
-    struct place elsewhere = elsewhere_of(place);
     must_beat(place);
     must_take(place, "t");
     etcd_restart();
     uint64_t token = must_take(place, "u");
-    etcd_revoke(etcd_key_fact(place, "u", "lease"));
-    ten_result newcomer = acquire(&elsewhere, "u", "newcomer", LONG_MS);
-    expect_outcome(newcomer, TEN_HELD);
-    assert_true(newcomer.recovering);
+    etcd_revoke(etcd_fact(place, "node/a", "lease"));
+    expect_held_in_doubt(place, "u");
     must_beat(place);
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "u", "a", token, LONG_MS), TEN_OK);
 }
@@ -280,10 +319,10 @@ static void expect_no_trust(const struct place *place, void (*after)(ten_etcd_ca
     etcd_wire.kept_alive = etcd_wire.hooked = 0;
     etcd_wire.after = after;
     etcd_wire.hook_path = "/v3/lease/keepalive";
-    uint64_t lease = etcd_key_fact(place, "t", "lease");
-    ten_result next = must_beat(place);
+    uint64_t lease = etcd_fact(place, "node/a", "lease");
+    must_beat(place);
     assert_int_equal(etcd_wire.hooked, 1);
-    assert_true(etcd_wire.kept_alive > 1 || next.session != (lease & ((UINT64_C(1) << 53) - 1)));
+    assert_true(etcd_wire.kept_alive > 1 || etcd_fact(place, "node/a", "lease") != lease);
 }
 
 static void a_keep_alive_of_an_earlier_term_does_not_count(void **state) {
@@ -323,14 +362,16 @@ static void sessions_go_on_without_room_also_after_a_change_of_leader(void **sta
     ops[0].weight = 0;
     assert_int_equal(ten_store_apply(place->store, ops, results, 1, CALL_MS), TENURE_E_FULL);
     (void)etcdctl("alarm disarm");
-    assert_int_not_equal(must_beat(place).session, session.session);
+    assert_int_equal(must_beat(place).session, session.session);
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_OK);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond),
-        ETCD_CASE(a_heartbeat_of_a_session_is_two_requests_whatever_it_holds),
+        ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds),
+        ETCD_CASE(taking_over_a_thousand_leases_of_a_dead_session_is_few_requests),
+        ETCD_CASE(a_group_of_targets_that_as_many_dead_sessions_held_is_one_step),
         ETCD_CASE(an_acquire_on_a_session_is_two_requests),
         ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session),
         ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat),
@@ -338,9 +379,8 @@ int main(void) {
         ETCD_CASE(an_acquire_does_not_keep_the_session_alive),
         ETCD_CASE(a_session_that_is_revoked_by_hand_has_ended_with_its_leases),
         ETCD_CASE(nothing_is_put_on_a_session_that_is_revoked_in_between),
-        ETCD_CASE(a_session_whose_key_was_deleted_is_not_gone_on_with),
-        ETCD_CASE(a_change_of_leader_begins_another_session_to_which_leases_are_renewed),
-        ETCD_CASE(a_revoked_session_of_an_earlier_term_is_put_back_lease_by_lease),
+        ETCD_CASE(a_session_goes_on_over_a_change_of_leader),
+        ETCD_CASE(a_session_of_an_earlier_term_that_was_revoked_goes_on),
         ETCD_CASE(what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked),
         ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count),
         ETCD_CASE(a_keep_alive_by_another_member_than_the_reading_does_not_count),

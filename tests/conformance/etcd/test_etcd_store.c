@@ -1,5 +1,5 @@
 /*
- * What is etcd's own: tokens that are revisions, etcd leases that are shared, what is done to keys by hand, lost
+ * What is etcd's own: etcd leases that are shared, what is done to keys by hand, lost
  * replies, and garbage of others. A change of leader is test_etcd_term.c; the contract itself is the conformance
  * suite's.
  */
@@ -62,19 +62,18 @@ static void a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead(void *
     place->other->clock = own;
 }
 
-/* ---- tokens and groups */
+/* ---- groups */
 
-static void a_token_is_the_revision_at_which_its_key_was_created(void **state) {
+static void the_holder_releases_with_one_request(void **state) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    expect_outcome(renew(place, "t", "a", token, 2 * LONG_MS), TEN_OK); /* it moves */
-    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
+    uint64_t before = etcd_calls_served();
     expect_outcome(release(place, "t", "a", token), TEN_OK);
-    uint64_t next = must_acquire(place, "t", "b", LONG_MS);
-    assert_true(next > token);
-    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), next);
+    assert_int_equal(etcd_calls_served() - before, 1);
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    before = etcd_calls_served();
+    assert_true(must_acquire(place, "t", "a", LONG_MS) > token);
+    assert_int_equal(etcd_calls_served() - before, 2); /* the etcd lease, and the commit */
 }
 
 static void renewing_a_thousand_leases_of_one_holder_is_two_requests(void **state) {
@@ -82,33 +81,19 @@ static void renewing_a_thousand_leases_of_one_holder_is_two_requests(void **stat
     struct many *many = many_acquire(place, 1000, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0); /* all of them are in one group now */
     uint64_t created = etcd_key_fact(place, "t-999", "mod_revision");
+    uint64_t mark = etcd_fact(place, "mark/a", "mod_revision");
+    assert_true(mark > 0);
+    etcd_wire.sent = 0;
     uint64_t before = etcd_calls_served();
     for (int i = 0; i < 10; i++)
         assert_int_equal(many_renew(place, many), 0);
     uint64_t calls = etcd_calls_served() - before;
     if (calls > 20 || calls < 10)
         fail_msg("10 renewals of 1,000 leases were %llu requests", (unsigned long long)calls);
+    assert_true(etcd_wire.sent < UINT64_C(10) * 20000);                       /* they are not named one by one */
     assert_int_equal(etcd_key_fact(place, "t-999", "mod_revision"), created); /* and nothing was written */
+    assert_int_equal(etcd_fact(place, "mark/a", "mod_revision"), mark);
     assert_int_equal(etcd_key_fact(place, "t-0", "lease"), etcd_key_fact(place, "t-999", "lease"));
-}
-
-/* Whoever writes to a lease makes its holder look at all of them once, not for ever. */
-static void renewals_are_cheap_again_after_somebody_has_asked_for_a_lease(void **state) {
-    const struct place *place = *state;
-    struct many *many = many_acquire(place, 300, "a", LONG_MS);
-    assert_int_equal(many_renew(place, many), 0);
-    ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t-5", .ask = TEN_ASK_RESIGN};
-    expect_outcome(apply_one(place->other, ask), TEN_OK);
-    assert_int_equal(many_renew(place, many), 0);
-    assert_int_equal(many->results[5].ask, TEN_ASK_RESIGN);
-    assert_int_equal(many_renew(place, many), 0);
-    uint64_t before = etcd_calls_served();
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(many_renew(place, many), 0);
-    assert_int_equal(many->results[5].ask, TEN_ASK_RESIGN);
-    uint64_t calls = etcd_calls_served() - before;
-    if (calls > 10)
-        fail_msg("5 renewals of 300 leases were %llu requests", (unsigned long long)calls);
 }
 
 /* A member that is cut off from the others answers what only compares, from what it knows. */
@@ -174,6 +159,29 @@ static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void 
     uint64_t since_ms = now_ms();
     assert_int_equal(many_renew(place, many), 0);
     expect_end(place, "t-1", since_ms);
+}
+
+/* Each of them has a mark. */
+static void a_group_of_targets_that_as_many_others_held_is_one_step(void **state) {
+    const struct place *place = *state;
+    struct place elsewhere = elsewhere_of(place);
+    static char names[TEN_GROUP_MAX][8];
+    ten_op ops[TEN_GROUP_MAX];
+    ten_result results[TEN_GROUP_MAX];
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "n-%zu", i);
+        must_acquire(place, names[i], names[i], LONG_MS);
+        etcd_delete_key(place, names[i]);
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = names[i],
+                          .holder = "b",
+                          .ttl_ms = LONG_MS,
+                          .group = 1};
+    }
+    assert_int_equal(ten_store_apply(elsewhere.store, ops, results, TEN_GROUP_MAX, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i < TEN_GROUP_MAX; i++)
+        expect_outcome(results[i], TEN_OK);
 }
 
 /* ---- by hand */
@@ -282,6 +290,101 @@ static void whoever_is_declared_gone_in_between_gets_nothing(void **state) {
     expect_outcome(result, TEN_ERROR);
     assert_int_equal(result.error, TENURE_E_GONE);
     expect_holder(read_lease(place, "t"), NULL);
+}
+
+static void delete_and_take_it(const struct place *place) {
+    delete_and_take(place, "t");
+}
+
+static void bar_it(const struct place *place) {
+    struct place other = elsewhere_of(place);
+    expect_outcome(force(&other, "t", TEN_OP_FORCE, "root"), TEN_OK);
+}
+
+static void a_late_release_does_nothing_to_whoever_took_it(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    etcd_wire.place = place;
+    etcd_wire.before = delete_and_take_it;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    expect_outcome(release(place, "t", "a", token), TEN_LOST);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_holder(read_lease(place, "t"), "rival");
+}
+
+static void what_was_forced_meanwhile_is_released_as_ever(void **state) {
+    const struct place *place = *state;
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    etcd_wire.place = place;
+    etcd_wire.before = bar_it;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    expect_outcome(release(place, "t", "a", token), TEN_OK);
+    assert_int_equal(etcd_wire.hooked, 1);
+    expect_holder(read_lease(place, "t"), NULL);
+}
+
+static void revoke_it(const struct place *place) {
+    (void)place;
+    (void)etcdctl("lease list | grep -v found | xargs -n1 etcdctl --endpoints=127.0.0.1:%d lease revoke",
+                  etcd_member.port);
+}
+
+static void an_etcd_lease_that_is_revoked_by_hand_before_it_is_used_is_replaced(void **state) {
+    const struct place *place = *state;
+    must_acquire(place, "warm", "a", LONG_MS);
+    etcd_wire.place = place;
+    etcd_wire.before = revoke_it;
+    etcd_wire.hook_path = "/v3/kv/txn";
+    etcd_wire.hook_body = "requestPut";
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(etcd_wire.hooked, 1);
+    assert_true(etcd_key_fact(place, "t", "lease") > 0);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
+}
+
+/* The first term of a successor does not go on with its heartbeat. */
+static void what_a_successor_does_not_confirm_ends_although_it_keeps_its_heartbeat(void **state) {
+    const struct place *place = *state;
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "b", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->other, beat), TEN_OK);
+    ten_op hand = {.kind = TEN_OP_HAND,
+                   .namespace_name = place->ns,
+                   .target = "t",
+                   .holder = "a",
+                   .token = must_acquire(place, "t", "a", LONG_MS),
+                   .successor = "b",
+                   .ttl_ms = TTL_MS};
+    uint64_t since_ms = now_ms();
+    expect_outcome(apply_one(place->store, hand), TEN_OK);
+    expect_outcome(apply_one(place->other, beat), TEN_OK);
+    expect_end(place, "t", since_ms);
+}
+
+static void handing_a_thousand_leases_over_to_ten_is_few_requests(void **state) {
+    const struct place *place = *state;
+    static char successors[10][8];
+    struct many *many = many_acquire(place, 1000, "a", LONG_MS);
+    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .ttl_ms = LONG_MS, .weight = 1};
+    for (size_t i = 0; i < TEN_COUNT(successors); i++) {
+        snprintf(successors[i], sizeof successors[i], "b-%zu", i);
+        beat.holder = successors[i];
+        expect_outcome(apply_one(place->other, beat), TEN_OK);
+    }
+    for (size_t i = 0; i < many->count; i++) {
+        many->ops[i].kind = TEN_OP_HAND;
+        many->ops[i].successor = successors[i % TEN_COUNT(successors)];
+    }
+    uint64_t before = etcd_calls_served();
+    assert_int_equal(ten_store_apply(place->store, many->ops, many->results, many->count, 4 * CALL_MS), TENURE_OK);
+    uint64_t calls = etcd_calls_served() - before;
+    for (size_t i = 0; i < many->count; i++) {
+        expect_outcome(many->results[i], TEN_OK);
+        expect_holder(many->results[i], many->ops[i].successor);
+        assert_true(many->results[i].token > many->ops[i].token);
+    }
+    /* One for each hundred leases or so, one or two for each successor, and the feed's. */
+    if (calls > 60)
+        fail_msg("handing 1,000 leases over was %llu requests", (unsigned long long)calls);
 }
 
 static void a_forced_lease_ends_although_its_holder_renews_the_others(void **state) {
@@ -455,25 +558,26 @@ static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void 
         for (int round = 0; round < 2; round++) {
             ten_result result = acquire(place, target, "a", LONG_MS);
             expect_outcome(result, TEN_HELD);
-            expect_holder(result, "?");
+            assert_non_null(result.holder);
             assert_true(result.remaining_ms >= 1);
         }
-        expect_holder(read_lease(place, target), "?");
+        assert_non_null(read_lease(place, target).holder);
         expect_outcome(renew(place, target, "a", read_lease(place, target).token, LONG_MS), TEN_LOST);
         expect_outcome(release(place, target, "a", read_lease(place, target).token), TEN_LOST);
+        expect_outcome(force(place, target, TEN_OP_FORCE_NOW, "root"), TEN_OK);
+        must_acquire(place, target, "a", LONG_MS);
         etcd_delete_key(place, target);
         must_acquire(place, target, "a", LONG_MS);
     }
 }
 
-static void garbage_in_the_feed_and_in_fences_stops_nothing(void **state) {
+static void garbage_in_the_feed_stops_nothing(void **state) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     (void)etcdctl("put tenure/%s/feed/garbage garbage", place->ns);
-    (void)etcdctl("put tenure/%s/feed/0000000000000001-x-9 '{\"changes\":[{\"event\":\"no\"},3]}'", place->ns);
-    (void)etcdctl("put tenure/%s/fence/t garbage", place->ns);
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    assert_int_equal(token, etcd_key_fact(place, "t", "create_revision"));
+    (void)etcdctl("put tenure/%s/feed/0000000000000001-x '0 0 1 t 1 event=no'", place->ns);
+    (void)etcdctl("put tenure/%s/feed/0000000000000001-y '0 0 1 t'", place->ns);
+    must_acquire(place, "t", "a", LONG_MS);
     struct place elsewhere = elsewhere_of(place); /* so that this handle reads */
     expect_acquired(&elsewhere, &cursor, "t");
 }
@@ -551,12 +655,12 @@ static void an_acquire_whose_reply_was_lost_recognises_itself(void **state) {
     etcd_wire.lose_path = "/v3/kv/txn";
     etcd_wire.lose_body = "requestPut";
     expect_lost_reply(place, op);
-    uint64_t created = etcd_key_fact(place, "t", "create_revision");
-    assert_true(created > 0); /* else nothing is tested */
+    uint64_t written = etcd_fact(place, "record/lease/t", "mod_revision");
+    assert_true(written > 0); /* else nothing is tested */
     expect_holder(acquire(place, "t", "b", LONG_MS), "a");
-    assert_int_equal(must_acquire(place, "t", "a", LONG_MS), created);
-    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), created);
-    expect_outcome(renew(place, "t", "a", created, LONG_MS), TEN_OK);
+    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
+    assert_int_equal(etcd_fact(place, "record/lease/t", "mod_revision"), written);
+    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
 
 /* Fault 6. */
@@ -582,7 +686,6 @@ static void a_renewal_whose_reply_was_lost_can_be_repeated(void **state) {
     ten_result result = apply_one(place->store, op);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.token, token);
-    assert_int_equal(etcd_key_fact(place, "t", "create_revision"), token);
 }
 
 /* What was to be read anew has not been: the next renewal must not believe in it. */
@@ -641,12 +744,12 @@ static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out
 int main(void) {
     const struct CMUnitTest tests[] = {
         ETCD_CASE(a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead),
-        ETCD_CASE(a_token_is_the_revision_at_which_its_key_was_created),
+        ETCD_CASE(the_holder_releases_with_one_request),
         ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests),
-        ETCD_CASE(renewals_are_cheap_again_after_somebody_has_asked_for_a_lease),
         ETCD_CASE(every_comparison_needs_a_quorum),
         ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
         ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
+        ETCD_CASE(a_group_of_targets_that_as_many_others_held_is_one_step),
         ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
         ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost),
         ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals),
@@ -654,6 +757,11 @@ int main(void) {
         ETCD_CASE(what_is_taken_between_keep_alive_and_comparison_is_lost),
         ETCD_CASE(whoever_comes_in_between_is_not_overwritten),
         ETCD_CASE(whoever_is_declared_gone_in_between_gets_nothing),
+        ETCD_CASE(a_late_release_does_nothing_to_whoever_took_it),
+        ETCD_CASE(what_was_forced_meanwhile_is_released_as_ever),
+        ETCD_CASE(an_etcd_lease_that_is_revoked_by_hand_before_it_is_used_is_replaced),
+        ETCD_CASE(what_a_successor_does_not_confirm_ends_although_it_keeps_its_heartbeat),
+        ETCD_CASE(handing_a_thousand_leases_over_to_ten_is_few_requests),
         ETCD_CASE(a_forced_lease_ends_although_its_holder_renews_the_others),
         ETCD_CASE(batches_of_more_than_a_transaction_are_carried_out_in_order),
         ETCD_CASE(many_namespaces_are_renewed_in_one_batch),
@@ -661,7 +769,7 @@ int main(void) {
         ETCD_CASE(compaction_under_a_watch_hides_no_change),
         ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
         ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
-        ETCD_CASE(garbage_in_the_feed_and_in_fences_stops_nothing),
+        ETCD_CASE(garbage_in_the_feed_stops_nothing),
         ETCD_CASE(a_namespace_of_an_earlier_version_is_refused_and_left_as_it_is),
         ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
         ETCD_CASE(a_renewal_whose_reply_was_lost_can_be_repeated),

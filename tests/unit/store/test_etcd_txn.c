@@ -13,23 +13,19 @@
 
 static void each_kind_of_key_has_its_place(void **state) {
     (void)state;
-    static const struct {
-        enum ten_etcd_kind kind;
-        const char *name;
-        const char *key;
-    } known[] = {
-        {TEN_ETCD_LEASE, "a/b", "fleets/poll/lease/a/b"}, {TEN_ETCD_FENCE, "t", "fleets/poll/fence/t"},
-        {TEN_ETCD_TARGET, "t", "fleets/poll/target/t"},   {TEN_ETCD_INSTANCE, "i", "fleets/poll/node/i"},
-        {TEN_ETCD_MEMBER, "i", "fleets/poll/member/i"},   {TEN_ETCD_GONE, "i", "fleets/poll/gone/i"},
-        {TEN_ETCD_GROUP, "01", "fleets/poll/group/01"},   {TEN_ETCD_FEED, "r", "fleets/poll/feed/r"},
-        {TEN_ETCD_TRIMMED, NULL, "fleets/poll/trimmed"},  {TEN_ETCD_TERM, NULL, "fleets/poll/term"},
-        {TEN_ETCD_WAIT, NULL, "fleets/poll/wait"},        {TEN_ETCD_LEASE, NULL, "fleets/poll/lease/"},
-    };
-    char key[TEN_ETCD_KEY_MAX + 1];
-    for (size_t i = 0; i < TEN_COUNT(known); i++) {
-        ten_etcd_key(key, "fleets", "poll", known[i].kind, known[i].name);
-        assert_string_equal(key, known[i].key);
-    }
+    ten_etcd_key key;
+    ten_etcd_key_of_record(key, "fleets", "poll", (ten_key){TEN_KIND_LEASE, "a/b"});
+    assert_string_equal(key, "fleets/poll/record/lease/a/b");
+    ten_etcd_key_of_life(key, "fleets", "poll", (ten_key){TEN_KIND_LEASE, "a/b"});
+    assert_string_equal(key, "fleets/poll/lease/a/b");
+    ten_etcd_key_of_life(key, "fleets", "poll", (ten_key){TEN_KIND_INSTANCE, "i"});
+    assert_string_equal(key, "fleets/poll/node/i");
+    ten_etcd_key_of_name(key, "fleets", "poll", "t");
+    assert_string_equal(key, "fleets/poll/named/t");
+    ten_etcd_key_of_place(key, "fleets", "poll", TEN_ETCD_WAIT, NULL);
+    assert_string_equal(key, "fleets/poll/state/wait");
+    ten_etcd_key_of_place(key, "fleets", "poll", TEN_ETCD_FEED, "r");
+    assert_string_equal(key, "fleets/poll/feed/r");
 }
 
 static void the_longest_names_fit_into_a_key(void **state) {
@@ -37,12 +33,12 @@ static void the_longest_names_fit_into_a_key(void **state) {
     char prefix[TEN_ETCD_PREFIX_MAX + 1] = "";
     char ns[TENURE_NAMESPACE_MAX + 1] = "";
     char name[TENURE_HOLDER_MAX + 1] = "";
-    char key[TEN_ETCD_KEY_MAX + 1];
+    ten_etcd_key key;
     memset(prefix, 'p', sizeof prefix - 1);
     memset(ns, 'n', sizeof ns - 1);
     memset(name, 't', sizeof name - 2);
     name[sizeof name - 2] = 'z';
-    ten_etcd_key(key, prefix, ns, TEN_ETCD_MEMBER, name);
+    ten_etcd_key_of_record(key, prefix, ns, (ten_key){TEN_KIND_CHECKPOINT, name});
     assert_int_equal(key[strlen(key) - 1], 'z');
     assert_true(sizeof name - 1 >= TENURE_TARGET_MAX);
 }
@@ -130,10 +126,10 @@ static void puts_and_deletions_name_key_value_and_lease(void **state) {
 }
 
 /* Written only where it is, and on the etcd lease that it has: else it would be left behind for ever. */
-static void a_touch_writes_only_what_is_there(void **state) {
+static void what_is_raised_is_written_only_if_it_is_there(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
-    ten_etcd_txn_touch(&txn, "g");
+    ten_etcd_txn_raise(&txn, "g");
     json_t *body = body_of(&txn);
     const json_t *inner = operation(body, 0, "requestTxn");
     const json_t *compare = json_array_get(json_object_get(inner, "compare"), 0);
@@ -144,8 +140,29 @@ static void a_touch_writes_only_what_is_there(void **state) {
     const json_t *put = operation(inner, 0, "requestPut");
     assert_data(put, "key", "g", 1);
     assert_true(json_is_true(json_object_get(put, "ignore_lease")));
+    assert_true(json_is_true(json_object_get(put, "prev_kv")));
     json_decref(body);
     ten_etcd_txn_free(&txn);
+}
+
+static void a_mark_is_attached_and_tells_when_it_was_written_before(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_txn_put_mark(&txn, "m", 7);
+    json_t *body = body_of(&txn);
+    const json_t *put = operation(body, 0, "requestPut");
+    assert_data(put, "key", "m", 1);
+    assert_number(put, "lease", "7");
+    assert_true(json_is_true(json_object_get(put, "prev_kv")));
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+    json_t *answer = json_loads("{\"responses\":[{\"response_put\":{}},"
+                                "{\"response_put\":{\"prev_kv\":{\"mod_revision\":\"41\"}}}]}",
+                                0, NULL);
+    assert_int_equal(ten_etcd_written_before(answer, 0), 0);
+    assert_int_equal(ten_etcd_written_before(answer, 1), 41);
+    assert_int_equal(ten_etcd_written_before(answer, 2), 0);
+    json_decref(answer);
 }
 
 static void a_range_ends_behind_everything_below_its_key(void **state) {
@@ -192,6 +209,26 @@ static void what_is_read_otherwise_is_no_operation(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
+static void a_part_is_a_transaction_of_its_own(void **state) {
+    (void)state;
+    ten_etcd_txn txn = {0};
+    ten_etcd_txn part = {0};
+    ten_etcd_txn_compare_exists(&part, "a");
+    ten_etcd_txn_compare_lease(&part, "a", 7);
+    ten_etcd_txn_put(&part, "a", "b", 0);
+    assert_int_equal(ten_etcd_txn_size(&part), 2);
+    ten_etcd_txn_add_part(&txn, &part);
+    ten_etcd_txn_add_part(&txn, &part);
+    assert_int_equal(ten_etcd_txn_size(&txn), 2);
+    json_t *body = body_of(&txn);
+    const json_t *inner = operation(body, 1, "requestTxn");
+    assert_number(json_array_get(json_object_get(inner, "compare"), 1), "lease", "7");
+    assert_data(operation(inner, 0, "requestPut"), "value", "b", 1);
+    json_decref(body);
+    ten_etcd_txn_free(&txn);
+    ten_etcd_txn_free(&part);
+}
+
 static void a_transaction_that_was_cleared_starts_anew(void **state) {
     (void)state;
     ten_etcd_txn txn = {0};
@@ -206,41 +243,41 @@ static void a_transaction_that_was_cleared_starts_anew(void **state) {
 
 /* ---- answers */
 
-static ten_etcd_kv read_kv(const char *text) {
-    ten_buf scratch = {0};
+static ten_etcd_kv read_kv(const char *text, ten_buf *value) {
     json_t *item = json_loads(text, 0, NULL);
     assert_non_null(item);
-    ten_etcd_kv kv = ten_etcd_kv_read(item, &scratch);
+    ten_etcd_kv kv = ten_etcd_kv_read(item, value);
     json_decref(item);
-    ten_buf_free(&scratch);
     return kv;
 }
 
 static void a_key_is_read_with_its_revisions_and_its_lease(void **state) {
     (void)state;
+    ten_buf value = {0};
     ten_etcd_kv kv =
         read_kv("{\"create_revision\":\"9007199254740993\",\"mod_revision\":\"12\",\"lease\":\"7587848112\","
-                "\"value\":\"eyJhIjoxfQ==\"}");
+                "\"value\":\"eyJhIjoxfQ==\"}",
+                &value);
     assert_true(kv.created == UINT64_C(9007199254740993));
     assert_int_equal(kv.revision, 12);
     assert_int_equal(kv.lease, UINT64_C(7587848112));
-    assert_int_equal(json_integer_value(json_object_get(kv.value, "a")), 1);
-    ten_etcd_kv_free(&kv);
-    assert_null(kv.value);
+    assert_string_equal(kv.value, "{\"a\":1}");
+    ten_buf_free(&value);
 }
 
 /* It is there, whatever it is: nobody may take it for free. */
-static void a_value_that_is_no_json_is_a_key_that_is_there(void **state) {
+static void a_value_that_is_no_text_is_a_key_that_is_there(void **state) {
     (void)state;
-    static const char *const values[] = {"!!!!", "Z2FyYmFnZQ==", "eyJhIjoxLCJhIjoyfQ==", "", "eyJhIjoxfQ==x"};
+    static const char *const values[] = {"!!!!", "", "eyJhIjoxfQ==x"};
+    ten_buf value = {0};
     for (size_t i = 0; i < TEN_COUNT(values); i++) {
         char text[120];
         snprintf(text, sizeof text, "{\"create_revision\":\"3\",\"mod_revision\":\"4\",\"value\":\"%s\"}", values[i]);
-        ten_etcd_kv kv = read_kv(text);
+        ten_etcd_kv kv = read_kv(text, &value);
         assert_int_equal(kv.revision, 4);
-        assert_null(kv.value);
-        ten_etcd_kv_free(&kv);
+        assert_string_equal(kv.value, "");
     }
+    ten_buf_free(&value);
 }
 
 static void an_answers_parts_are_found_or_missing(void **state) {
@@ -268,12 +305,14 @@ int main(void) {
         cmocka_unit_test(an_empty_transaction_is_one),
         cmocka_unit_test(comparisons_are_of_the_revision_of_the_last_write),
         cmocka_unit_test(puts_and_deletions_name_key_value_and_lease),
-        cmocka_unit_test(a_touch_writes_only_what_is_there),
+        cmocka_unit_test(what_is_raised_is_written_only_if_it_is_there),
+        cmocka_unit_test(a_mark_is_attached_and_tells_when_it_was_written_before),
         cmocka_unit_test(a_range_ends_behind_everything_below_its_key),
         cmocka_unit_test(what_is_read_otherwise_is_no_operation),
+        cmocka_unit_test(a_part_is_a_transaction_of_its_own),
         cmocka_unit_test(a_transaction_that_was_cleared_starts_anew),
         cmocka_unit_test(a_key_is_read_with_its_revisions_and_its_lease),
-        cmocka_unit_test(a_value_that_is_no_json_is_a_key_that_is_there),
+        cmocka_unit_test(a_value_that_is_no_text_is_a_key_that_is_there),
         cmocka_unit_test(an_answers_parts_are_found_or_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

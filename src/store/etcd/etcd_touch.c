@@ -1,0 +1,530 @@
+/*
+ * Extending lives in etcd: the etcd leases are kept alive, and then one transaction says which of the records are what the
+ * caller takes them for: all leases of a holder by its mark, or each. Those whose life is attached elsewhere, or has vanished in doubt, move to a group that was kept
+ * alive or granted in this call. Called through backend.h.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/etcd/etcd_state.h"
+
+#define TRIES_MAX 4u
+#define MARKS_MAX 24u
+/* The same beside a reading without parts. */
+#define FLAT_MARKS_MAX (TEN_ETCD_TXN_MAX - TEN_ETCD_STATE_READS - 2 * TEN_ETCD_FLAT)
+#define MARKED_MIN     16u /* leases of a group for which a mark is worth it */
+#define LOOKED_MAX     96u /* lives that are compared beside the marks of up to MARKS_MAX groups, in turn */
+
+/* One touch under way. */
+struct item {
+    ten_touch *touch;
+    ten_etcd_hold *hold;         /* what is known of it when the groups have been kept alive; NULL: nothing */
+    uint64_t lease;              /* of the group that is to keep it; 0: none is known yet */
+    const ten_etcd_sight *sight; /* NULL: it was not read */
+    bool is_settled;             /* it was extended, or is not what is meant */
+};
+
+struct work {
+    ten_etcd_store *store;
+    const char *namespace_name;
+    ten_etcd_reliance on;
+    uint64_t deadline_ms;
+    struct item *items;
+    size_t count;
+    struct item **open;     /* those that are not settled, when each is read, */
+    ten_etcd_sight *sights; /* and what they are */
+    size_t open_count;
+};
+
+static void life_of(const struct work *work, const struct item *item, ten_etcd_key key) {
+    ten_etcd_key_of_life(key, work->store->settings.prefix, work->namespace_name, item->touch->key);
+}
+
+static void find_holds(const struct work *work) {
+    for (size_t i = 0; i < work->count; i++) {
+        ten_etcd_key key;
+        life_of(work, &work->items[i], key);
+        work->items[i].hold = ten_etcd_hold_find(work->store, key);
+    }
+}
+
+static void settle(struct item *item, bool extended, uint64_t present) {
+    item->is_settled = true;
+    item->touch->extended = extended;
+    item->touch->present = present;
+}
+
+/* ---- which groups go on ------------------------------------------------------------------------------------ */
+
+/* A group goes on if all of it is touched, and for the TTL that it has. */
+static void cover(struct work *work) {
+    for (size_t i = 0; i < work->count; i++) {
+        ten_etcd_hold *hold = work->items[i].hold;
+        if (!hold || hold->covered_in == work->store->call)
+            continue;
+        ten_etcd_group *group = hold->group;
+        hold->covered_in = work->store->call;
+        group->covered = group->covered_in == work->store->call ? group->covered + 1 : 1;
+        group->covered_in = work->store->call;
+    }
+}
+
+static bool goes_on(const ten_etcd_store *store, const ten_etcd_group *group) {
+    return group->covered_in == store->call && group->covered == group->count && !group->uncertain &&
+           (group->term == store->head.term || store->is_full);
+}
+
+/* The largest for such. One whose TTL is longer stays where it is: nothing may end earlier than it did. */
+static ten_etcd_group *home_of(const struct work *work, const struct item *item) {
+    const ten_touch *touch = item->touch;
+    const ten_etcd_hold *hold = item->hold;
+    if (hold && hold->group->ttl_ms > touch->ttl_ms && goes_on(work->store, hold->group))
+        return hold->group;
+    ten_etcd_group *best = NULL;
+    for (ten_etcd_group *group = work->store->groups; group; group = group->next)
+        if (goes_on(work->store, group) && group->ttl_ms == touch->ttl_ms && (!best || group->count > best->count) &&
+            ten_etcd_group_is_of(group, work->namespace_name, touch->name))
+            best = group;
+    return best;
+}
+
+static int keep_homes(struct work *work) {
+    ten_etcd_group **homes = ten_calloc(work->count, sizeof *homes);
+    size_t count = 0;
+    if (!homes)
+        return ten_etcd_no_memory(work->store);
+    find_holds(work);
+    cover(work);
+    for (size_t i = 0; i < work->count; i++) {
+        struct item *item = &work->items[i];
+        ten_etcd_group *home = home_of(work, item);
+        item->lease = home ? home->lease : 0;
+        bool is_new = home != NULL;
+        for (size_t j = count; is_new && j > 0; j--)
+            is_new = homes[j - 1] != home;
+        if (is_new)
+            homes[count++] = home;
+    }
+    size_t groups = ten_etcd_groups_count(work->store);
+    int r = count ? ten_etcd_groups_keep(work->store, homes, count, work->deadline_ms) : TENURE_OK;
+    if (ten_etcd_groups_count(work->store) != groups) /* some have ended */
+        find_holds(work);
+    ten_free(homes);
+    return r;
+}
+
+/* It goes on in the present term, unless there is no room for another one. */
+static bool is_kept(const ten_etcd_store *store, const ten_etcd_group *group) {
+    return group && ten_etcd_group_is_kept(store, group) && (group->term == store->head.term || store->is_full);
+}
+
+static bool is_at_home(const ten_etcd_store *store, const struct item *item) {
+    return item->lease && is_kept(store, ten_etcd_group_by_lease(store, item->lease));
+}
+
+/* ---- what is known by a mark -------------------------------------------------------------------------------- */
+
+static void mark_of(const struct work *work, const ten_etcd_group *group, ten_etcd_key key) {
+    ten_etcd_key_of_place(key, work->store->settings.prefix, work->namespace_name, TEN_ETCD_MARK, group->name);
+}
+
+/* Some of each group's lives are compared, too: all of them go when the etcd lease is revoked, and one when somebody
+ * deletes it by hand. */
+static void add_marks(const struct work *work, ten_etcd_group **groups, size_t count) {
+    ten_etcd_txn *txn = &work->store->txn;
+    ten_etcd_key key;
+    for (size_t i = 0; i < count; i++) {
+        ten_etcd_group *group = groups[i];
+        mark_of(work, group, key);
+        ten_etcd_txn_compare(txn, key, group->mark);
+        ten_etcd_txn_get_otherwise(txn, key);
+        for (size_t j = 0; j < group->count && j < LOOKED_MAX / count; j++)
+            ten_etcd_txn_compare_lease(txn, group->holds[group->looked_at++ % group->count]->key, group->lease);
+    }
+}
+
+/* A mark that is another one is not believed any more; if all are the same, something was done by hand. */
+static void judge_marks(struct work *work, const json_t *answer, bool held, ten_etcd_group **groups, size_t count) {
+    bool is_known = false;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t revision = held ? 0 : ten_etcd_kv_at(answer, TEN_ETCD_STATE_READS + i, &work->store->scratch).revision;
+        if (held)
+            groups[i]->proven_in = work->store->call;
+        else if (revision != groups[i]->mark)
+            groups[i]->mark = 0;
+        is_known |= groups[i]->mark == 0;
+    }
+    for (size_t i = 0; !held && !is_known && i < count; i++)
+        groups[i]->mark = 0;
+}
+
+static int compare_marks(struct work *work) {
+    ten_etcd_store *store = work->store;
+    ten_etcd_group *groups[MARKS_MAX];
+    size_t count = 0;
+    int r = TENURE_OK;
+    for (ten_etcd_group *group = store->groups; r == TENURE_OK && group; group = group->next) {
+        bool is_meant = goes_on(store, group) && group->kept_in == store->call && group->mark && group->count;
+        if (is_meant && strcmp(group->namespace_name, work->namespace_name) == 0)
+            groups[count++] = group;
+        if (count == 0 || (count < MARKS_MAX && group->next))
+            continue;
+        json_t *answer = NULL;
+        bool held = false;
+        ten_etcd_rely_begin(store, &work->on);
+        ten_etcd_state_get(store, work->namespace_name, false);
+        add_marks(work, groups, count);
+        r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
+        if (r == TENURE_OK && held)
+            r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
+        if (r == TENURE_OK)
+            judge_marks(work, answer, held, groups, count);
+        json_decref(answer);
+        count = 0;
+    }
+    return r;
+}
+
+/* A lease has the mark of its name; a record has one name in a version. */
+static int prove(struct work *work) {
+    ten_etcd_store *store = work->store;
+    int r = work->count > TEN_ETCD_FLAT ? compare_marks(work) : TENURE_OK;
+    work->open_count = 0;
+    for (size_t i = 0; r == TENURE_OK && i < work->count; i++) {
+        struct item *item = &work->items[i];
+        const ten_etcd_hold *hold = item->hold;
+        bool is_proven = !item->is_settled && hold && hold->version && hold->version == item->touch->version &&
+                         hold->group->lease == item->lease && hold->group->proven_in == store->call &&
+                         item->touch->key.kind == TEN_KIND_LEASE && strcmp(hold->group->name, item->touch->name) == 0;
+        if (is_proven && is_kept(store, hold->group))
+            settle(item, true, hold->version);
+        if (!item->is_settled)
+            work->open[work->open_count++] = item;
+    }
+    return r;
+}
+
+/* ---- what is so, of each ------------------------------------------------------------------------------------ */
+
+static bool is_meant(const struct item *item) {
+    const ten_record *record = &item->sight->record;
+    const ten_touch *touch = item->touch;
+    return record->version && (touch->version == TEN_VERSION_ANY || touch->version == record->version) &&
+           record->alive && strcmp(record->name, touch->name) == 0;
+}
+
+/* Whatever it is, it ends with what it is attached to. */
+static int note_place(const struct work *work, const struct item *item, uint64_t lease) {
+    ten_etcd_store *store = work->store;
+    ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
+    const ten_record *record = &item->sight->record;
+    ten_etcd_key key;
+    life_of(work, item, key);
+    if (!group) {
+        ten_etcd_hold_drop(store, key);
+        return TENURE_OK;
+    }
+    uint64_t version = strcmp(group->name, record->name) == 0 ? record->version : 0;
+    return ten_etcd_hold_set(store, group, key, version) ? TENURE_OK : ten_etcd_no_memory(store);
+}
+
+static int judge(struct work *work, struct item *item, const ten_etcd_sight *sight) {
+    const ten_record *record = &sight->record;
+    item->sight = sight;
+    bool is_endless = sight->is_attached && !sight->lease;
+    if (!is_meant(item))
+        settle(item, false, record->version);
+    else if (is_endless || (sight->lease == item->lease && is_at_home(work->store, item)))
+        settle(item, true, record->version);
+    return note_place(work, item, sight->lease);
+}
+
+/* Groups that are worth a mark and have none that is known. It is written in the transaction that reads the first of
+ * their leases, and reading the others follows. */
+static size_t find_unmarked(const struct work *work, ten_etcd_group **groups) {
+    const ten_etcd_store *store = work->store;
+    size_t most = work->open_count <= TEN_ETCD_FLAT ? FLAT_MARKS_MAX : MARKS_MAX;
+    size_t count = 0;
+    for (ten_etcd_group *group = store->groups; group && count < most; group = group->next) {
+        bool wants = goes_on(store, group) && group->kept_in == store->call && group->mark == 0 &&
+                     group->count >= MARKED_MIN && group->name[0] != '\0' && !store->is_full;
+        for (size_t i = 0; wants && i < count; i++)
+            wants = strcmp(groups[i]->name, group->name) != 0;
+        if (wants && work->count > TEN_ETCD_FLAT && strcmp(group->namespace_name, work->namespace_name) == 0)
+            groups[count++] = group;
+    }
+    return count;
+}
+
+static int read_some(struct work *work, size_t first, size_t count, ten_etcd_group **unmarked, size_t marks) {
+    ten_etcd_store *store = work->store;
+    ten_etcd_sight *sights = work->sights + first;
+    json_t *answer = NULL;
+    ten_etcd_key key;
+    bool held = false;
+    ten_etcd_rely_begin(store, &work->on);
+    ten_etcd_state_get(store, work->namespace_name, false);
+    for (size_t i = 0; i < marks; i++) {
+        mark_of(work, unmarked[i], key);
+        ten_etcd_txn_put_mark(&store->txn, key, unmarked[i]->lease);
+    }
+    ten_etcd_reading_add(store, work->namespace_name, sights, count);
+    int r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
+    count = held ? count : 0;
+    if (r == TENURE_OK && held)
+        r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
+    for (size_t i = 0; r == TENURE_OK && held && i < marks; i++)
+        ten_etcd_mark_made(store, unmarked[i], ten_etcd_written_before(answer, TEN_ETCD_STATE_READS + i));
+    if (r == TENURE_OK)
+        r = ten_etcd_reading_take(store, work->namespace_name, answer, TEN_ETCD_STATE_READS + marks, sights, count);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        r = judge(work, work->open[first + i], &sights[i]);
+    json_decref(answer);
+    return r;
+}
+
+static int verify(struct work *work) {
+    ten_etcd_group *unmarked[MARKS_MAX];
+    size_t marks = find_unmarked(work, unmarked);
+    int r = TENURE_OK;
+    for (size_t i = 0; i < work->open_count; i++) {
+        work->open[i]->sight = NULL;
+        work->sights[i].record.key = work->open[i]->touch->key;
+    }
+    for (size_t i = 0; r == TENURE_OK && i < work->open_count; i += TEN_ETCD_READING_MAX, marks = 0)
+        r = read_some(work, i, ten_min_u64(work->open_count - i, TEN_ETCD_READING_MAX), unmarked, marks);
+    return r;
+}
+
+/* ---- moving ------------------------------------------------------------------------------------------------- */
+
+static bool has_to_move(const struct item *item) {
+    return !item->is_settled && item->sight && item->sight->record.version;
+}
+
+/* In the state in which it was seen. */
+static void add_move(const struct work *work, const struct item *item) {
+    ten_etcd_store *store = work->store;
+    ten_etcd_key key;
+    char value[24];
+    ten_etcd_group *group = ten_etcd_group_by_lease(store, item->lease);
+    ten_etcd_key_of_record(key, store->settings.prefix, work->namespace_name, item->touch->key);
+    ten_etcd_txn_compare(&store->part, key, item->sight->record.version);
+    life_of(work, item, key);
+    if (!item->sight->in_doubt)
+        ten_etcd_txn_compare_exists(&store->part, key);
+    snprintf(value, sizeof value, "%llu", (unsigned long long)group->ttl_ms);
+    ten_etcd_txn_put(&store->part, key, value, group->lease);
+    group->uncertain = true; /* until the answer is there */
+}
+
+/* The names of what is moved in a transaction: their marks are raised, for whoever takes it to be where it was. */
+struct names {
+    const char *names[MARKS_MAX];
+    size_t count;
+};
+
+static void add_name(struct names *names, const ten_touch *touch) {
+    bool is_new = touch->key.kind == TEN_KIND_LEASE;
+    for (size_t i = 0; is_new && i < names->count; i++)
+        is_new = strcmp(names->names[i], touch->name) != 0;
+    if (is_new)
+        names->names[names->count++] = touch->name;
+}
+
+static size_t add_moves(const struct work *work, size_t first, struct names *names) {
+    size_t count = 0;
+    size_t i = first;
+    ten_etcd_txn_clear(&work->store->part);
+    for (; i < work->count && count < TEN_ETCD_PART && names->count < MARKS_MAX; i++)
+        if (has_to_move(&work->items[i])) {
+            add_move(work, &work->items[i]);
+            add_name(names, work->items[i].touch);
+            count++;
+        }
+    ten_etcd_txn_add_part(&work->store->txn, &work->store->part);
+    return i;
+}
+
+static int note_moved(struct work *work, size_t first, size_t end) {
+    int r = TENURE_OK;
+    for (size_t i = first; r == TENURE_OK && i < end; i++) {
+        struct item *item = &work->items[i];
+        if (!has_to_move(item))
+            continue;
+        r = note_place(work, item, item->lease);
+        if (is_at_home(work->store, item))
+            settle(item, true, item->sight->record.version);
+    }
+    return r;
+}
+
+/* Where they go: kept alive in this call, or granted now. */
+static int find_homes(struct work *work) {
+    ten_etcd_store *store = work->store;
+    for (size_t i = 0; i < work->count; i++) {
+        struct item *item = &work->items[i];
+        ten_etcd_group *group;
+        if (!has_to_move(item))
+            continue;
+        int r = ten_etcd_group_get(store, work->namespace_name, item->touch->name,
+                                   ten_max_u64(item->touch->ttl_ms, item->sight->ttl_ms), work->deadline_ms, &group);
+        if (r < 0)
+            return r;
+        item->lease = group->lease;
+    }
+    return TENURE_OK;
+}
+
+static int move(struct work *work) {
+    ten_etcd_store *store = work->store;
+    const ten_etcd_space *space = ten_etcd_space_of(store, work->namespace_name);
+    int r = find_homes(work);
+    for (size_t first = 0; r == TENURE_OK && first < work->count;) {
+        json_t *answer = NULL;
+        bool held = false;
+        size_t ends[TEN_ETCD_PARTS];
+        size_t parts = 0;
+        struct names names = {.count = 0};
+        ten_etcd_key key;
+        ten_etcd_rely_begin(store, &work->on);
+        ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_WAIT, NULL);
+        ten_etcd_txn_compare(&store->txn, key, space->wait_revision); /* the doubt is the same */
+        for (size_t at = first; at < work->count && parts < TEN_ETCD_PARTS && names.count < MARKS_MAX;)
+            at = ends[parts++] = add_moves(work, at, &names);
+        for (size_t i = 0; i < names.count; i++) {
+            ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_MARK, names.names[i]);
+            ten_etcd_txn_raise(&store->txn, key);
+        }
+        r = ten_etcd_rely_send(store, &work->on, true, work->deadline_ms, &answer, &held);
+        for (ten_etcd_group *group = store->groups; r == TENURE_OK && group; group = group->next)
+            group->uncertain &= group->kept_in != store->call;
+        for (size_t i = 0; r == TENURE_OK && held && i < names.count; i++)
+            ten_etcd_mark_raised(store, work->namespace_name, names.names[i],
+                                 ten_etcd_written_before(ten_etcd_part(answer, parts + i), 0));
+        for (size_t i = 0; r == TENURE_OK && held && i < parts; i++)
+            if (ten_etcd_succeeded(ten_etcd_part(answer, i)))
+                r = note_moved(work, i ? ends[i - 1] : first, ends[i]);
+        first = ends[parts - 1];
+        json_decref(answer);
+    }
+    return r;
+}
+
+/* ---- the call ----------------------------------------------------------------------------------------------- */
+
+static bool is_over(const struct work *work) {
+    for (size_t i = 0; i < work->count; i++)
+        if (!work->items[i].is_settled)
+            return false;
+    return true;
+}
+
+static bool has_moves(const struct work *work) {
+    for (size_t i = 0; i < work->count; i++)
+        if (has_to_move(&work->items[i]))
+            return true;
+    return false;
+}
+
+static uint64_t longest_of(const struct work *work) {
+    uint64_t longest_ms = 0;
+    for (size_t i = 0; i < work->count; i++)
+        longest_ms = ten_max_u64(longest_ms, work->items[i].touch->ttl_ms);
+    return longest_ms;
+}
+
+/* Without room for a new etcd lease, those that are there go on. */
+static int without_room(struct work *work, int r) {
+    if (r == TENURE_E_FULL && !work->store->is_full) {
+        work->store->is_full = true;
+        return TENURE_OK;
+    }
+    return r;
+}
+
+static int extend(struct work *work) {
+    ten_etcd_store *store = work->store;
+    int r = TENURE_OK;
+    for (unsigned tries = 0; r == TENURE_OK && !is_over(work); tries++) {
+        if (tries == TRIES_MAX)
+            return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
+        store->call++;
+        const ten_etcd_space *space = ten_etcd_space_of(store, work->namespace_name);
+        if (!space)
+            return store->base.error->code;
+        if (!space->known)
+            r = ten_etcd_state_read(store, work->namespace_name, work->deadline_ms);
+        if (r == TENURE_OK && !store->is_full)
+            r = without_room(work, ten_etcd_set_term(store, work->namespace_name, longest_of(work), work->deadline_ms));
+        if (r == TENURE_OK)
+            r = keep_homes(work);
+        if (r == TENURE_OK)
+            r = prove(work);
+        if (r == TENURE_OK)
+            r = without_room(work, verify(work));
+        if (r == TENURE_OK && has_moves(work) && space->term == store->head.term)
+            r = without_room(work, move(work));
+        r = r == TENURE_E_GONE ? TENURE_OK : r; /* an etcd lease was revoked by hand */
+    }
+    return r;
+}
+
+static int touch_once(struct work *work) {
+    ten_etcd_store *store = work->store;
+    int r = ten_etcd_enter(store, work->deadline_ms);
+    if (r < 0)
+        return r;
+    if (strcmp(store->base.identity, work->on.identity) != 0)
+        return TEN_OTHER_EPOCH;
+    ten_etcd_groups_begin(store);
+    ten_etcd_marks_begin(store, work->on.identity);
+    for (size_t i = 0; i < work->count; i++) {
+        work->items[i].is_settled = false;
+        work->items[i].sight = NULL;
+    }
+    r = extend(work);
+    if (r == TENURE_OK)
+        r = ten_etcd_confirm(store, work->deadline_ms);
+    bool same = strcmp(store->base.identity, work->on.identity) == 0;
+    return r != TENURE_OK ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
+}
+
+static int ping(ten_etcd_store *store, uint64_t deadline_ms) {
+    int r = ten_etcd_enter(store, deadline_ms);
+    json_t *answer = NULL;
+    ten_etcd_key key;
+    snprintf(key, sizeof key, "%s/store", store->settings.prefix);
+    ten_etcd_txn_clear(&store->txn);
+    ten_etcd_txn_get(&store->txn, key);
+    if (r == TENURE_OK)
+        r = ten_etcd_send(store, false, deadline_ms, &answer);
+    json_decref(answer);
+    /* Without the permission it is a round trip all the same; check() tells what is missing. */
+    return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
+}
+
+int ten_etcd_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
+                   ten_touch *touches, size_t count, uint64_t timeout_ms) {
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    struct work work = {.store = store,
+                        .namespace_name = namespace_name,
+                        .on = {.namespace_name = namespace_name, .identity = identity, .epoch = epoch},
+                        .deadline_ms = ten_now_ms() + timeout_ms,
+                        .count = count};
+    if (count == 0)
+        return ping(store, work.deadline_ms);
+    work.items = ten_calloc(count, sizeof *work.items);
+    work.open = ten_calloc(count, sizeof(struct item *));
+    work.sights = ten_calloc(count, sizeof *work.sights);
+    bool has_room = work.items && work.open && work.sights;
+    for (size_t i = 0; has_room && i < count; i++)
+        work.items[i].touch = &touches[i];
+    int r = has_room ? touch_once(&work) : ten_etcd_no_memory(store);
+    if (r < 0 && store->is_older)
+        r = touch_once(&work);
+    ten_free(work.items);
+    ten_free(work.open);
+    ten_free(work.sights);
+    return r;
+}
