@@ -70,13 +70,6 @@ bool ten_writer_put(ten_writer *writer, const char *data, size_t size) {
     return fits;
 }
 
-bool ten_writer_is_dead(ten_writer *writer) {
-    pthread_mutex_lock(&writer->lock);
-    bool dead = writer->dead;
-    pthread_mutex_unlock(&writer->lock);
-    return dead;
-}
-
 /* ---- the thread */
 
 /* Somebody else may have made the descriptor non-blocking: it is shared with whoever started us. */

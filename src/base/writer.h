@@ -23,7 +23,5 @@ void ten_writer_close(ten_writer *writer, uint64_t flush_ms);
 
 /* All of it, or nothing: false when there is no room for it or the descriptor has failed. */
 bool ten_writer_put(ten_writer *writer, const char *data, size_t size);
-/* Whether the descriptor has failed: nothing will be written any more. */
-bool ten_writer_is_dead(ten_writer *writer);
 
 #endif

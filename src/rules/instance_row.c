@@ -35,13 +35,6 @@ uint64_t ten_instance_row_session_end_ms(const ten_instance_row *row, uint64_t s
     return row->exists && row->session == session ? row->session_ends_ms : 0;
 }
 
-bool ten_instance_row_touch(ten_instance_row *row, uint64_t session) {
-    if (!row->exists || row->session != session)
-        return false;
-    row->session_version++;
-    return true;
-}
-
 /* After an epoch the row may be older than it was, and so may its version: a holder must not take it for the one that it
  * knows. The floor grows with each epoch by far more than there are touches, unless the wall clock was set back. Then the
  * time of the epoch is another one. */
@@ -68,7 +61,6 @@ static void extend_session(ten_instance_row *row, const ten_op *op, uint64_t now
 
 static void report(ten_instance_effect *effect, enum tenure_event_kind change) {
     effect->changed = true;
-    effect->must_last = true;
     effect->change = change;
 }
 
@@ -131,7 +123,6 @@ static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_
             row->ends_ms = ten_max_u64(row->ends_ms, row->session_ends_ms);
         }
         effect->row_changed = true;
-        effect->must_last = true;
     } else if (live) {
         effect->row_removed = true;
     }

@@ -39,8 +39,7 @@ typedef struct ten_instance_effect {
     ten_life life; /* of a row that changed */
     bool row_changed;
     bool row_removed;
-    bool must_last; /* all but a plain heartbeat */
-    bool changed;   /* `change` goes into the feed */
+    bool changed; /* `change` goes into the feed */
     enum tenure_event_kind change;
     enum ten_reason reason;
 } ten_instance_effect;
@@ -65,8 +64,6 @@ bool ten_instance_row_is_over(const ten_instance_row *row, uint64_t now_ms);
 ten_session ten_instance_row_session(const ten_instance_row *row, uint64_t now_ms);
 /* When the lease that hangs on that session of the instance ends or has ended; 0: before, it is not known when. */
 uint64_t ten_instance_row_session_end_ms(const ten_instance_row *row, uint64_t session);
-/* Somebody else has touched a lease that hangs on that session. False: it is not the session of the instance any more. */
-bool ten_instance_row_touch(ten_instance_row *row, uint64_t session);
 /* What a heartbeat reports as the version: it changes with every epoch, too. epoch_ms: when that began, or when its
  * quarantine ends. */
 uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor, uint64_t epoch_ms);

@@ -45,8 +45,7 @@ static void describe(const ten_lease_row *row, const ten_lease_context *context,
 static void touch(const ten_lease_row *row, ten_lease_effect *effect) {
     if (row->session == 0)
         return;
-    effect->touched_session = row->session;
-    memcpy(effect->touched_holder, row->holder, sizeof row->holder);
+    effect->touched_session = true;
 }
 
 /* The holder itself ends a lease that it does not believe in any more. */
@@ -62,7 +61,6 @@ static void put_on_session(ten_lease_row *row, const ten_session *session, ten_l
      * a renewal. */
     effect->life = TEN_LIFE_AS_IT_IS;
     effect->row_changed = true;
-    effect->must_last = true;
 }
 
 /* Whether a lease that is held may hang on the session of its holder from now on. It never ends earlier by that: the
@@ -75,7 +73,6 @@ static bool may_join_session(const ten_lease_row *row, const ten_op *op, const t
 static void leave_session(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context,
                           ten_lease_effect *effect) {
     touch(row, effect);
-    effect->must_last = true;
     effect->life.as_it_is = true;
     effect->life.with = (ten_key){TEN_KIND_INSTANCE, row->holder};
     row->session = 0;
@@ -84,9 +81,6 @@ static void leave_session(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_c
 
 static void extend(ten_lease_row *row, uint64_t ttl_ms, const ten_lease_context *context, ten_lease_effect *effect) {
     effect->row_changed = true;
-    /* A plain renewal may be lost in a power failure, for then the holders are gone, too. A change of the TTL may not:
-     * after a reboot the lease is kept for the TTL in the row. */
-    effect->must_last |= ttl_ms != row->ttl_ms;
     effect->life = TEN_LIFE_FOR(ttl_ms);
     row->ttl_ms = ttl_ms;
     if (row->session != 0)
@@ -110,7 +104,6 @@ static void give(ten_lease_row *row, const ten_op *op, uint64_t token, const ten
     } else {
         extend(row, op->ttl_ms, context, effect);
     }
-    effect->must_last = true;
     effect->acquired = true;
 }
 
@@ -246,7 +239,6 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         return;
     }
     effect->row_changed = true;
-    effect->must_last = true;
     note_former(row, forced ? TEN_REASON_FORCED : op->reason, effect);
     if (forced || !is_known(row, op))
         touch(row, effect);
@@ -304,7 +296,6 @@ static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *c
         effect->life = TEN_LIFE_AS_IT_IS;
         row->ask = op->ask == TEN_ASK_UNDO ? TEN_ASK_NOTHING : op->ask;
         effect->row_changed = true;
-        effect->must_last = true;
         effect->asked = row->ask != TEN_ASK_NOTHING;
         touch(row, effect);
     }
@@ -322,7 +313,7 @@ static void checkpoint(ten_lease_row *row, const ten_op *op, const ten_lease_con
     }
     bool match =
         ten_lease_row_is_held(row, context->now_ms) && !row->barred && op->token == row->token && is_meant(row, op);
-    effect->checkpointed = effect->must_last = match;
+    effect->checkpointed = match;
     describe(row, context, result);
     result->outcome = match ? TEN_OK : TEN_LOST;
 }
@@ -383,8 +374,7 @@ enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool regi
 }
 
 void ten_lease_row_expire(ten_lease_row *row, uint64_t wall_ms, ten_lease_effect *effect) {
-    *effect = (ten_lease_effect){
-        .row_changed = true, .must_last = true, .lost = !row->barred, .life = {.kind = TEN_LIFE_ENDED}};
+    *effect = (ten_lease_effect){.row_changed = true, .lost = !row->barred, .life = {.kind = TEN_LIFE_ENDED}};
     note_former(row, TEN_REASON_EXPIRED, effect);
     row->holder[0] = '\0';
     row->session = 0;

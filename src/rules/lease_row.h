@@ -42,8 +42,7 @@ typedef struct ten_lease_context {
 /* What happened, for the feed: first the loss, then the rest. */
 typedef struct ten_lease_effect {
     bool row_changed;
-    bool must_last; /* the change must survive a power failure: all but a plain renewal */
-    bool lost;      /* the lease of former_holder expired or was forced */
+    bool lost; /* the lease of former_holder expired or was forced */
     bool acquired;
     bool released;
     bool asked;
@@ -54,10 +53,9 @@ typedef struct ten_lease_effect {
     enum ten_reason reason; /* of the loss or the release */
     char former_holder[TENURE_HOLDER_MAX + 1];
     uint64_t former_token;
-    /* The lease hung on this session of touched_holder, which did not send the operation: the store raises the version of
-     * that session (ten_instance_row_touch()), in the same step. 0: there is none. */
-    uint64_t touched_session;
-    char touched_holder[TENURE_HOLDER_MAX + 1];
+    /* The lease hung on the session of a holder that did not send the operation: the store raises the version of that session, in
+     * the same step. */
+    bool touched_session;
     uint64_t lost_at_ms; /* Unix time at which the lease that is found expired now did expire; 0: not known */
     /* Of a row that changed: which end of its own the lease has from now on. `with` points into the row. */
     ten_life life;

@@ -362,13 +362,6 @@ const char *tenure_instance_id(const tenure_context *context) {
     return ten_object_check(context, TEN_OBJECT_CONTEXT) == TENURE_OK ? context->instance : "";
 }
 
-uint64_t ten_context_recovering_ms(tenure_context *context) {
-    ten_carrier_lock(&context->carrier);
-    uint64_t recovering_ms = context->recovering_ms;
-    ten_carrier_unlock(&context->carrier);
-    return recovering_ms;
-}
-
 void tenure_cancel(tenure_context *context) {
     int saved = errno; /* a signal handler leaves errno as it was */
     /* The table is not for signal handlers. In a child the descriptor is shared with the parent, whose waits are not

@@ -135,7 +135,6 @@ static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wa
         r = wait.error;
     else
         ten_lease_book_abandon(context->book, ten_carrier_now_ms(carrier), lease->entry, &wait);
-    context->recovering_ms = wait.answered && wait.result.recovering ? wait.result.remaining_ms : 0;
     ten_error error = context->task.error;
     ten_carrier_unlock(carrier);
     if (r == TENURE_E_HELD && ret_refusal) {

@@ -34,7 +34,6 @@ struct tenure_context {
     tenure_lease *lost;         /* the queue of on_lost calls */
     tenure_lease **lost_end;    /* where the next one is linked; NULL: the queue was never used */
     const tenure_lease *losing; /* the one whose on_lost is being called */
-    uint64_t recovering_ms;
 };
 
 /* Checks a target's name; the error is said about the handle. */

@@ -186,8 +186,8 @@ typedef struct ten_backend_ops {
                 uint64_t timeout_ms);
     int (*commit)(ten_backend *backend, ten_commit *commit, uint64_t timeout_ms);
     /* Extends each record that is alive and has that version and that name: it ends now + its TTL. One that ends later than
-     * that already is not extended, and stays as it is: its caller reads it, and decides (the clock may have been set
-     * back). Each by itself. Without any touch it is one round trip that leaves nothing to see, and compares
+     * that already stays as it is. Where the clock can be set back it is not `extended` then: its caller reads it, and
+     * decides. Each by itself. Without any touch it is one round trip that leaves nothing to see, and compares
      * nothing (namespace NULL). */
     int (*touch)(ten_backend *backend, const char *namespace_name, const char *identity, uint64_t epoch,
                  ten_touch *touches, size_t count, uint64_t timeout_ms);

@@ -134,6 +134,38 @@ static void what_is_taken_while_the_mark_is_gone_is_lost_at_once(void **state) {
     }
 }
 
+/* Those before it fill a transaction, and are nobody's who has a mark. */
+static void what_is_forced_at_the_end_of_a_long_batch_is_lost_at_once(void **state) {
+    const struct place *place = *state;
+    enum { BEFORE = 150 };
+    static char targets[BEFORE + 1][8];
+    static ten_op ops[BEFORE + 1];
+    static ten_result results[BEFORE + 1];
+    struct many *many = many_acquire(place, 300, "a", LONG_MS);
+    for (unsigned i = 0; i <= BEFORE; i++) {
+        snprintf(targets[i], sizeof targets[i], i < BEFORE ? "z-%u" : "t-217", i);
+        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
+                          .namespace_name = place->ns,
+                          .target = targets[i],
+                          .holder = "z",
+                          .ttl_ms = LONG_MS};
+    }
+    assert_int_equal(ten_store_apply(place->other, ops, results, BEFORE, CALL_MS), TENURE_OK);
+    assert_int_equal(many_renew(place, many), 0);
+    assert_int_equal(many_renew(place, many), 0);
+    for (size_t i = 0; i <= BEFORE; i++)
+        ops[i] = (ten_op){.kind = TEN_OP_RELEASE,
+                          .flags = TEN_OP_FORCE_NOW,
+                          .namespace_name = place->ns,
+                          .target = targets[i],
+                          .actor = "root"};
+    assert_int_equal(ten_store_apply(place->other, ops, results, BEFORE + 1, CALL_MS), TENURE_OK);
+    for (size_t i = 0; i <= BEFORE; i++)
+        expect_outcome(results[i], TEN_OK);
+    assert_int_equal(many_renew(place, many), 1);
+    expect_outcome(many->results[217], TEN_LOST);
+}
+
 /* ---- many holders of one handle */
 
 enum { HOLDERS = 56, EACH = 16, HELD = HOLDERS * EACH, ALL_HELD = HELD + HOLDERS };
@@ -262,6 +294,7 @@ int main(void) {
         ETCD_CASE(what_is_written_by_whoever_does_not_know_its_name_is_lost_at_once),
         ETCD_CASE(what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once),
         ETCD_CASE(what_is_taken_while_the_mark_is_gone_is_lost_at_once),
+        ETCD_CASE(what_is_forced_at_the_end_of_a_long_batch_is_lost_at_once),
         ETCD_CASE(what_is_forced_in_one_batch_of_many_holders_is_lost_at_once),
         ETCD_CASE(what_many_holders_are_asked_for_in_between_is_renewed),
         ETCD_CASE(a_release_among_three_hundred_whose_reply_was_lost_is_noticed),
