@@ -64,10 +64,15 @@ void ten_redis_word(ten_redis_words *words, const char *text) {
     ten_redis_word_bytes(words, text, strlen(text));
 }
 
-void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
+void ten_redis_add_number(ten_redis_words *words, uint64_t number) {
     char text[24];
     char *start = ten_digits_before(text + sizeof text, number);
-    ten_redis_word_bytes(words, start, (size_t)(text + sizeof text - start));
+    ten_buf_add(&words->text, start, (size_t)(text + sizeof text - start));
+}
+
+void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
+    ten_redis_add_number(words, number);
+    end_word(words);
 }
 
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id) {

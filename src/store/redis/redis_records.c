@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/hash.h"
 #include "store/redis/redis_state.h"
 
@@ -43,6 +44,14 @@ void ten_redis_word_field(ten_redis_words *words, ten_key key) {
     ten_redis_word(words, key.id);
 }
 
+void ten_redis_add_version(ten_redis_words *words, uint64_t version) {
+    char text[24];
+    char *start = ten_digits_before(text + sizeof text, version);
+    size_t size = (size_t)(text + sizeof text - start);
+    ten_buf_add(&words->text, "0000000000000000", size < TEN_REDIS_VERSION_SIZE ? TEN_REDIS_VERSION_SIZE - size : 0);
+    ten_buf_add(&words->text, start, size);
+}
+
 void ten_redis_make_identity(const ten_redis_store *store, const char *replication,
                              char identity[TEN_IDENTITY_MAX + 1]) {
     const ten_redis_layout *layout = &store->layout;
@@ -64,30 +73,44 @@ static void find_replication(const ten_redis_store *store, const char *identity,
 }
 
 bool ten_redis_answered(ten_redis_store *store, const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || reply->element[0]->type != REDIS_REPLY_STRING)
         return false;
     store->base.wall_ms = ten_redis_number(reply->element[0]);
-    if (reply->elements > 1 && reply->element[1]->type == REDIS_REPLY_STRING)
+    if (reply->element[1]->type == REDIS_REPLY_STRING)
         ten_redis_make_identity(store, reply->element[1]->str, store->base.identity);
     return true;
 }
 
-/* The parts of a record's text, each ended by a NUL as it stands there. */
+/* The parts of a record's text, each ended by a NUL but for the first three. */
 struct parts {
-    const char *version, *name, *ends, *number, *value;
+    const char *version;
+    char letter;
+    const char *ends;
+    const char *name, *number, *value;
 };
 
 static bool split(const redisReply *text, struct parts *parts) {
-    const char **places[] = {&parts->version, &parts->name, &parts->ends, &parts->number, &parts->value};
-    const char *at = text->str;
-    const char *end = at + text->len;
+    const char **places[] = {&parts->name, &parts->number, &parts->value};
+    const char *end = text->str + text->len;
+    const char *at = text->str + TEN_REDIS_HEAD_SIZE;
     for (size_t i = 0; i < TEN_COUNT(places); i++) {
         if (at > end)
             return false;
         *places[i] = at;
         at += strlen(at) + 1;
     }
+    parts->version = text->str;
+    parts->letter = text->str[TEN_REDIS_VERSION_SIZE];
+    parts->ends = text->str + TEN_REDIS_VERSION_SIZE + 1;
     return true;
+}
+
+/* Up to so many digits, whatever stands behind them. */
+static uint64_t digits(const char *text, size_t size) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < size && text[i] >= '0' && text[i] <= '9'; i++)
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    return number;
 }
 
 static uint64_t left_of(const redisReply *left) {
@@ -104,22 +127,21 @@ static bool is_ours(const struct parts *parts, const redisReply *content) {
     size_t size = strlen(parts->name);
     if (size == 0 || content->len < size || memcmp(content->str, parts->name, size) != 0)
         return false;
-    return parts->ends[0] == 'k' ? content->len == size : content->str[size] == '\t';
+    return parts->letter == 'k' ? content->len == size : parts->letter == 'n' && content->str[size] == '\t';
 }
 
-static void take_life(const ten_redis_store *store, const char *ends, const redisReply *content, const redisReply *left,
-                      ten_record *record) {
-    uint64_t now_ms = store->base.wall_ms;
-    if (ends[0] == 'k') {
-        uint64_t end_ms = record->key.kind == TEN_KIND_LEASE ? ten_redis_number(left) : strtoull(ends + 1, NULL, 10);
+static void take_life(const ten_redis_store *store, const struct parts *parts, const redisReply *content,
+                      const redisReply *left, ten_record *record) {
+    uint64_t end_ms = digits(parts->ends, TEN_REDIS_END_SIZE);
+    bool is_endless = end_ms == TEN_REDIS_FOREVER;
+    if (parts->letter == 'k') {
+        uint64_t known_ms = record->key.kind == TEN_KIND_LEASE ? ten_redis_number(left) : is_endless ? 0 : end_ms;
         record->alive = content != NULL;
         record->left_ms = content ? left_of(left) : 0;
-        record->ended_ms = content ? 0 : ago_ms(store, end_ms);
+        record->ended_ms = content ? 0 : ago_ms(store, known_ms);
     } else {
-        ends += ends[0] == 'i';
-        uint64_t end_ms = strtoull(ends, NULL, 10);
-        record->alive = ends[0] == 'F' || end_ms > now_ms;
-        record->left_ms = ends[0] == 'F' ? TEN_FOREVER : ten_sub_saturating(end_ms, now_ms);
+        record->alive = end_ms > store->base.wall_ms;
+        record->left_ms = is_endless ? TEN_FOREVER : ten_sub_saturating(end_ms, store->base.wall_ms);
         record->ended_ms = ago_ms(store, end_ms);
     }
 }
@@ -127,20 +149,20 @@ static void take_life(const ten_redis_store *store, const char *ends, const redi
 int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_record *record) {
     const redisReply *content = parts[1]->type == REDIS_REPLY_STRING ? parts[1] : NULL;
     bool is_lease = record->key.kind == TEN_KIND_LEASE;
-    struct parts found = {"0", "", "0", "0", ""};
+    struct parts found = {"0", '-', "0", "", "0", ""};
     *record = (ten_record){.key = record->key};
     if (parts[0]->type == REDIS_REPLY_STRING && !split(parts[0], &found))
         return ten_redis_misunderstood(store);
-    record->version = strtoull(found.version, NULL, 10);
+    record->version = digits(found.version, TEN_REDIS_VERSION_SIZE);
     record->number = strtoull(found.number, NULL, 10);
     record->foreign = is_lease && content && !is_ours(&found, content);
     if (record->foreign) {
         record->alive = true;
         record->left_ms = parts[2]->integer < 0 ? ASK_AGAIN_MS : left_of(parts[2]);
     } else {
-        take_life(store, found.ends, content, parts[2], record);
+        take_life(store, &found, content, parts[2], record);
     }
-    if (record->version && record->key.kind == TEN_KIND_INSTANCE && found.ends[0] == 'k' && content)
+    if (record->version && record->key.kind == TEN_KIND_INSTANCE && found.letter == 'k' && content)
         record->number = ten_min_u64(ten_redis_number(content), UINT32_MAX);
     record->value = ten_arena_text(&store->texts, found.value);
     record->name = ten_arena_text(&store->texts, record->foreign ? content->str : found.name);
@@ -268,7 +290,7 @@ ten_redis_reliance ten_redis_rely_on(const ten_redis_store *store, const char *i
     char replication[64];
     find_replication(store, identity, replication);
     snprintf(reliance.replication, sizeof reliance.replication, "\r\nmaster_replid:%s\r\n", replication);
-    reliance.space_size = (size_t)snprintf(reliance.space, sizeof reliance.space, "%c%s%cF%c%llu%c", 0, identity, 0, 0,
+    reliance.space_size = (size_t)snprintf(reliance.space, sizeof reliance.space, "%s%c%llu%c", identity, 0,
                                            (unsigned long long)epoch, 0);
     return reliance;
 }
@@ -342,8 +364,10 @@ static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
     for (const ten_touch *touch = first; touch < end; touch++)
         ten_redis_word_field(words, touch->key);
     for (const ten_touch *touch = first; touch < end; touch++) {
-        if (touch->version != TEN_VERSION_ANY)
-            ten_buf_format(&words->text, "%llu%c%s%ck", (unsigned long long)touch->version, 0, touch->name, 0);
+        if (touch->version != TEN_VERSION_ANY) {
+            ten_redis_add_version(words, touch->version);
+            ten_buf_char(&words->text, 'k');
+        }
         ten_redis_word(words, "");
     }
 }
@@ -363,9 +387,9 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
         first[i].extended = true;
         first[i].present = first[i].version;
     }
-    if (reply->elements % 3 != 1)
+    if (reply->elements % 3 != 2)
         return ten_redis_misunderstood(store);
-    for (size_t part = 1; part < reply->elements; part += 3) {
+    for (size_t part = 2; part < reply->elements; part += 3) {
         uint64_t place = ten_redis_number(reply->element[part]);
         if (place < 1 || place > count)
             return ten_redis_misunderstood(store);

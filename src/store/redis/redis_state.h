@@ -28,6 +28,10 @@ enum ten_redis_script {
 
 #define TEN_REDIS_SHA_SIZE         41u
 #define TEN_REDIS_REPLICATION_SIZE 64u
+#define TEN_REDIS_VERSION_SIZE     16u                                               /* digits, in a record */
+#define TEN_REDIS_END_SIZE         13u                                               /* the same */
+#define TEN_REDIS_HEAD_SIZE        (TEN_REDIS_VERSION_SIZE + 1 + TEN_REDIS_END_SIZE) /* before its name; see redis.lua */
+#define TEN_REDIS_FOREVER          UINT64_C(9999999999999)                           /* an end */
 
 /* The subscription, on a connection of its own. */
 typedef struct ten_redis_watch {
@@ -108,6 +112,9 @@ void ten_redis_make_identity(const ten_redis_store *store, const char *replicati
                              char identity[TEN_IDENTITY_MAX + 1]);
 /* Fills in the record, but for its key.id, from three parts of an answer: itself, the content of its plain key, and how long that lives. */
 int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_record *record);
+/* Add to a word: a number; a version as records have it. */
+void ten_redis_add_number(ten_redis_words *words, uint64_t number);
+void ten_redis_add_version(ten_redis_words *words, uint64_t version);
 /* The field of a record in the hash. */
 void ten_redis_word_field(ten_redis_words *words, ten_key key);
 /* Its plain key; the hash, if such a record never has one. */

@@ -427,9 +427,9 @@ static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_befo
     const struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
     must_acquire(place, "t", "a", LONG_MS);
-    /* A block of long ago, in front of the others. */
+    /* Some of long ago, in front of the others. */
     redis_command(redis,
-                  "EVAL for\ni=1,500\ndo\nredis.call('ZADD',KEYS[1],i,i..'\\0'..ARGV[1]..'\\0'..'old'..'\\0x')end 1 "
+                  "EVAL for\ni=1,500\ndo\nredis.call('ZADD',KEYS[1],i,i..'\\0'..ARGV[1]..'\\0000'..'\\0old\\0x')end 1 "
                   "tenure:%s:feed %llu",
                   place->ns, (unsigned long long)(ten_wall_ms(&ten_system_clock) - TEN_FEED_AGE_MS - 60000));
     for (int i = 0; i < 251; i++) {
