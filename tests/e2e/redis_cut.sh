@@ -12,7 +12,7 @@ SLACK=1500
 
 # What is in a request, and not in the text of a script.
 ACQUIRE='event=lease_acquired'
-RENEWAL='\x00k\r\n' # with what a record begins that is as its holder knows it
+RENEWAL='$17\r\n1' # a version and a letter: with what a record begins that is as its holder knows it
 RELEASE='event=lease_released'
 
 # Each way at once, to an instance of its own; a is not touched. Their polls are longer than the TTL and ignore SIGTERM.

@@ -169,16 +169,14 @@ return #commits == 2 * ARGV[2] and commits[#commits] or false
 -- KEYS: records, ids, feed; the plain keys of the first records.
 -- ARGV: the line of the replication id that the caller relies on; what the namespace's record then has as its name and
 --   number (empty: this commit writes it); the number above which those of the feed are; the channel; the plan; the
---   versions of checks, one behind the other; how many checks there are; the fields of their records; "N", "number"; and what
---   the plan says.
--- The plan is bytes: for each check an E (of that version), A (of any) or Z (it is absent), and a letter: a (alive), d
+--   versions of checks, one behind the other; the fields of their records; and the words that the plan asks for.
+-- The plan is bytes: how many checks there are, in two; for each check an E (of that version), A (of any) or Z (it is absent), and a letter: a (alive), d
 --   (dead), f (foreign) or - (no matter); then for each change
 --     how many checks, writes and entries it has; the places of its checks,
---     writes: the place of its check; its life; the place of another record, or 0; the letter of the record: k, n or -;
---             which words it has: 1 (a TTL), 2 (the content of the plain key), 3 (both), 0 (those of the write
---             before it); behind these "name NUL number NUL value". Life: R (raised; it has no words), X (removed; nor
---             has it), D (dead), F (for ever), T (for the TTL), or for the latest of the TTL and the ends that records
---             have: W (that of the other), K (and its own),
+--     writes: the place of its check; its life; the place of another record, or 0; the letter of the record: k, n or -.
+--             Life: R (raised), X (removed), D (dead), F (for ever), T (for the TTL), or for the latest of the TTL and
+--             the ends that records have: W (that of the other), K (and its own). Words, but not of R and X: the TTL;
+--             the content of the plain key (empty: none); "name NUL number NUL value",
 --     entries: words, "id NUL text".
 --   A place has two bytes.
 -- Reply: time, and the replication id if it is another epoch; else nothing, and the version of all that was written; then for
@@ -189,9 +187,11 @@ return #commits == 2 * ARGV[2] and commits[#commits] or false
 -- use: MASTER
 -- use: RECORD
 -- use: SHOW
-local relied, plan, versions, count, contents, outcomes = ARGV[2], ARGV[5], ARGV[6], tonumber(ARGV[7]), {}, {}
-local records = call('HMGET', KEYS[1], unpack(ARGV, 8, 9 + count))
-local space, counter = records[count + 1], records[count + 2]
+local relied, plan, versions, contents, outcomes = ARGV[2], ARGV[5], ARGV[6], {}, {}
+local many, few = byte(plan, 1, 2)
+local count = many * 256 + few
+local records = call('HMGET', KEYS[1], 'N', 'number', unpack(ARGV, 7, 6 + count))
+local space, counter = records[1], records[2]
 if not find(replication, ARGV[1], 1, true) or
     relied ~= '' and not (space and sub(space, 31, 30 + #relied) == relied) then
     return { now_text, match(replication, 'master_replid:(%x+)') }
@@ -200,9 +200,9 @@ end
 -- All are judged before the first is carried out. true, false, or "type".
 local known = 1
 for i = 1, count do
-    local record, outcome, content = records[i], true, nil
-    local version, life = byte(plan, 2 * i - 1, 2 * i)
-    local flag, is_lease = record and byte(record, 17), byte(ARGV[7 + i]) == 76 -- L
+    local record, outcome, content = records[i + 2], true, nil
+    local version, life = byte(plan, 2 * i + 1, 2 * i + 2)
+    local flag, is_lease = record and byte(record, 17), byte(ARGV[6 + i]) == 76 -- L
     if version == 69 then -- E
         outcome = record and sub(record, 1, 16) == sub(versions, known, known + 15)
         known = known + 16
@@ -230,10 +230,8 @@ end
 -- Versions and the feed have one counter. What a hash that somebody deleted has given never comes again.
 local number = math.max(counter and sub(counter, 1, 16) or now * 1000, ARGV[3]) + 1
 local version, total = format('%016d', number), counter and sub(counter, 18) or '0'
-local reply, carried_out, place, at, word = { now_text, false, version }, false, 0, 2 * count + 1, 10 + count
+local reply, carried_out, place, at, word = { now_text, false, version }, false, 0, 2 * count + 3, 7 + count
 local puts, put, added, add, told, telling = {}, 0, {}, 0, {}, 0
-local ttl, content = '0', ''
-local usual_ttl, usual_end -- most of a commit are the same
 while at <= #plan do
     local checks, writes, entries = byte(plan, at, at + 2)
     local from, holds = at + 3, true
@@ -244,26 +242,16 @@ while at <= #plan do
     end
     carried_out = carried_out or holds
     for _ = 1, writes do
-        local high, low, life, high_other, low_other, flag, words = byte(plan, at, at + 6)
-        local i, tail = high * 256 + low, nil
-        local field, record, key = ARGV[7 + i], records[i], KEYS[3 + i]
-        at = at + 7
-        if words % 2 == 1 then
-            ttl, word = ARGV[word], word + 1
-        end
-        if words >= 2 then
-            content, word = ARGV[word], word + 1
-        end
-        if life ~= 82 and life ~= 88 then -- R, X
-            tail, word = ARGV[word], word + 1
-        end
-        if holds and tail then
+        local high, low, life, high_other, low_other, flag = byte(plan, at, at + 5)
+        local i = high * 256 + low
+        local field, record, key = ARGV[6 + i], records[i + 2], KEYS[3 + i]
+        local puts_it = life ~= 82 and life ~= 88 -- R, X
+        at = at + 6
+        if holds and puts_it then
+            local ttl, content, tail = ARGV[word], ARGV[word + 1], ARGV[word + 2]
             local listed, text, left = record and byte(record, 17) ~= 45, now_text, ttl -- "-"
             if life == 84 then -- T
-                if ttl ~= usual_ttl then
-                    usual_ttl, usual_end = ttl, format('%013d', now + ttl)
-                end
-                text = usual_end
+                text = format('%013d', now + ttl)
             elseif life == 70 then -- F
                 text = FOREVER
             elseif life == 68 then -- D
@@ -271,7 +259,7 @@ while at <= #plan do
             else
                 local ends = ttl ~= '0' and now + ttl or 0
                 for _, other in ipairs({ high_other * 256 + low_other, life == 75 and i or nil }) do -- K
-                    local seen, its = records[other], 0
+                    local seen, its = other > 0 and records[other + 2], 0
                     if seen and byte(seen, 17) ~= 107 then
                         its = tonumber(sub(seen, 18, 30))
                     elseif other > 0 then
@@ -312,6 +300,7 @@ while at <= #plan do
             call('HDEL', KEYS[1], field)
             call('ZREM', KEYS[2], field, 'n' .. field)
         end
+        word = puts_it and word + 3 or word
     end
     for _ = 1, entries do
         if holds then
@@ -333,7 +322,7 @@ while at <= #plan do
         reply[#reply + 1] = kind
         for _, i in ipairs(kind and {} or refused) do
             local seen = KEYS[3 + i] and redis.pcall('GET', KEYS[3 + i])
-            show(reply, records[i], type(seen) == 'string' and seen, KEYS[3 + i])
+            show(reply, records[i + 2], type(seen) == 'string' and seen, KEYS[3 + i])
         end
     end
 end

@@ -134,24 +134,7 @@ static bool is_shown(const ten_write *write) {
     return write->name[0] != '\0' && (write->key.kind == TEN_KIND_LEASE || write->key.kind == TEN_KIND_INSTANCE);
 }
 
-/* That of the write before it is what it needs. */
-static bool has_same_content(const ten_write *before, const ten_write *write) {
-    if (!is_shown(write) || !is_shown(before))
-        return is_shown(write) == is_shown(before);
-    return before->key.kind == TEN_KIND_LEASE && write->key.kind == TEN_KIND_LEASE &&
-           before->life.session == write->life.session && strcmp(before->name, write->name) == 0;
-}
-
-static bool has_new_ttl(const ten_write *before, const ten_write *write) {
-    return write->life.ttl_ms != (before ? before->life.ttl_ms : 0);
-}
-
-static bool has_new_content(const ten_write *before, const ten_write *write) {
-    return before ? !has_same_content(before, write) : is_shown(write);
-}
-
-static void plan_write(ten_buf *plan, struct committing *state, const ten_write *before, const ten_write *write) {
-    bool puts = write->kind == TEN_WRITE_PUT;
+static void plan_write(ten_buf *plan, struct committing *state, const ten_write *write) {
     add_ref(plan, state);
     ten_buf_char(plan, life_letter(write));
     if (takes_end(write))
@@ -159,8 +142,6 @@ static void plan_write(ten_buf *plan, struct committing *state, const ten_write 
     else
         add_place(plan, 0);
     ten_buf_char(plan, write->name[0] == '\0' ? '-' : is_shown(write) && !is_attached(write) ? 'k' : 'n');
-    ten_buf_char(
-        plan, (char)((puts && has_new_ttl(before, write) ? 1 : 0) + (puts && has_new_content(before, write) ? 2 : 0)));
 }
 
 static void add_content(ten_redis_words *words, const ten_write *write) {
@@ -176,36 +157,30 @@ static void add_content(ten_redis_words *words, const ten_write *write) {
     ten_redis_word(words, "");
 }
 
-static void add_write(ten_redis_words *words, const ten_write *before, const ten_write *write) {
-    if (has_new_ttl(before, write))
-        ten_redis_word_number(words, write->life.ttl_ms);
-    if (has_new_content(before, write))
-        add_content(words, write);
+static void add_write(ten_redis_words *words, const ten_write *write) {
+    ten_redis_word_number(words, write->life.ttl_ms);
+    add_content(words, write);
     ten_buf_add(&words->text, write->name, strlen(write->name) + 1);
     ten_redis_add_number(words, write->number);
     ten_buf_char(&words->text, '\0');
     ten_redis_word(words, write->value);
 }
 
-static void plan_change(ten_buf *plan, struct committing *state, const ten_commit_change *change,
-                        const ten_write **before) {
+static void plan_change(ten_buf *plan, struct committing *state, const ten_commit_change *change) {
     TEN_INVARIANT(change->check_count < 256 && change->write_count < 256 && change->entry_count < 256);
     ten_buf_char(plan, (char)change->check_count);
     ten_buf_char(plan, (char)change->write_count);
     ten_buf_char(plan, (char)change->entry_count);
     for (size_t i = 0; i < change->check_count; i++)
         add_ref(plan, state);
-    for (size_t i = 0; i < change->write_count; i++) {
-        plan_write(plan, state, *before, &change->writes[i]);
-        if (change->writes[i].kind == TEN_WRITE_PUT)
-            *before = &change->writes[i];
-    }
+    for (size_t i = 0; i < change->write_count; i++)
+        plan_write(plan, state, &change->writes[i]);
 }
 
 static void add_plan(ten_redis_words *words, struct committing *state, const size_t order[PLACES], size_t at) {
     static const char lives[] = {
         [TEN_CHECK_EITHER] = '-', [TEN_CHECK_ALIVE] = 'a', [TEN_CHECK_DEAD] = 'd', [TEN_CHECK_FOREIGN] = 'f'};
-    const ten_write *before = NULL;
+    add_place(&words->text, state->place_count);
     for (size_t i = 0; i < state->place_count; i++) {
         const struct place *place = &state->places[order[i]];
         ten_buf_char(&words->text, place->version == 0 ? 'Z' : place->version == TEN_VERSION_ANY ? 'A' : 'E');
@@ -213,7 +188,7 @@ static void add_plan(ten_redis_words *words, struct committing *state, const siz
     }
     state->ref_count = 0;
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
-        plan_change(&words->text, state, &state->commit->changes[i], &before);
+        plan_change(&words->text, state, &state->commit->changes[i]);
     ten_redis_word(words, "");
     for (size_t i = 0; i < state->place_count; i++) {
         uint64_t version = state->places[order[i]].version;
@@ -223,21 +198,15 @@ static void add_plan(ten_redis_words *words, struct committing *state, const siz
     ten_redis_word(words, "");
 }
 
-static void add_words(ten_redis_words *words, const struct committing *state, size_t at) {
-    const ten_write *before = NULL;
-    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
-        const ten_commit_change *change = &state->commit->changes[i];
-        for (size_t j = 0; j < change->write_count; j++)
-            if (change->writes[j].kind == TEN_WRITE_PUT) {
-                add_write(words, before, &change->writes[j]);
-                before = &change->writes[j];
-            }
-        for (size_t j = 0; j < change->entry_count; j++) {
-            if (change->entries[j].id)
-                ten_buf_text(&words->text, change->entries[j].id);
-            ten_buf_char(&words->text, '\0');
-            ten_redis_word(words, change->entries[j].text);
-        }
+static void add_words(ten_redis_words *words, const ten_commit_change *change) {
+    for (size_t i = 0; i < change->write_count; i++)
+        if (change->writes[i].kind == TEN_WRITE_PUT)
+            add_write(words, &change->writes[i]);
+    for (size_t i = 0; i < change->entry_count; i++) {
+        if (change->entries[i].id)
+            ten_buf_text(&words->text, change->entries[i].id);
+        ten_buf_char(&words->text, '\0');
+        ten_redis_word(words, change->entries[i].text);
     }
 }
 
@@ -258,12 +227,10 @@ static void make_commit(ten_redis_store *store, void *userdata, size_t at) {
     ten_redis_word_number(words, state->commit->least_number);
     ten_redis_word(words, state->channel);
     add_plan(words, state, order, at);
-    ten_redis_word_number(words, state->place_count);
     for (size_t i = 0; i < state->place_count; i++)
         ten_redis_word_field(words, state->places[order[i]].key);
-    ten_redis_word(words, "N");
-    ten_redis_word(words, "number");
-    add_words(words, state, at);
+    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
+        add_words(words, &state->commit->changes[i]);
 }
 
 /* In the place of a key is something else. It is not an error of the batch, so only the message says where. */
