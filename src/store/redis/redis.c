@@ -214,7 +214,7 @@ struct progress {
 
 static int send_some(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
     int r = TENURE_OK;
-    while (r == TENURE_OK && !progress->forgotten && progress->sent < calls->count &&
+    while (r == TENURE_OK && !progress->forgotten && !store->enough && progress->sent < calls->count &&
            progress->sent < progress->taken + IN_FLIGHT) {
         calls->make(store, calls->userdata, progress->sent++);
         r = send_words(store);
@@ -269,6 +269,7 @@ int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_r
     struct calls calls = {what, count, make, take, userdata, deadline_ms};
     struct progress progress = {0};
     bool was_connected = store->link != NULL;
+    store->enough = false;
     int r = call_once(store, &calls, &progress);
     if (ten_dial_worth_another(r, was_connected, deadline_ms))
         r = call_once(store, &calls, &progress);

@@ -266,7 +266,7 @@ static int take_commit(ten_redis_store *store, void *userdata, size_t at, const 
     if (!ten_redis_answered(store, reply))
         return ten_redis_misunderstood(store);
     if (ten_redis_is_other(reply)) {
-        state->other = true;
+        state->other = store->enough = true;
         return TENURE_OK;
     }
     if (reply->elements < 3)

@@ -379,7 +379,7 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
     if (!ten_redis_answered(store, reply))
         return ten_redis_misunderstood(store);
     if (ten_redis_is_other(reply)) {
-        state->other = true;
+        state->other = store->enough = true;
         return TENURE_OK;
     }
     state->done++;

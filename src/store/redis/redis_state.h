@@ -59,6 +59,7 @@ typedef struct ten_redis_store {
     ten_redis_link *link; /* NULL: not connected */
     ten_dial dial;
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
+    bool enough; /* set by one that takes a reply: the calls that are left are not sent */
     ten_redis_words words;
     ten_arena texts; /* of the last answer */
     ten_redis_watch watch;
