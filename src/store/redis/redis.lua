@@ -25,7 +25,8 @@
 if not redis.REDIS_VERSION_NUM then
     redis.replicate_commands() -- Redis 6 replicates scripts by their effects only when told so
 end
-local call, byte, find, format, match, sub = redis.call, string.byte, string.find, string.format, string.match, string.sub
+local KEYS, ARGV, call = KEYS, ARGV, redis.call
+local byte, find, format, match, sub = string.byte, string.find, string.format, string.match, string.sub
 local FOREVER = '9999999999999'
 
 -- fragment: MASTER
@@ -41,8 +42,20 @@ end
 
 -- fragment: RECORD
 
+local KEYED, NAMED, UNNAMED = 107, 110, 45 -- its letter as a byte: k, n, -
+
 local function name_of(record)
     return match(record, '^[^%z]*', 31)
+end
+
+-- Whether the plain key of a lease has what its record says.
+local function is_its_own(record, letter, content)
+    if type(content) ~= 'string' then
+        return false
+    elseif letter == KEYED then
+        return find(record, content, 31, true) == 31 and find(record, '\0', 31, true) == 31 + #content
+    end
+    return letter == NAMED and find(content, name_of(record) .. '\t', 1, true) == 1
 end
 
 -- fragment: SHOW
@@ -166,167 +179,212 @@ end
 return #commits == 2 * ARGV[2] and commits[#commits] or false
 
 -- name: COMMIT
--- KEYS: records, ids, feed; the plain keys of the first records.
+-- KEYS: records, ids, feed; the plain keys of leases, then those of instances.
 -- ARGV: the line of the replication id that the caller relies on; what the namespace's record then has as its name and
---   number (empty: this commit writes it); the number above which those of the feed are; the channel; the plan; the
---   versions of checks, one behind the other; the fields of their records; and the words that the plan asks for.
--- The plan is bytes: how many checks there are, in two; for each check an E (of that version), A (of any) or Z (it is absent), and a letter: a (alive), d
---   (dead), f (foreign) or - (no matter); then for each change
---     how many checks, writes and entries it has; the places of its checks,
---     writes: the place of its check; its life; the place of another record, or 0; the letter of the record: k, n or -.
---             Life: R (raised), X (removed), D (dead), F (for ever), T (for the TTL), or for the latest of the TTL and
---             the ends that records have: W (that of the other), K (and its own). Words, but not of R and X: the TTL;
---             the content of the plain key (empty: none); "name NUL number NUL value",
---     entries: words, "id NUL text".
---   A place has two bytes.
--- Reply: time, and the replication id if it is another epoch; else nothing, and the version of all that was written; then for
---   each change that was not carried out its place, and the records of its checks as READ has them; or its place,
---   negative, and the type of what is where its plain key belongs
+--   number (empty: this commit writes it); the channel; the number above which those of the feed are; the plan; the fields of
+--   all records that it is about, in the order of their plain keys; and the words that the plan asks for.
+-- The plan is bytes: how many records there are, and how many of them leases; for each record a letter for its version and one
+--   for its life, as below (word: the version, if it has to be that); then for each change
+--     how many checks, writes and entries it has; the places of its checks' records,
+--     writes: the place of the record; a letter for its life; the place of another record, or 0; a letter for its plain key.
+--       Words, unless it is raised or removed: "name NUL number NUL value"; if it has a plain key the content of that; if its life
+--       depends on a TTL, that,
+--     entries. Words: "id NUL text".
+--   A place has two bytes, and so have the numbers of records.
+-- Reply: "time version" of all that was written. If something was not: time, and the replication id if it is another
+--   epoch; else nothing, and the version; then for each change that was not carried out its place, and the records of its
+--   checks as READ has them; or its place, negative, and the type of what is where its plain key belongs
 
 -- use: EFFECTS
 -- use: MASTER
 -- use: RECORD
 -- use: SHOW
-local relied, plan, versions, contents, outcomes = ARGV[2], ARGV[5], ARGV[6], {}, {}
-local many, few = byte(plan, 1, 2)
-local count = many * 256 + few
-local records = call('HMGET', KEYS[1], 'N', 'number', unpack(ARGV, 7, 6 + count))
+local EXACT, ABSENT = 69, 90 -- E, Z; else it may have any version
+local ALIVE, DEAD, FOREIGN, EITHER = 97, 100, 102, 45 -- a, d, f, -
+local RAISED, REMOVED = 82, 88 -- R, X
+local ENDED, ENDLESS, FOR_TTL, KEEPS = 68, 70, 84, 75 -- D, F, T; K: the latest of the TTL, the other's end and its own
+-- Else W: the latest of the TTL and the other's end. Plain keys: k, as the record's letter; s: of a lease on a session; n and
+-- -, without a key, as the record's letter.
+local ON_SESSION = 115 -- s
+
+local relied, least, plan = ARGV[2], ARGV[4], ARGV[5]
+local high, low, high_leases, low_leases = byte(plan, 1, 4)
+local count, leases = high * 256 + low, high_leases * 256 + low_leases
+local records = call('HMGET', KEYS[1], 'N', 'number', unpack(ARGV, 6, 5 + count))
 local space, counter = records[1], records[2]
-if not find(replication, ARGV[1], 1, true) or
-    relied ~= '' and not (space and sub(space, 31, 30 + #relied) == relied) then
+if not find(replication, ARGV[1], 1, true) or relied ~= '' and not (space and find(space, relied, 31, true) == 31) then
     return { now_text, match(replication, 'master_replid:(%x+)') }
 end
 
--- All are judged before the first is carried out. true, false, or "type".
-local known = 1
+-- All are judged before the first is carried out. `refused` has those of which the check does not hold.
+local at, word, contents, refused = 5, 6 + count, {}, nil
 for i = 1, count do
-    local record, outcome, content = records[i + 2], true, nil
-    local version, life = byte(plan, 2 * i + 1, 2 * i + 2)
-    local flag, is_lease = record and byte(record, 17), byte(ARGV[6 + i]) == 76 -- L
-    if version == 69 then -- E
-        outcome = record and sub(record, 1, 16) == sub(versions, known, known + 15)
-        known = known + 16
-    elseif version == 90 then -- Z
-        outcome = not record
+    local record, holds, content = records[i + 2], true, nil
+    local letter, version, life = record and byte(record, 17), byte(plan, at, at + 1)
+    at = at + 2
+    if version == EXACT then
+        holds = record and find(record, ARGV[word], 1, true) == 1
+        word = word + 1
+    elseif version == ABSENT then
+        holds = not record
     end
-    if outcome and (is_lease or life ~= 45 and flag == 107) then -- not "-"; k
+    if holds and (i <= leases or life ~= EITHER and letter == KEYED) then
         content = redis.pcall('GET', KEYS[3 + i])
         contents[i] = content
     end
-    if content and is_lease and not (flag == 107 and type(content) == 'string' and
-        find(record, content .. '\0', 31, true) == 31 or flag == 110 and type(content) == 'string' and -- n
-        find(content, match(record, '^[^%z]*', 31) .. '\t', 1, true) == 1) then
-        outcome = type(content) == 'table' and 'type' or life == 102 -- f
-    elseif outcome and life ~= 45 then
+    if content and i <= leases and not (record and is_its_own(record, letter, content)) then
+        holds = life == FOREIGN and type(content) == 'string'
+    elseif holds and life ~= EITHER then
         local alive = content
-        if flag and flag ~= 107 then
-            alive = sub(record, 18, 30) + 0 > now
+        if letter and letter ~= KEYED then
+            alive = sub(record, 18, 30) > now_text
         end
-        outcome = life == (alive and 97 or 100) -- a, d
+        holds = life == (alive and ALIVE or DEAD)
     end
-    outcomes[i] = outcome
+    if not holds then
+        refused = refused or {}
+        refused[i] = true
+    end
 end
 
 -- Versions and the feed have one counter. What a hash that somebody deleted has given never comes again.
-local number = math.max(counter and sub(counter, 1, 16) or now * 1000, ARGV[3]) + 1
-local version, total = format('%016d', number), counter and sub(counter, 18) or '0'
-local reply, carried_out, place, at, word = { now_text, false, version }, false, 0, 2 * count + 3, 7 + count
-local puts, put, added, add, told, telling = {}, 0, {}, 0, {}, 0
-while at <= #plan do
-    local checks, writes, entries = byte(plan, at, at + 2)
-    local from, holds = at + 3, true
-    place, at = place + 1, from + 2 * checks
-    for i = from, at - 1, 2 do
-        local high, low = byte(plan, i, i + 1)
-        holds = holds and outcomes[high * 256 + low] == true
-    end
-    carried_out = carried_out or holds
-    for _ = 1, writes do
-        local high, low, life, high_other, low_other, flag = byte(plan, at, at + 5)
+local number, total = now * 1000, '0'
+if counter then
+    number, total = sub(counter, 1, 16) + 0, sub(counter, 18)
+end
+number = math.max(number, least) + 1
+local version = format('%016d', number)
+
+-- Adds a change that is not carried out to the reply. Its checks are in these places of the plan.
+local reply = { now_text, false, version }
+local function refuse(change, first, last)
+    local size, kind = #reply + 1, nil
+    reply[size] = change
+    for from = first, last, 2 do
+        local high, low = byte(plan, from, from + 1)
         local i = high * 256 + low
-        local field, record, key = ARGV[6 + i], records[i + 2], KEYS[3 + i]
-        local puts_it = life ~= 82 and life ~= 88 -- R, X
-        at = at + 6
-        if holds and puts_it then
-            local ttl, content, tail = ARGV[word], ARGV[word + 1], ARGV[word + 2]
-            local listed, text, left = record and byte(record, 17) ~= 45, now_text, ttl -- "-"
-            if life == 84 then -- T
-                text = format('%013d', now + ttl)
-            elseif life == 70 then -- F
-                text = FOREVER
-            elseif life == 68 then -- D
-                left = '0'
-            else
-                local ends = ttl ~= '0' and now + ttl or 0
-                for _, other in ipairs({ high_other * 256 + low_other, life == 75 and i or nil }) do -- K
-                    local seen, its = other > 0 and records[other + 2], 0
-                    if seen and byte(seen, 17) ~= 107 then
-                        its = tonumber(sub(seen, 18, 30))
-                    elseif other > 0 then
-                        local its_left = KEYS[3 + other] and call('PTTL', KEYS[3 + other]) or -2
-                        its = its_left == -1 and tonumber(FOREVER) or its_left > 0 and now + its_left or 0
-                    end
-                    if its > ends and (its > now or other == i) then
-                        ends = its
-                    end
-                end
-                text, left = format('%013d', ends), math.max(ends - now, 0)
-            end
-            if content ~= '' and (flag == 110 or text == FOREVER) then -- n
-                call('SET', key, content)
-            elseif content ~= '' and left ~= '0' and left ~= 0 then
-                call('SET', key, content, 'PX', left)
-            elseif key and contents[i] ~= false then
-                call('DEL', key)
-            end
-            puts[put + 1] = field
-            puts[put + 2] = version .. (flag == 107 and 'k' or flag == 110 and 'n' or listed and 'i' or '-') .. text .. tail
-            put = put + 2
-            if not record then
-                added[add + 1], added[add + 2] = '0', field
-                add = add + 2
-            end
-            if flag ~= 45 and not listed then
-                added[add + 1], added[add + 2] = '0', 'n' .. field
-                add = add + 2
-            end
-        elseif holds and life == 82 and record then
-            puts[put + 1], puts[put + 2] = field, version .. sub(record, 17)
-            put = put + 2
-        elseif holds and life == 88 then
-            if key and contents[i] ~= false then
-                call('DEL', key)
-            end
-            call('HDEL', KEYS[1], field)
-            call('ZREM', KEYS[2], field, 'n' .. field)
+        local key = KEYS[3 + i]
+        local content = key and redis.pcall('GET', key)
+        if type(content) == 'table' then
+            kind = i <= leases and (redis.pcall('TYPE', key).ok or 'value') or kind -- the user may lack the permission
+            content = false
         end
-        word = puts_it and word + 3 or word
+        show(reply, records[i + 2], content, key)
     end
-    for _ = 1, entries do
-        if holds then
-            telling = telling + 1
-            told[telling] = ARGV[word]
+    if kind then
+        for i = #reply, size + 2, -1 do
+            reply[i] = nil
         end
-        word = word + 1
-    end
-    if not holds then
-        local refused, kind = {}, nil
-        for i = from, from + 2 * checks - 1, 2 do
-            local high, low = byte(plan, i, i + 1)
-            refused[#refused + 1] = high * 256 + low
-            if outcomes[high * 256 + low] == 'type' then
-                kind = redis.pcall('TYPE', KEYS[3 + high * 256 + low]).ok or 'value' -- the user may lack the permission
-            end
-        end
-        reply[#reply + 1] = kind and -place or place
-        reply[#reply + 1] = kind
-        for _, i in ipairs(kind and {} or refused) do
-            local seen = KEYS[3 + i] and redis.pcall('GET', KEYS[3 + i])
-            show(reply, records[i + 2], type(seen) == 'string' and seen, KEYS[3 + i])
-        end
+        reply[size], reply[size + 1] = -change, kind
     end
 end
-if not carried_out then
+
+-- The end of a life that is not for a TTL alone.
+local function latest(ttl, i, other)
+    local ends = ttl == '0' and 0 or now + ttl
+    for _, from in ipairs({ other, i }) do
+        local record, its = records[from + 2], 0
+        if record and from > 0 and byte(record, 17) ~= KEYED then
+            its = tonumber(sub(record, 18, 30))
+        elseif from > 0 then
+            local left = KEYS[3 + from] and call('PTTL', KEYS[3 + from]) or -2
+            its = left == -1 and tonumber(FOREVER) or left > 0 and now + left or 0
+        end
+        if its > ends and (its > now or from == i) then
+            ends = its
+        end
+    end
+    return ends
+end
+
+local puts, put, added, add, told, telling, change, done = {}, 0, {}, 0, {}, 0, 0, false
+local known_ttl, known_end -- the last TTL, and when it ends
+while at <= #plan do
+    local checks, writes, entries = byte(plan, at, at + 2)
+    local first, holds = at + 3, true
+    change, at = change + 1, first + 2 * checks
+    if refused then
+        for from = first, at - 1, 2 do
+            local high, low = byte(plan, from, from + 1)
+            holds = holds and not refused[high * 256 + low]
+        end
+    end
+    if holds then
+        done = true
+    else
+        refuse(change, first, at - 1)
+    end
+    for _ = 1, writes do
+        local high, low, life, high_other, low_other, letter = byte(plan, at, at + 5)
+        local i = high * 256 + low
+        local field, record, key = ARGV[5 + i], records[i + 2], KEYS[3 + i]
+        at = at + 6
+        if life == RAISED then
+            if holds and record then
+                puts[put + 1], puts[put + 2] = field, version .. sub(record, 17)
+                put = put + 2
+            end
+        elseif life == REMOVED then
+            if holds then
+                if key and contents[i] ~= false then
+                    call('DEL', key)
+                end
+                call('HDEL', KEYS[1], field)
+                call('ZREM', KEYS[2], field, 'n' .. field)
+            end
+        else
+            local tail, content, ttl = ARGV[word], nil, nil
+            word = word + 1
+            if letter == KEYED or letter == ON_SESSION then
+                content, word = ARGV[word], word + 1
+            end
+            if life ~= ENDED and life ~= ENDLESS then
+                ttl, word = ARGV[word], word + 1
+            end
+            if holds then
+                local ends, left = now_text, nil
+                if life == FOR_TTL then
+                    if ttl ~= known_ttl then
+                        known_ttl, known_end = ttl, format('%013d', now + ttl)
+                    end
+                    ends, left = known_end, ttl
+                elseif life == ENDLESS then
+                    ends = FOREVER
+                elseif life ~= ENDED then
+                    local at_ms = latest(ttl, life == KEEPS and i or nil, high_other * 256 + low_other)
+                    ends, left = format('%013d', at_ms), at_ms > now and at_ms - now or nil
+                end
+                if content and (letter == ON_SESSION or ends == FOREVER) then
+                    call('SET', key, content)
+                elseif content and left then
+                    call('SET', key, content, 'PX', left)
+                elseif key and contents[i] ~= false then
+                    call('DEL', key)
+                end
+                local listed = record and byte(record, 17) ~= UNNAMED
+                local text = letter == KEYED and 'k' or letter ~= UNNAMED and 'n' or listed and 'i' or '-'
+                puts[put + 1], puts[put + 2] = field, version .. text .. ends .. tail
+                put = put + 2
+                if not record then
+                    added[add + 1], added[add + 2] = '0', field
+                    add = add + 2
+                end
+                if letter ~= UNNAMED and not listed then
+                    added[add + 1], added[add + 2] = '0', 'n' .. field
+                    add = add + 2
+                end
+            end
+        end
+    end
+    if holds then
+        for i = 0, entries - 1 do
+            told[telling + 1 + i] = ARGV[word + i]
+        end
+        telling = telling + entries
+    end
+    word = word + entries
+end
+if not done then
     return reply
 end
 if relied == '' then
@@ -337,11 +395,14 @@ call('HSET', KEYS[1], 'number', last .. ' ' .. format('%d', total + telling), un
 if add > 0 then
     call('ZADD', KEYS[2], unpack(added))
 end
+if not refused then
+    reply = now_text .. ' ' .. version
+end
 if telling == 0 then
     return reply
 end
 call('ZADD', KEYS[3], last, version .. '\0' .. now_text .. '\0' .. total .. '\0' .. table.concat(told, '\0'))
-redis.pcall('PUBLISH', ARGV[4], version) -- without the permission others are not woken, and nobody loses more by it
+redis.pcall('PUBLISH', ARGV[3], version) -- without the permission others are not woken, and nobody loses more by it
 if total % 500 + telling < 500 then
     return reply
 end

@@ -3,6 +3,7 @@
  * atomic. redis.lua carries them out.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,8 +18,14 @@ struct place {
     ten_key key;
     uint64_t version;
     enum ten_check_life life;
-    size_t number; /* under which the server knows it: those with a plain key come first */
+    size_t number; /* under which the server knows it */
 };
+
+enum rank { RANK_LEASE, RANK_INSTANCE, RANK_OTHER, RANK_COUNT };
+
+static enum rank rank_of(enum ten_kind kind) {
+    return kind == TEN_KIND_LEASE ? RANK_LEASE : kind == TEN_KIND_INSTANCE ? RANK_INSTANCE : RANK_OTHER;
+}
 
 struct committing {
     const ten_redis_space *space;
@@ -31,6 +38,8 @@ struct committing {
     char channel[TENURE_NAMESPACE_MAX + 48];
     struct place places[PLACES]; /* of the call that is put together */
     size_t place_count;
+    size_t order[PLACES];     /* of the places, by their numbers */
+    size_t up_to[RANK_COUNT]; /* so many are of this rank, or one before it */
     size_t shared[SHARED];
     size_t shared_count;
     size_t refs[PLACES]; /* the places that its changes name, in their order */
@@ -90,19 +99,17 @@ static void find_places(struct committing *state, size_t at) {
     }
 }
 
-/* Those with a plain key first. How many they are. */
-static size_t number_places(struct committing *state, size_t order[PLACES]) {
+/* Leases first, then the others that have plain keys. */
+static void number_places(struct committing *state) {
     size_t count = 0;
-    size_t plain = 0;
-    for (int round = 0; round < 2; round++) {
+    for (enum rank rank = 0; rank < RANK_COUNT; rank++) {
         for (size_t i = 0; i < state->place_count; i++)
-            if (!ten_redis_plain(state->space, state->places[i].key.kind) == (round == 1)) {
-                order[count++] = i;
+            if (rank_of(state->places[i].key.kind) == rank) {
+                state->order[count++] = i;
                 state->places[i].number = count;
             }
-        plain = round == 0 ? count : plain;
+        state->up_to[rank] = count;
     }
-    return plain;
 }
 
 /* ---- the plan: what the server has to do, in bytes. redis.lua says how it reads. */
@@ -125,13 +132,13 @@ static char life_letter(const ten_write *write) {
     return life->as_it_is ? 'K' : life->with.id || life->ttl_ms == 0 ? 'W' : 'T';
 }
 
-static bool is_attached(const ten_write *write) {
-    return write->key.kind == TEN_KIND_LEASE && write->life.session;
-}
-
-/* Other programs read it. */
-static bool is_shown(const ten_write *write) {
-    return write->name[0] != '\0' && (write->key.kind == TEN_KIND_LEASE || write->key.kind == TEN_KIND_INSTANCE);
+/* Of its plain key. */
+static char key_letter(const ten_write *write) {
+    if (write->name[0] == '\0')
+        return '-';
+    if (rank_of(write->key.kind) == RANK_OTHER)
+        return 'n';
+    return write->key.kind == TEN_KIND_LEASE && write->life.session ? 's' : 'k';
 }
 
 static void plan_write(ten_buf *plan, struct committing *state, const ten_write *write) {
@@ -141,29 +148,29 @@ static void plan_write(ten_buf *plan, struct committing *state, const ten_write 
         add_ref(plan, state);
     else
         add_place(plan, 0);
-    ten_buf_char(plan, write->name[0] == '\0' ? '-' : is_shown(write) && !is_attached(write) ? 'k' : 'n');
+    ten_buf_char(plan, key_letter(write));
 }
 
 static void add_content(ten_redis_words *words, const ten_write *write) {
-    bool shows = is_shown(write);
-    if (shows && write->key.kind == TEN_KIND_INSTANCE) {
-        ten_redis_word_number(words, write->number);
-        return;
-    }
-    if (shows)
+    if (write->key.kind == TEN_KIND_INSTANCE)
+        ten_redis_add_number(words, write->number);
+    else
         ten_buf_text(&words->text, write->name);
-    if (shows && is_attached(write))
+    if (key_letter(write) == 's')
         ten_buf_format(&words->text, "\tsession %llu", (unsigned long long)write->life.session);
     ten_redis_word(words, "");
 }
 
 static void add_write(ten_redis_words *words, const ten_write *write) {
-    ten_redis_word_number(words, write->life.ttl_ms);
-    add_content(words, write);
+    char letter = key_letter(write);
     ten_buf_add(&words->text, write->name, strlen(write->name) + 1);
     ten_redis_add_number(words, write->number);
     ten_buf_char(&words->text, '\0');
     ten_redis_word(words, write->value);
+    if (letter == 'k' || letter == 's')
+        add_content(words, write);
+    if (write->life.kind == TEN_LIFE_LATEST)
+        ten_redis_word_number(words, write->life.ttl_ms);
 }
 
 static void plan_change(ten_buf *plan, struct committing *state, const ten_commit_change *change) {
@@ -177,12 +184,13 @@ static void plan_change(ten_buf *plan, struct committing *state, const ten_commi
         plan_write(plan, state, &change->writes[i]);
 }
 
-static void add_plan(ten_redis_words *words, struct committing *state, const size_t order[PLACES], size_t at) {
+static void add_plan(ten_redis_words *words, struct committing *state, size_t at) {
     static const char lives[] = {
         [TEN_CHECK_EITHER] = '-', [TEN_CHECK_ALIVE] = 'a', [TEN_CHECK_DEAD] = 'd', [TEN_CHECK_FOREIGN] = 'f'};
     add_place(&words->text, state->place_count);
+    add_place(&words->text, state->up_to[RANK_LEASE]);
     for (size_t i = 0; i < state->place_count; i++) {
-        const struct place *place = &state->places[order[i]];
+        const struct place *place = &state->places[state->order[i]];
         ten_buf_char(&words->text, place->version == 0 ? 'Z' : place->version == TEN_VERSION_ANY ? 'A' : 'E');
         ten_buf_char(&words->text, lives[place->life]);
     }
@@ -190,12 +198,18 @@ static void add_plan(ten_redis_words *words, struct committing *state, const siz
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
         plan_change(&words->text, state, &state->commit->changes[i]);
     ten_redis_word(words, "");
+}
+
+static void add_places(ten_redis_words *words, const struct committing *state) {
+    for (size_t i = 0; i < state->place_count; i++)
+        ten_redis_word_field(words, state->places[state->order[i]].key);
     for (size_t i = 0; i < state->place_count; i++) {
-        uint64_t version = state->places[order[i]].version;
-        if (version != 0 && version != TEN_VERSION_ANY)
+        uint64_t version = state->places[state->order[i]].version;
+        if (version != 0 && version != TEN_VERSION_ANY) {
             ten_redis_add_version(words, version);
+            ten_redis_word(words, "");
+        }
     }
-    ten_redis_word(words, "");
 }
 
 static void add_words(ten_redis_words *words, const ten_commit_change *change) {
@@ -213,22 +227,20 @@ static void add_words(ten_redis_words *words, const ten_commit_change *change) {
 static void make_commit(ten_redis_store *store, void *userdata, size_t at) {
     struct committing *state = userdata;
     ten_redis_words *words = &store->words;
-    size_t order[PLACES];
     find_places(state, at);
-    size_t plain = number_places(state, order);
-    ten_redis_script(store, TEN_REDIS_COMMIT, 3 + plain);
+    number_places(state);
+    ten_redis_script(store, TEN_REDIS_COMMIT, 3 + state->up_to[RANK_INSTANCE]);
     ten_redis_word(words, state->space->own[TEN_REDIS_RECORDS]);
     ten_redis_word(words, state->space->own[TEN_REDIS_IDS]);
     ten_redis_word(words, state->space->own[TEN_REDIS_FEED]);
-    for (size_t i = 0; i < plain; i++)
-        ten_redis_word_plain(words, state->space, state->places[order[i]].key);
+    for (size_t i = 0; i < state->up_to[RANK_INSTANCE]; i++)
+        ten_redis_word_plain(words, state->space, state->places[state->order[i]].key);
     ten_redis_word(words, state->reliance.replication);
     ten_redis_word_bytes(words, state->reliance.space, state->writes_space ? 0 : state->reliance.space_size);
-    ten_redis_word_number(words, state->commit->least_number);
     ten_redis_word(words, state->channel);
-    add_plan(words, state, order, at);
-    for (size_t i = 0; i < state->place_count; i++)
-        ten_redis_word_field(words, state->places[order[i]].key);
+    ten_redis_word_number(words, state->commit->least_number);
+    add_plan(words, state, at);
+    add_places(words, state);
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
         add_words(words, &state->commit->changes[i]);
 }
@@ -259,19 +271,30 @@ static int take_conflict(ten_redis_store *store, ten_commit_change *change, cons
     return r;
 }
 
+/* "time version". The version. */
+static uint64_t take_times(ten_redis_store *store, const redisReply *reply) {
+    char *end;
+    store->base.wall_ms = strtoull(reply->str, &end, 10);
+    return strtoull(end, NULL, 10);
+}
+
 static int take_commit(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
     struct committing *state = userdata;
     size_t first = state->firsts[at];
     size_t last = state->firsts[at + 1];
-    if (!ten_redis_answered(store, reply))
+    uint64_t version = 0;
+    if (reply->type == REDIS_REPLY_STRING) {
+        version = take_times(store, reply);
+    } else if (!ten_redis_answered(store, reply)) {
         return ten_redis_misunderstood(store);
-    if (ten_redis_is_other(reply)) {
+    } else if (ten_redis_is_other(reply)) {
         state->other = store->enough = true;
         return TENURE_OK;
+    } else if (reply->elements >= 3) {
+        version = ten_redis_number(reply->element[2]);
     }
-    if (reply->elements < 3)
+    if (version == 0)
         return ten_redis_misunderstood(store);
-    uint64_t version = ten_redis_number(reply->element[2]);
     state->done++;
     for (size_t i = first; i < last; i++)
         for (size_t j = 0; j < state->commit->changes[i].write_count; j++) {
@@ -279,7 +302,7 @@ static int take_commit(ten_redis_store *store, void *userdata, size_t at, const 
             write->version = write->kind == TEN_WRITE_REMOVE ? 0 : version;
         }
     int r = TENURE_OK;
-    for (size_t part = 3; r == TENURE_OK && part < reply->elements;) {
+    for (size_t part = 3; r == TENURE_OK && reply->type == REDIS_REPLY_ARRAY && part < reply->elements;) {
         long long place = reply->element[part++]->integer;
         size_t change = first + (size_t)(place < 0 ? -place : place) - 1;
         if (change < first || change >= last || (place < 0 && part == reply->elements))
