@@ -285,6 +285,7 @@ static void redis_close(ten_backend *base) {
     ten_redis_layout_free(&store->layout);
     ten_redis_settings_free(store->settings);
     ten_redis_words_free(&store->words);
+    ten_redis_proof_free(&store->proof);
     ten_arena_free(&store->texts);
 }
 

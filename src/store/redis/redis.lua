@@ -42,7 +42,8 @@ end
 
 -- fragment: RECORD
 
-local KEYED, NAMED, UNNAMED = 107, 110, 45 -- its letter as a byte: k, n, -
+local LEASE = 76 -- first byte of its field: L
+local KEYED, NAMED, UNNAMED = 107, 110, 45 -- a record's letter as a byte: k, n, -
 
 local function name_of(record)
     return match(record, '^[^%z]*', 31)
@@ -422,24 +423,25 @@ end
 return reply
 
 -- name: TOUCH
--- Extends records of one name by one TTL.
+-- Extends records of one name by one TTL. Every commit raises the namespace's number: if it is still the one at which the
+-- caller knew all of them, none has another version than that, and only the plain keys are looked at.
 --
--- KEYS: records; their plain keys. ARGV: as for COMMIT the replication id and the namespace; the TTL, the name, how many;
---   their fields; with what each begins if it is as the caller knows it and has a plain key: its version and "k" (empty: of any
---   version).
--- Reply: time, and the replication id if it is another epoch; else for each that is not so, or of any version: its
---   place, whether it was extended, and its version (0: it is absent)
+-- KEYS: records; their plain keys. ARGV: as for COMMIT the replication id and the namespace; the TTL, the name; that number
+--   (empty: there is none); unless there is one, their fields, and then their versions (empty: any).
+-- Reply: "time number"; "time 0": the number is another, or a plain key has another content, and nothing was done; time,
+--   and the replication id if it is another epoch; else nothing, the number, and for each that was not extended or of any
+--   version its place, whether it was extended, and its version (0: it is absent)
 
 -- use: EFFECTS
 -- use: MASTER
 -- use: RECORD
-local name, count, relied = ARGV[4], tonumber(ARGV[5]), ARGV[2]
-local records = call('HMGET', KEYS[1], 'N', unpack(ARGV, 6, 5 + count))
-if not find(replication, ARGV[1], 1, true) or not (records[1] and sub(records[1], 31, 30 + #relied) == relied) then
+local relied, ttl, name, known, count = ARGV[2], ARGV[3], ARGV[4], ARGV[5], #KEYS - 1
+local space = call('HMGET', KEYS[1], 'N', 'number')
+if not find(replication, ARGV[1], 1, true) or not (space[1] and find(space[1], relied, 31, true) == 31) then
     return { now_text, match(replication, 'master_replid:(%x+)') }
 end
-local contents = call('MGET', unpack(KEYS, 2))
-local later, can_compare = format('%013d', now + ARGV[3]), redis.REDIS_VERSION_NUM
+local number, contents = sub(space[2] or '1', 1, 16), call('MGET', unpack(KEYS, 2))
+local later, can_compare = format('%013d', now + ttl), redis.REDIS_VERSION_NUM
 
 -- Never to an earlier end. Redis 6 cannot say that in one command.
 local function extend(key)
@@ -447,44 +449,45 @@ local function extend(key)
         call('PEXPIREAT', key, later, 'GT')
     else
         local left = call('PTTL', key)
-        if left >= 0 and left < tonumber(ARGV[3]) then
+        if left >= 0 and left < tonumber(ttl) then
             call('PEXPIREAT', key, later)
         end
     end
 end
 
-local function touch(i, known)
-    local record, content = records[i + 1], contents[i]
-    if not record then
-        return 0, '0'
+if known ~= '' then
+    local same = known == number
+    for i = 1, count do
+        same = same and contents[i] == name
     end
-    local version, flag, ends = sub(record, 1, 16), sub(record, 17, 17), sub(record, 18, 30)
-    local alive = flag == 'k' and content or flag ~= 'k' and ends + 0 > now
-    local foreign = flag == 'k' and content ~= name and sub(ARGV[5 + i], 1, 1) == 'L'
-    if not alive or foreign or name_of(record) ~= name or known ~= '' and sub(known, 1, 16) ~= version then
-        return 0, version
-    end
-    if flag == 'k' then
+    for i = 1, same and count or 0 do
         extend(KEYS[i + 1])
     end
-    if ends + 0 < now + ARGV[3] then
-        call('HSET', KEYS[1], ARGV[5 + i], version .. flag .. later .. sub(record, 31))
-    end
-    return 1, version
+    return now_text .. ' ' .. (same and number or '0')
 end
 
-local reply = { now_text, false }
+local records, reply = call('HMGET', KEYS[1], unpack(ARGV, 6, 5 + count)), { now_text, false, number }
 for i = 1, count do
-    local record, known = records[i + 1], ARGV[5 + count + i]
-    if known ~= '' and contents[i] == name and record and sub(record, 1, 17) == known then
-        extend(KEYS[i + 1])
-    else
+    local record, content, field, expected = records[i], contents[i], ARGV[5 + i], ARGV[5 + count + i]
+    local letter, extended = record and byte(record, 17), 0
+    if record and find(record, expected, 1, true) == 1 and find(record, name .. '\0', 31, true) == 31 then
+        if letter ~= KEYED then
+            extended = sub(record, 18, 30) > now_text and 1 or 0
+        elseif content == name or content and byte(field) ~= LEASE then
+            extend(KEYS[i + 1])
+            extended = 1
+        end
+        -- Of a lease with a plain key the heartbeat of its holder tells this.
+        if extended == 1 and not (letter == KEYED and byte(field) == LEASE) and sub(record, 18, 30) < later then
+            call('HSET', KEYS[1], field, sub(record, 1, 17) .. later .. sub(record, 31))
+        end
+    end
+    if extended == 0 or expected == '' then
         local size = #reply
-        reply[size + 1] = i
-        reply[size + 2], reply[size + 3] = touch(i, known)
+        reply[size + 1], reply[size + 2], reply[size + 3] = i, extended, record and sub(record, 1, 16) or '0'
     end
 end
-return reply
+return #reply > 3 and reply or now_text .. ' ' .. number
 
 -- name: SWEEP
 -- One step through the keyspace for heartbeats that another program wrote. The fleet shares one cursor and takes one step a

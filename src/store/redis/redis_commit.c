@@ -3,7 +3,6 @@
  * atomic. redis.lua carries them out.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -271,11 +270,48 @@ static int take_conflict(ten_redis_store *store, ten_commit_change *change, cons
     return r;
 }
 
-/* "time version". The version. */
-static uint64_t take_times(ten_redis_store *store, const redisReply *reply) {
-    char *end;
-    store->base.wall_ms = strtoull(reply->str, &end, 10);
-    return strtoull(end, NULL, 10);
+static bool is_done(const ten_commit_change *change) {
+    return !change->conflict && !change->error;
+}
+
+/* The version of the lease that a change writes over; TEN_VERSION_ANY: nobody knows. */
+static uint64_t former_version(const ten_commit_change *change, const ten_write *write) {
+    for (size_t i = 0; i < change->check_count; i++)
+        if (is_same_key(change->checks[i].key, write->key))
+            return change->checks[i].version;
+    return TEN_VERSION_ANY;
+}
+
+/* What the handle knows of leases after its own commit. */
+static void note_commit(ten_redis_store *store, const struct committing *state, size_t at, uint64_t version) {
+    uint64_t entries = 0;
+    uint64_t before = version - 1;
+    size_t done = 0;
+    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
+        const ten_commit_change *change = &state->commit->changes[i];
+        if (!is_done(change))
+            continue;
+        done++;
+        entries += change->entry_count;
+        for (size_t j = 0; j < change->write_count; j++)
+            if (change->writes[j].key.kind == TEN_KIND_LEASE &&
+                former_version(change, &change->writes[j]) == TEN_VERSION_ANY)
+                before = 0; /* nothing of what was known is certain any more */
+    }
+    if (done == 0)
+        return; /* it has raised nothing */
+    ten_redis_proof_at(&store->proof, state->space, before, version + ten_max_u64(entries, 1) - 1);
+    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
+        const ten_commit_change *change = &state->commit->changes[i];
+        for (size_t j = 0; is_done(change) && j < change->write_count; j++) {
+            const ten_write *write = &change->writes[j];
+            if (write->key.kind != TEN_KIND_LEASE)
+                continue;
+            ten_redis_proof_remove(&store->proof, write->key.id, former_version(change, write));
+            if (write->kind == TEN_WRITE_PUT && key_letter(write) == 'k')
+                ten_redis_proof_add(&store->proof, write->key.id, version);
+        }
+    }
 }
 
 static int take_commit(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
@@ -284,7 +320,7 @@ static int take_commit(ten_redis_store *store, void *userdata, size_t at, const 
     size_t last = state->firsts[at + 1];
     uint64_t version = 0;
     if (reply->type == REDIS_REPLY_STRING) {
-        version = take_times(store, reply);
+        version = ten_redis_take_times(store, reply);
     } else if (!ten_redis_answered(store, reply)) {
         return ten_redis_misunderstood(store);
     } else if (ten_redis_is_other(reply)) {
@@ -313,6 +349,7 @@ static int take_commit(ten_redis_store *store, void *userdata, size_t at, const 
         else
             r = take_conflict(store, &state->commit->changes[change], reply, &part);
     }
+    note_commit(store, state, at, version);
     return r;
 }
 

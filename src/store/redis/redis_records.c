@@ -81,6 +81,12 @@ bool ten_redis_answered(ten_redis_store *store, const redisReply *reply) {
     return true;
 }
 
+uint64_t ten_redis_take_times(ten_redis_store *store, const redisReply *reply) {
+    char *end;
+    store->base.wall_ms = strtoull(reply->str, &end, 10);
+    return strtoull(end, NULL, 10);
+}
+
 /* The parts of a record's text, each ended by a NUL but for the first three. */
 struct parts {
     const char *version;
@@ -341,10 +347,21 @@ struct touching {
     size_t *firsts; /* touch with which each call begins; and behind the last */
     size_t done;
     bool other;
+    bool unproved; /* something has changed since then */
 };
 
 static bool goes_with(const ten_touch *first, const ten_touch *touch) {
     return first->ttl_ms == touch->ttl_ms && strcmp(first->name, touch->name) == 0;
+}
+
+static bool is_proved(const ten_redis_store *store, const struct touching *state, size_t at) {
+    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
+        const ten_touch *touch = &state->touches[i];
+        if (touch->key.kind != TEN_KIND_LEASE ||
+            !ten_redis_proof_has(&store->proof, state->space, touch->key.id, touch->version))
+            return false;
+    }
+    return true;
 }
 
 static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
@@ -360,36 +377,24 @@ static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
     ten_redis_word_bytes(words, state->reliance.space, state->reliance.space_size);
     ten_redis_word_number(words, first->ttl_ms);
     ten_redis_word(words, first->name);
-    ten_redis_word_number(words, (size_t)(end - first));
+    if (is_proved(store, state, at)) {
+        ten_redis_add_version(words, store->proof.number);
+        ten_redis_word(words, "");
+        return;
+    }
+    ten_redis_word(words, "");
     for (const ten_touch *touch = first; touch < end; touch++)
         ten_redis_word_field(words, touch->key);
     for (const ten_touch *touch = first; touch < end; touch++) {
-        if (touch->version != TEN_VERSION_ANY) {
+        if (touch->version != TEN_VERSION_ANY)
             ten_redis_add_version(words, touch->version);
-            ten_buf_char(&words->text, 'k');
-        }
         ten_redis_word(words, "");
     }
 }
 
-static int take_touch(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
-    struct touching *state = userdata;
-    ten_touch *first = &state->touches[state->firsts[at]];
-    size_t count = state->firsts[at + 1] - state->firsts[at];
-    if (!ten_redis_answered(store, reply))
-        return ten_redis_misunderstood(store);
-    if (ten_redis_is_other(reply)) {
-        state->other = store->enough = true;
-        return TENURE_OK;
-    }
-    state->done++;
-    for (size_t i = 0; i < count; i++) {
-        first[i].extended = true;
-        first[i].present = first[i].version;
-    }
-    if (reply->elements % 3 != 2)
-        return ten_redis_misunderstood(store);
-    for (size_t part = 2; part < reply->elements; part += 3) {
+/* Those that were not extended, and those whose versions nobody knew. */
+static int take_others(ten_redis_store *store, ten_touch *first, size_t count, const redisReply *reply) {
+    for (size_t part = 3; part < reply->elements; part += 3) {
         uint64_t place = ten_redis_number(reply->element[part]);
         if (place < 1 || place > count)
             return ten_redis_misunderstood(store);
@@ -397,6 +402,37 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
         first[place - 1].present = ten_redis_number(reply->element[part + 2]);
     }
     return TENURE_OK;
+}
+
+static int take_touch(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
+    struct touching *state = userdata;
+    ten_touch *first = &state->touches[state->firsts[at]];
+    size_t count = state->firsts[at + 1] - state->firsts[at];
+    bool is_usual = reply->type == REDIS_REPLY_STRING;
+    if (!is_usual && !ten_redis_answered(store, reply))
+        return ten_redis_misunderstood(store);
+    if (!is_usual && ten_redis_is_other(reply)) {
+        state->other = store->enough = true;
+        return TENURE_OK;
+    }
+    if (!is_usual && reply->elements % 3 != 0)
+        return ten_redis_misunderstood(store);
+    uint64_t number = is_usual ? ten_redis_take_times(store, reply) : ten_redis_number(reply->element[2]);
+    if (number == 0) {
+        state->unproved = store->enough = true;
+        return TENURE_OK;
+    }
+    state->done++;
+    for (size_t i = 0; i < count; i++) {
+        first[i].extended = true;
+        first[i].present = first[i].version;
+    }
+    int r = is_usual ? TENURE_OK : take_others(store, first, count, reply);
+    ten_redis_proof_at(&store->proof, state->space, number, number);
+    for (size_t i = 0; i < count; i++)
+        if (first[i].key.kind == TEN_KIND_LEASE && first[i].extended)
+            ten_redis_proof_add(&store->proof, first[i].key.id, first[i].present);
+    return r;
 }
 
 static void make_ping(ten_redis_store *store, void *userdata, size_t at) {
@@ -412,7 +448,14 @@ static int run_touches(ten_redis_store *store, struct touching *state, size_t co
             !goes_with(&state->touches[state->firsts[calls - 1]], &state->touches[i]))
             state->firsts[calls++] = i;
     state->firsts[calls] = count;
-    int r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);
+    int r;
+    do {
+        if (state->unproved)
+            ten_redis_proof_free(&store->proof);
+        state->unproved = false;
+        state->done = 0;
+        r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);
+    } while (r == TENURE_OK && state->unproved && !state->other);
     if (r < 0 || (state->other && state->done == 0))
         return r < 0 ? r : TEN_OTHER_EPOCH;
     if (state->other)

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "store/backend.h"
 #include "store/common/dial.h"
 #include "store/common/notice_watch.h"
@@ -50,6 +51,16 @@ typedef struct ten_redis_words {
     bool failed;
 } ten_redis_words;
 
+/* Which leases have which versions, at one number of their namespace. */
+typedef struct ten_redis_proof {
+    const ten_redis_space *space;
+    uint64_t number;
+    ten_hash_key key;
+    uint64_t *marks;
+    size_t room; /* a power of two, or 0 */
+    size_t used;
+} ten_redis_proof;
+
 typedef struct ten_redis_store {
     ten_backend base;
     ten_redis_settings *settings;
@@ -61,6 +72,7 @@ typedef struct ten_redis_store {
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
     bool enough; /* set by one that takes a reply: the calls that are left are not sent */
     ten_redis_words words;
+    ten_redis_proof proof;
     ten_arena texts; /* of the last answer */
     ten_redis_watch watch;
 } ten_redis_store;
@@ -108,6 +120,8 @@ uint64_t ten_redis_number(const redisReply *reply);
 
 /* Every answer that is an array starts with the time and the replication id. False: it is no such answer. */
 bool ten_redis_answered(ten_redis_store *store, const redisReply *reply);
+/* The usual answer to a write: "time number". The number. */
+uint64_t ten_redis_take_times(ten_redis_store *store, const redisReply *reply);
 /* What the store is, as long as it has that replication id. */
 void ten_redis_make_identity(const ten_redis_store *store, const char *replication,
                              char identity[TEN_IDENTITY_MAX + 1]);
@@ -141,6 +155,16 @@ int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *spac
                              uint64_t deadline_ms, bool *ret_found);
 /* Until as many replicas as the URL says have what was written. */
 int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms);
+
+/* ---- what a touch need not compare */
+
+/* The namespace has that number now. All that is known stays, if that was known of the number before it. */
+void ten_redis_proof_at(ten_redis_proof *proof, const ten_redis_space *space, uint64_t before, uint64_t number);
+/* A lease with a plain key has that version; had it. */
+void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version);
+void ten_redis_proof_remove(ten_redis_proof *proof, const char *id, uint64_t version);
+bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version);
+void ten_redis_proof_free(ten_redis_proof *proof);
 
 /* ---- the ops */
 
