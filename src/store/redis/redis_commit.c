@@ -27,12 +27,9 @@ static enum rank rank_of(enum ten_kind kind) {
 }
 
 struct committing {
-    const ten_redis_space *space;
     ten_commit *commit;
     ten_redis_reliance reliance;
     size_t *firsts; /* change with which each call begins; and behind the last */
-    size_t done;    /* calls that were carried out */
-    bool other;
     bool writes_space;
     char channel[TENURE_NAMESPACE_MAX + 48];
     struct place places[PLACES]; /* of the call that is put together */
@@ -229,11 +226,11 @@ static void make_commit(ten_redis_store *store, void *userdata, size_t at) {
     find_places(state, at);
     number_places(state);
     ten_redis_script(store, TEN_REDIS_COMMIT, 3 + state->up_to[RANK_INSTANCE]);
-    ten_redis_word(words, state->space->own[TEN_REDIS_RECORDS]);
-    ten_redis_word(words, state->space->own[TEN_REDIS_IDS]);
-    ten_redis_word(words, state->space->own[TEN_REDIS_FEED]);
+    ten_redis_word(words, state->reliance.names->own[TEN_REDIS_RECORDS]);
+    ten_redis_word(words, state->reliance.names->own[TEN_REDIS_IDS]);
+    ten_redis_word(words, state->reliance.names->own[TEN_REDIS_FEED]);
     for (size_t i = 0; i < state->up_to[RANK_INSTANCE]; i++)
-        ten_redis_word_plain(words, state->space, state->places[state->order[i]].key);
+        ten_redis_word_plain(words, state->reliance.names, state->places[state->order[i]].key);
     ten_redis_word(words, state->reliance.replication);
     ten_redis_word_bytes(words, state->reliance.space, state->writes_space ? 0 : state->reliance.space_size);
     ten_redis_word(words, state->channel);
@@ -255,7 +252,7 @@ static int fail_type(ten_redis_store *store, const struct committing *state, con
         store->base.error, TENURE_E_STORE,
         "the Redis key %s%s%s holds a %s that is not Tenure's: delete or rename it, or choose other keys with "
         "lease_key= in the store's URL",
-        state->space->lease.before, id, state->space->lease.after, type);
+        state->reliance.names->lease.before, id, state->reliance.names->lease.after, type);
 }
 
 static int take_conflict(ten_redis_store *store, ten_commit_change *change, const redisReply *reply, size_t *part) {
@@ -300,7 +297,7 @@ static void note_commit(ten_redis_store *store, const struct committing *state, 
     }
     if (done == 0)
         return; /* it has raised nothing */
-    ten_redis_proof_at(&store->proof, state->space, before, version + ten_max_u64(entries, 1) - 1);
+    ten_redis_proof_at(&store->proof, state->reliance.names, before, version + ten_max_u64(entries, 1) - 1);
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
         const ten_commit_change *change = &state->commit->changes[i];
         for (size_t j = 0; is_done(change) && j < change->write_count; j++) {
@@ -323,15 +320,13 @@ static int take_commit(ten_redis_store *store, void *userdata, size_t at, const 
         version = ten_redis_take_times(store, reply);
     } else if (!ten_redis_answered(store, reply)) {
         return ten_redis_misunderstood(store);
-    } else if (ten_redis_is_other(reply)) {
-        state->other = store->enough = true;
-        return TENURE_OK;
     } else if (reply->elements >= 3) {
         version = ten_redis_number(reply->element[2]);
     }
+    if (ten_redis_is_other(store, &state->reliance, reply))
+        return TENURE_OK;
     if (version == 0)
         return ten_redis_misunderstood(store);
-    state->done++;
     for (size_t i = first; i < last; i++)
         for (size_t j = 0; j < state->commit->changes[i].write_count; j++) {
             ten_write *write = &state->commit->changes[i].writes[j];
@@ -392,18 +387,16 @@ static int run_commit(ten_redis_store *store, struct committing *state, uint64_t
     bool found;
     state->writes_space = writes_space(state->commit, &makes);
     int r = state->writes_space && makes
-                ? ten_redis_look_elsewhere(store, state->space, state->commit->identity, deadline_ms, &found)
+                ? ten_redis_look_elsewhere(store, state->reliance.names, state->commit->identity, deadline_ms, &found)
                 : TENURE_OK;
     if (r == TENURE_OK)
         r = ten_redis_call(store, "a commit", cut(state->commit, state->firsts), make_commit, take_commit, state,
                            deadline_ms);
-    if (r < 0 || (state->other && state->done == 0))
-        return r < 0 ? r : TEN_OTHER_EPOCH;
-    if (state->other)
-        return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of a commit",
-                        ten_redis_settings_name(store->settings));
-    memmove(store->base.identity, state->commit->identity, strlen(state->commit->identity) + 1);
-    return ten_redis_wait(store, state->space, deadline_ms);
+    if (r == TENURE_OK)
+        r = ten_redis_settle(store, &state->reliance, "a commit", deadline_ms);
+    if (r == TENURE_OK)
+        memmove(store->base.identity, state->commit->identity, strlen(state->commit->identity) + 1);
+    return r;
 }
 
 /* A lease that could never be had is not registered either. */
@@ -416,18 +409,19 @@ static int check_keys(ten_redis_store *store, const ten_redis_space *space, cons
 }
 
 int ten_redis_carry_out(ten_redis_store *store, ten_commit *commit, uint64_t deadline_ms) {
-    struct committing state = {.commit = commit, .reliance = ten_redis_rely_on(store, commit->identity, commit->epoch)};
+    struct committing state = {.commit = commit};
     state.firsts = ten_malloc((commit->count + 1) * sizeof *state.firsts);
-    int r = state.firsts ? ten_redis_space_get(&store->layout, commit->namespace_name, &state.space, store->base.error)
-                         : ten_fail_memory(store->base.error, "a commit");
+    int r = state.firsts
+                ? ten_redis_rely_on(store, commit->namespace_name, commit->identity, commit->epoch, &state.reliance)
+                : ten_fail_memory(store->base.error, "a commit");
     for (size_t i = 0; i < commit->count; i++) {
         commit->changes[i].conflict = false;
         commit->changes[i].error = 0;
     }
     for (size_t i = 0; r == TENURE_OK && i < commit->count; i++)
-        r = check_keys(store, state.space, &commit->changes[i]);
+        r = check_keys(store, state.reliance.names, &commit->changes[i]);
     if (r == TENURE_OK) {
-        snprintf(state.channel, sizeof state.channel, "%s@%llu", state.space->own[TEN_REDIS_FEED],
+        snprintf(state.channel, sizeof state.channel, "%s@%llu", state.reliance.names->own[TEN_REDIS_FEED],
                  (unsigned long long)ten_redis_settings_database(store->settings));
         r = run_commit(store, &state, deadline_ms);
     }

@@ -291,25 +291,30 @@ int ten_redis_read(ten_backend *base, const char *namespace_name, ten_record *re
 
 /* ---- what a write relies on ---------------------------------------------------------------------------- */
 
-ten_redis_reliance ten_redis_rely_on(const ten_redis_store *store, const char *identity, uint64_t epoch) {
-    ten_redis_reliance reliance;
+int ten_redis_rely_on(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                      ten_redis_reliance *ret_reliance) {
+    ten_redis_reliance reliance = {0};
     char replication[64];
     find_replication(store, identity, replication);
     snprintf(reliance.replication, sizeof reliance.replication, "\r\nmaster_replid:%s\r\n", replication);
     reliance.space_size = (size_t)snprintf(reliance.space, sizeof reliance.space, "%s%c%llu%c", identity, 0,
                                            (unsigned long long)epoch, 0);
-    return reliance;
+    *ret_reliance = reliance;
+    return ten_redis_space_get(&store->layout, namespace_name, &ret_reliance->names, store->base.error);
 }
 
-/* An answer to one that relied on another epoch. */
-bool ten_redis_is_other(const redisReply *reply) {
-    return reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
+bool ten_redis_is_other(ten_redis_store *store, ten_redis_reliance *reliance, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING)
+        reliance->other = store->enough = true;
+    else
+        reliance->done++;
+    return reliance->other;
 }
 
 /* With wait_replicas nothing counts that is not on that many replicas: a failover would lose it. WAIT is about what its own
  * connection has written last. That may be nothing, if the call was sent again and had been carried out before: so there is
  * always something. */
-int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms) {
+static int wait_for_replicas(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms) {
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     char number[24];
     char time[24];
@@ -338,16 +343,23 @@ int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_
     return r;
 }
 
+int ten_redis_settle(ten_redis_store *store, const ten_redis_reliance *reliance, const char *what,
+                     uint64_t deadline_ms) {
+    if (reliance->other && reliance->done == 0)
+        return TEN_OTHER_EPOCH;
+    if (reliance->other)
+        return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of %s",
+                        ten_redis_settings_name(store->settings), what);
+    return wait_for_replicas(store, reliance->names, deadline_ms);
+}
+
 /* ---- touch --------------------------------------------------------------------------------------------- */
 
 struct touching {
-    const ten_redis_space *space;
     ten_redis_reliance reliance;
     ten_touch *touches;
     size_t *firsts; /* touch with which each call begins; and behind the last */
-    size_t done;
-    bool other;
-    bool unproved; /* something has changed since then */
+    bool unproved;  /* something has changed since then */
 };
 
 static bool goes_with(const ten_touch *first, const ten_touch *touch) {
@@ -358,7 +370,7 @@ static bool is_proved(const ten_redis_store *store, const struct touching *state
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
         const ten_touch *touch = &state->touches[i];
         if (touch->key.kind != TEN_KIND_LEASE ||
-            !ten_redis_proof_has(&store->proof, state->space, touch->key.id, touch->version))
+            !ten_redis_proof_has(&store->proof, state->reliance.names, touch->key.id, touch->version))
             return false;
     }
     return true;
@@ -370,9 +382,9 @@ static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
     const ten_touch *first = &state->touches[state->firsts[at]];
     const ten_touch *end = &state->touches[state->firsts[at + 1]];
     ten_redis_script(store, TEN_REDIS_TOUCH, 1 + (size_t)(end - first));
-    ten_redis_word(words, state->space->own[TEN_REDIS_RECORDS]);
+    ten_redis_word(words, state->reliance.names->own[TEN_REDIS_RECORDS]);
     for (const ten_touch *touch = first; touch < end; touch++)
-        ten_redis_word_plain(words, state->space, touch->key);
+        ten_redis_word_plain(words, state->reliance.names, touch->key);
     ten_redis_word(words, state->reliance.replication);
     ten_redis_word_bytes(words, state->reliance.space, state->reliance.space_size);
     ten_redis_word_number(words, first->ttl_ms);
@@ -411,10 +423,8 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
     bool is_usual = reply->type == REDIS_REPLY_STRING;
     if (!is_usual && !ten_redis_answered(store, reply))
         return ten_redis_misunderstood(store);
-    if (!is_usual && ten_redis_is_other(reply)) {
-        state->other = store->enough = true;
+    if (ten_redis_is_other(store, &state->reliance, reply))
         return TENURE_OK;
-    }
     if (!is_usual && reply->elements % 3 != 0)
         return ten_redis_misunderstood(store);
     uint64_t number = is_usual ? ten_redis_take_times(store, reply) : ten_redis_number(reply->element[2]);
@@ -422,13 +432,12 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
         state->unproved = store->enough = true;
         return TENURE_OK;
     }
-    state->done++;
     for (size_t i = 0; i < count; i++) {
         first[i].extended = true;
         first[i].present = first[i].version;
     }
     int r = is_usual ? TENURE_OK : take_others(store, first, count, reply);
-    ten_redis_proof_at(&store->proof, state->space, number, number);
+    ten_redis_proof_at(&store->proof, state->reliance.names, number, number);
     for (size_t i = 0; i < count; i++)
         if (first[i].key.kind == TEN_KIND_LEASE && first[i].extended)
             ten_redis_proof_add(&store->proof, first[i].key.id, first[i].present);
@@ -453,15 +462,10 @@ static int run_touches(ten_redis_store *store, struct touching *state, size_t co
         if (state->unproved)
             ten_redis_proof_free(&store->proof);
         state->unproved = false;
-        state->done = 0;
+        state->reliance.done = 0;
         r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);
-    } while (r == TENURE_OK && state->unproved && !state->other);
-    if (r < 0 || (state->other && state->done == 0))
-        return r < 0 ? r : TEN_OTHER_EPOCH;
-    if (state->other)
-        return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of renewals",
-                        ten_redis_settings_name(store->settings));
-    return ten_redis_wait(store, state->space, deadline_ms);
+    } while (r == TENURE_OK && state->unproved && !state->reliance.other);
+    return r < 0 ? r : ten_redis_settle(store, &state->reliance, "renewals", deadline_ms);
 }
 
 int ten_redis_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
@@ -470,9 +474,9 @@ int ten_redis_touch(ten_backend *base, const char *namespace_name, const char *i
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     if (!namespace_name || count == 0)
         return ten_redis_call(store, "PING", 1, make_ping, take_nothing, NULL, deadline_ms);
-    struct touching state = {.touches = touches, .reliance = ten_redis_rely_on(store, identity, epoch)};
+    struct touching state = {.touches = touches};
     state.firsts = ten_malloc((count + 1) * sizeof *state.firsts);
-    int r = state.firsts ? ten_redis_space_get(&store->layout, namespace_name, &state.space, base->error)
+    int r = state.firsts ? ten_redis_rely_on(store, namespace_name, identity, epoch, &state.reliance)
                          : ten_fail_memory(base->error, "renewals");
     if (r == TENURE_OK)
         r = run_touches(store, &state, count, deadline_ms);

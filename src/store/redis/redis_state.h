@@ -27,12 +27,11 @@ enum ten_redis_script {
     TEN_REDIS_SCRIPT_COUNT,
 };
 
-#define TEN_REDIS_SHA_SIZE         41u
-#define TEN_REDIS_REPLICATION_SIZE 64u
-#define TEN_REDIS_VERSION_SIZE     16u                                               /* digits, in a record */
-#define TEN_REDIS_END_SIZE         13u                                               /* the same */
-#define TEN_REDIS_HEAD_SIZE        (TEN_REDIS_VERSION_SIZE + 1 + TEN_REDIS_END_SIZE) /* before its name; see redis.lua */
-#define TEN_REDIS_FOREVER          UINT64_C(9999999999999)                           /* an end */
+#define TEN_REDIS_SHA_SIZE     41u
+#define TEN_REDIS_VERSION_SIZE 16u                                               /* digits, in a record */
+#define TEN_REDIS_END_SIZE     13u                                               /* the same */
+#define TEN_REDIS_HEAD_SIZE    (TEN_REDIS_VERSION_SIZE + 1 + TEN_REDIS_END_SIZE) /* before its name; see redis.lua */
+#define TEN_REDIS_FOREVER      UINT64_C(9999999999999)                           /* an end */
 
 /* The subscription, on a connection of its own. */
 typedef struct ten_redis_watch {
@@ -42,13 +41,9 @@ typedef struct ten_redis_watch {
 
 /* The words of one command, collected. */
 typedef struct ten_redis_words {
-    ten_buf text;
-    size_t *ends; /* where in the text each word ends */
-    const char **starts;
-    size_t *sizes;
+    ten_buf text; /* of the word that is not complete yet */
+    ten_buf done; /* the others, as they are sent */
     size_t count;
-    size_t room;
-    bool failed;
 } ten_redis_words;
 
 /* Which leases have which versions, at one number of their namespace. */
@@ -88,7 +83,6 @@ void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern
 void ten_redis_command(ten_redis_store *store);
 /* Starts a script's command: its keys are to follow, then its arguments. */
 void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size_t key_count);
-void ten_redis_words_free(ten_redis_words *words);
 
 /* ---- calls; all by deadline_ms on the boot clock, errors in *store->base.error */
 
@@ -140,21 +134,26 @@ char ten_redis_letter(enum ten_kind kind);
 
 /* ---- what a write relies on */
 
-/* The identity and the epoch, as the scripts compare them. */
+/* The identity and the epoch, as the scripts compare them; and what the calls of a write that rely on them have found. */
 typedef struct ten_redis_reliance {
-    char replication[96]; /* a line of INFO */
+    const ten_redis_space *names; /* of the namespace */
+    char replication[96];         /* a line of INFO */
     char space[TEN_IDENTITY_MAX + 32];
     size_t space_size; /* it has NULs in it */
+    size_t done;       /* calls that were carried out */
+    bool other;        /* one has met another epoch: the rest is not sent */
 } ten_redis_reliance;
 
-ten_redis_reliance ten_redis_rely_on(const ten_redis_store *store, const char *identity, uint64_t epoch);
-/* The answer is that to one that relied on another epoch. */
-bool ten_redis_is_other(const redisReply *reply);
+int ten_redis_rely_on(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                      ten_redis_reliance *ret_reliance);
+/* Whether this is the answer to one that relied on another epoch. */
+bool ten_redis_is_other(ten_redis_store *store, ten_redis_reliance *reliance, const redisReply *reply);
+/* What came of all calls: TEN_OTHER_EPOCH if none was carried out, and 0 when as many replicas as the URL says have it. */
+int ten_redis_settle(ten_redis_store *store, const ten_redis_reliance *reliance, const char *what,
+                     uint64_t deadline_ms);
 /* Before a namespace begins: whether it lies in another database, from which this one was exchanged. */
 int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *space, const char *identity,
                              uint64_t deadline_ms, bool *ret_found);
-/* Until as many replicas as the URL says have what was written. */
-int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms);
 
 /* ---- what a touch need not compare */
 
