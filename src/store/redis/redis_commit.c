@@ -306,7 +306,7 @@ static void note_commit(ten_redis_store *store, const struct committing *state, 
                 continue;
             ten_redis_proof_remove(&store->proof, write->key.id, former_version(change, write));
             if (write->kind == TEN_WRITE_PUT && key_letter(write) == 'k')
-                ten_redis_proof_add(&store->proof, write->key.id, version);
+                ten_redis_proof_add(&store->proof, write->key.id, version, write->name);
         }
     }
 }

@@ -1,7 +1,8 @@
 /*
  * What a handle has seen of the leases that it renews: these records had these versions when the namespace had this number.
  * Every commit raises the number. As long as it is the same, or only this handle's commits have raised it, no version is
- * compared again (TOUCH in redis.lua). A mark is a keyed hash of a record's id and version.
+ * compared again (TOUCH in redis.lua). A mark is a keyed hash of a record's id and version;
+ * beside it is that of its name.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@ static uint64_t mark_of(const ten_redis_proof *proof, const char *id, uint64_t v
 /* Where it is, or where it belongs. */
 static size_t place_of(const ten_redis_proof *proof, uint64_t mark) {
     size_t at = (size_t)mark & (proof->room - 1);
-    while (proof->marks[at] != NO_MARK && proof->marks[at] != mark)
+    while (proof->marks[at].mark != NO_MARK && proof->marks[at].mark != mark)
         at = (at + 1) & (proof->room - 1);
     return at;
 }
@@ -29,15 +30,15 @@ static bool make_room(ten_redis_proof *proof) {
     ten_redis_proof made = *proof;
     made.used = 0;
     for (size_t i = 0; i < proof->room; i++)
-        made.used += proof->marks[i] > FORMER_MARK;
+        made.used += proof->marks[i].mark > FORMER_MARK;
     for (made.room = 64; made.room < 4 * made.used; made.room *= 2)
         ;
     made.marks = ten_calloc(made.room, sizeof *made.marks);
     if (!made.marks)
         return false;
     for (size_t i = 0; i < proof->room; i++)
-        if (proof->marks[i] > FORMER_MARK)
-            made.marks[place_of(&made, proof->marks[i])] = proof->marks[i];
+        if (proof->marks[i].mark > FORMER_MARK)
+            made.marks[place_of(&made, proof->marks[i].mark)] = proof->marks[i];
     ten_free(proof->marks);
     *proof = made;
     return true;
@@ -57,22 +58,26 @@ void ten_redis_proof_at(ten_redis_proof *proof, const ten_redis_space *space, ui
     proof->number = number;
 }
 
-void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version) {
+void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version, const char *name) {
     uint64_t mark = mark_of(proof, id, version);
     if (proof->used >= proof->room / 2 && !make_room(proof))
         return;
-    size_t at = place_of(proof, mark);
-    proof->used += proof->marks[at] == NO_MARK;
-    proof->marks[at] = mark;
+    struct ten_redis_mark *place = &proof->marks[place_of(proof, mark)];
+    proof->used += place->mark == NO_MARK;
+    *place = (struct ten_redis_mark){mark, ten_hash_keyed(name, proof->key)};
 }
 
 void ten_redis_proof_remove(ten_redis_proof *proof, const char *id, uint64_t version) {
     size_t at = proof->room ? place_of(proof, mark_of(proof, id, version)) : 0;
-    if (proof->room && proof->marks[at] != NO_MARK)
-        proof->marks[at] = FORMER_MARK;
+    if (proof->room && proof->marks[at].mark != NO_MARK)
+        proof->marks[at].mark = FORMER_MARK;
 }
 
-bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version) {
+bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version,
+                         const char *name) {
+    if (proof->space != space || proof->room == 0)
+        return false;
     uint64_t mark = mark_of(proof, id, version);
-    return proof->space == space && proof->room && proof->marks[place_of(proof, mark)] == mark;
+    const struct ten_redis_mark *place = &proof->marks[place_of(proof, mark)];
+    return place->mark == mark && place->name == ten_hash_keyed(name, proof->key);
 }

@@ -359,7 +359,8 @@ struct touching {
     ten_redis_reliance reliance;
     ten_touch *touches;
     size_t *firsts; /* touch with which each call begins; and behind the last */
-    bool unproved;  /* something has changed since then */
+    bool compares;  /* all versions, whatever is known of them */
+    bool unproved;  /* a call has found that something has changed since then */
 };
 
 static bool goes_with(const ten_touch *first, const ten_touch *touch) {
@@ -367,10 +368,12 @@ static bool goes_with(const ten_touch *first, const ten_touch *touch) {
 }
 
 static bool is_proved(const ten_redis_store *store, const struct touching *state, size_t at) {
+    if (state->compares)
+        return false;
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
         const ten_touch *touch = &state->touches[i];
         if (touch->key.kind != TEN_KIND_LEASE ||
-            !ten_redis_proof_has(&store->proof, state->reliance.names, touch->key.id, touch->version))
+            !ten_redis_proof_has(&store->proof, state->reliance.names, touch->key.id, touch->version, touch->name))
             return false;
     }
     return true;
@@ -428,6 +431,8 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
     if (!is_usual && reply->elements % 3 != 0)
         return ten_redis_misunderstood(store);
     uint64_t number = is_usual ? ten_redis_take_times(store, reply) : ten_redis_number(reply->element[2]);
+    if (number == 0 && state->compares)
+        return ten_redis_misunderstood(store);
     if (number == 0) {
         state->unproved = store->enough = true;
         return TENURE_OK;
@@ -440,7 +445,7 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
     ten_redis_proof_at(&store->proof, state->reliance.names, number, number);
     for (size_t i = 0; i < count; i++)
         if (first[i].key.kind == TEN_KIND_LEASE && first[i].extended)
-            ten_redis_proof_add(&store->proof, first[i].key.id, first[i].present);
+            ten_redis_proof_add(&store->proof, first[i].key.id, first[i].present, first[i].name);
     return r;
 }
 
@@ -459,8 +464,7 @@ static int run_touches(ten_redis_store *store, struct touching *state, size_t co
     state->firsts[calls] = count;
     int r;
     do {
-        if (state->unproved)
-            ten_redis_proof_free(&store->proof);
+        state->compares = state->unproved;
         state->unproved = false;
         state->reliance.done = 0;
         r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);

@@ -51,7 +51,10 @@ typedef struct ten_redis_proof {
     const ten_redis_space *space;
     uint64_t number;
     ten_hash_key key;
-    uint64_t *marks;
+    struct ten_redis_mark {
+        uint64_t mark;
+        uint64_t name;
+    } * marks;
     size_t room; /* a power of two, or 0 */
     size_t used;
 } ten_redis_proof;
@@ -159,10 +162,11 @@ int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *spac
 
 /* The namespace has that number now. All that is known stays, if that was known of the number before it. */
 void ten_redis_proof_at(ten_redis_proof *proof, const ten_redis_space *space, uint64_t before, uint64_t number);
-/* A lease with a plain key has that version; had it. */
-void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version);
+/* A lease with a plain key has that version, and in it that name; had it. */
+void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version, const char *name);
 void ten_redis_proof_remove(ten_redis_proof *proof, const char *id, uint64_t version);
-bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version);
+bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version,
+                         const char *name);
 void ten_redis_proof_free(ten_redis_proof *proof);
 
 /* ---- the ops */
