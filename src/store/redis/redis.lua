@@ -40,23 +40,15 @@ if not find(replication, 'role:master', 1, true) then
     return redis.error_reply('READONLY this server is a replica')
 end
 
--- fragment: RECORD
+-- fragment: LETTERS
 
 local LEASE = 76 -- first byte of its field: L
 local KEYED, NAMED, UNNAMED = 107, 110, 45 -- a record's letter as a byte: k, n, -
 
+-- fragment: RECORD
+
 local function name_of(record)
     return match(record, '^[^%z]*', 31)
-end
-
--- Whether the plain key of a lease has what its record says.
-local function is_its_own(record, letter, content)
-    if type(content) ~= 'string' then
-        return false
-    elseif letter == KEYED then
-        return find(record, content, 31, true) == 31 and find(record, '\0', 31, true) == 31 + #content
-    end
-    return letter == NAMED and find(content, name_of(record) .. '\t', 1, true) == 1
 end
 
 -- fragment: SHOW
@@ -198,8 +190,7 @@ return #commits == 2 * ARGV[2] and commits[#commits] or false
 
 -- use: EFFECTS
 -- use: MASTER
--- use: RECORD
--- use: SHOW
+-- use: LETTERS
 local EXACT, ABSENT = 69, 90 -- E, Z; else it may have any version
 local ALIVE, DEAD, FOREIGN, EITHER = 97, 100, 102, 45 -- a, d, f, -
 local RAISED, REMOVED = 82, 88 -- R, X
@@ -233,7 +224,13 @@ for i = 1, count do
         content = redis.pcall('GET', KEYS[3 + i])
         contents[i] = content
     end
-    if content and i <= leases and not (record and is_its_own(record, letter, content)) then
+    local is_its_own = content and type(content) == 'string'
+    if is_its_own and letter == KEYED then
+        is_its_own = find(record, content, 31, true) == 31 and find(record, '\0', 31, true) == 31 + #content
+    elseif is_its_own then
+        is_its_own = letter == NAMED and find(content, match(record, '^[^%z]*', 31) .. '\t', 1, true) == 1
+    end
+    if content and i <= leases and not is_its_own then
         holds = life == FOREIGN and type(content) == 'string'
     elseif holds and life ~= EITHER then
         local alive = content
@@ -256,46 +253,33 @@ end
 number = math.max(number, least) + 1
 local version = format('%016d', number)
 
--- Adds a change that is not carried out to the reply. Its checks are in these places of the plan.
-local reply = { now_text, false, version }
-local function refuse(change, first, last)
-    local size, kind = #reply + 1, nil
-    reply[size] = change
-    for from = first, last, 2 do
-        local high, low = byte(plan, from, from + 1)
-        local i = high * 256 + low
-        local key = KEYS[3 + i]
-        local content = key and redis.pcall('GET', key)
-        if type(content) == 'table' then
-            kind = i <= leases and (redis.pcall('TYPE', key).ok or 'value') or kind -- the user may lack the permission
-            content = false
+-- Adds a change that is not carried out to the reply. Its checks are in these places of the plan. Functions are made only
+-- where they are needed: what they share with the rest costs more than they do.
+local reply, refuse = { now_text, false, version }, nil
+if refused then
+-- use: RECORD
+-- use: SHOW
+    refuse = function(change, first, last)
+        local size, kind = #reply + 1, nil
+        reply[size] = change
+        for from = first, last, 2 do
+            local high, low = byte(plan, from, from + 1)
+            local i = high * 256 + low
+            local key = KEYS[3 + i]
+            local content = key and redis.pcall('GET', key)
+            if type(content) == 'table' then
+                kind = i <= leases and (redis.pcall('TYPE', key).ok or 'value') or kind -- the user may lack the permission
+                content = false
+            end
+            show(reply, records[i + 2], content, key)
         end
-        show(reply, records[i + 2], content, key)
-    end
-    if kind then
-        for i = #reply, size + 2, -1 do
-            reply[i] = nil
-        end
-        reply[size], reply[size + 1] = -change, kind
-    end
-end
-
--- The end of a life that is not for a TTL alone.
-local function latest(ttl, i, other)
-    local ends = ttl == '0' and 0 or now + ttl
-    for _, from in ipairs({ other, i }) do
-        local record, its = records[from + 2], 0
-        if record and from > 0 and byte(record, 17) ~= KEYED then
-            its = tonumber(sub(record, 18, 30))
-        elseif from > 0 then
-            local left = KEYS[3 + from] and call('PTTL', KEYS[3 + from]) or -2
-            its = left == -1 and tonumber(FOREVER) or left > 0 and now + left or 0
-        end
-        if its > ends and (its > now or from == i) then
-            ends = its
+        if kind then
+            for i = #reply, size + 2, -1 do
+                reply[i] = nil
+            end
+            reply[size], reply[size + 1] = -change, kind
         end
     end
-    return ends
 end
 
 local puts, put, added, add, told, telling, change, done = {}, 0, {}, 0, {}, 0, 0, false
@@ -352,7 +336,19 @@ while at <= #plan do
                 elseif life == ENDLESS then
                     ends = FOREVER
                 elseif life ~= ENDED then
-                    local at_ms = latest(ttl, life == KEEPS and i or nil, high_other * 256 + low_other)
+                    local at_ms = ttl == '0' and 0 or now + ttl
+                    for _, from in ipairs({ high_other * 256 + low_other, life == KEEPS and i or nil }) do
+                        local seen, its = records[from + 2], 0
+                        if from > 0 and seen and byte(seen, 17) ~= KEYED then
+                            its = tonumber(sub(seen, 18, 30))
+                        elseif from > 0 then
+                            local its_left = KEYS[3 + from] and call('PTTL', KEYS[3 + from]) or -2
+                            its = its_left == -1 and tonumber(FOREVER) or its_left > 0 and now + its_left or 0
+                        end
+                        if its > at_ms and (its > now or from == i) then
+                            at_ms = its
+                        end
+                    end
                     ends, left = format('%013d', at_ms), at_ms > now and at_ms - now or nil
                 end
                 if content and (letter == ON_SESSION or ends == FOREVER) then
@@ -434,7 +430,7 @@ return reply
 
 -- use: EFFECTS
 -- use: MASTER
--- use: RECORD
+-- use: LETTERS
 local relied, ttl, name, known, count = ARGV[2], ARGV[3], ARGV[4], ARGV[5], #KEYS - 1
 local space = call('HMGET', KEYS[1], 'N', 'number')
 if not find(replication, ARGV[1], 1, true) or not (space[1] and find(space[1], relied, 31, true) == 31) then
