@@ -12,7 +12,7 @@ SLACK=1500
 
 # What is in a request, and not in the text of a script.
 ACQUIRE='event=lease_acquired'
-RENEWAL='\x00k\r\n' # with what a record begins that is as its holder knows it
+RENEWAL='$16\r\n1' # the number at which its holder knew the lease, or its version
 RELEASE='event=lease_released'
 
 # Each way at once, to an instance of its own; a is not touched. Their polls are longer than the TTL and ignore SIGTERM.

@@ -224,7 +224,7 @@ old_ids() {
     targets 3
     redis EVAL "for i = 1, 50000 do
         redis.call('ZADD', 'tenure:poll:ids', 0, 'Lold-' .. i)
-        redis.call('HSET', 'tenure:poll:records', 'Lold-' .. i, '1\\0\\0001\\0001\\0001 ttl=1000 at=1')
+        redis.call('HSET', 'tenure:poll:records', 'Lold-' .. i, '0000000000000001-0000000000001\\0001\\0001 ttl=1000 at=1')
     end" 0
     redis CONFIG RESETSTAT
     agent a

@@ -28,31 +28,11 @@ static ten_redis_store *self(ten_backend *base) {
 
 /* ---- words --------------------------------------------------------------------------------------------- */
 
-static void start_command(ten_redis_words *words) {
-    ten_buf_clear(&words->text);
-    words->text.failed = false;
-    words->failed = false;
-    words->count = 0;
-}
-
 static void end_word(ten_redis_words *words) {
-    if (words->count == words->room) {
-        size_t room = words->room ? words->room * 2 : 64;
-        size_t *ends = ten_realloc(words->ends, room * sizeof *words->ends);
-        if (ends)
-            words->ends = ends;
-        const char **starts = ends ? ten_realloc(words->starts, room * sizeof *words->starts) : NULL;
-        if (starts)
-            words->starts = starts;
-        size_t *sizes = starts ? ten_realloc(words->sizes, room * sizeof *words->sizes) : NULL;
-        if (!sizes) {
-            words->failed = true;
-            return;
-        }
-        words->sizes = sizes;
-        words->room = room;
-    }
-    words->ends[words->count++] = words->text.size;
+    ten_redis_add_word(&words->done, words->text.data, words->text.size);
+    words->done.failed |= words->text.failed;
+    words->count++;
+    ten_buf_clear(&words->text);
 }
 
 void ten_redis_word_bytes(ten_redis_words *words, const char *data, size_t size) {
@@ -64,10 +44,15 @@ void ten_redis_word(ten_redis_words *words, const char *text) {
     ten_redis_word_bytes(words, text, strlen(text));
 }
 
-void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
+void ten_redis_add_number(ten_redis_words *words, uint64_t number) {
     char text[24];
     char *start = ten_digits_before(text + sizeof text, number);
-    ten_redis_word_bytes(words, start, (size_t)(text + sizeof text - start));
+    ten_buf_add(&words->text, start, (size_t)(text + sizeof text - start));
+}
+
+void ten_redis_word_number(ten_redis_words *words, uint64_t number) {
+    ten_redis_add_number(words, number);
+    end_word(words);
 }
 
 void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern, const char *id) {
@@ -76,20 +61,16 @@ void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern
     ten_redis_word(words, pattern->after);
 }
 
-void ten_redis_words_free(ten_redis_words *words) {
-    ten_buf_free(&words->text);
-    ten_free(words->ends);
-    ten_free(words->starts);
-    ten_free(words->sizes);
-    *words = (ten_redis_words){0};
-}
-
 void ten_redis_command(ten_redis_store *store) {
-    start_command(&store->words);
+    ten_redis_words *words = &store->words;
+    ten_buf_clear(&words->text);
+    ten_buf_clear(&words->done);
+    words->text.failed = words->done.failed = false;
+    words->count = 0;
 }
 
 void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size_t key_count) {
-    start_command(&store->words);
+    ten_redis_command(store);
     ten_redis_word(&store->words, "EVALSHA");
     ten_redis_word(&store->words, store->shas[script]);
     ten_redis_word_number(&store->words, key_count);
@@ -98,16 +79,7 @@ void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size
 /* ---- sending and receiving ----------------------------------------------------------------------------- */
 
 static int send_words(ten_redis_store *store) {
-    ten_redis_words *words = &store->words;
-    if (words->failed || words->text.failed)
-        return ten_fail_memory(store->base.error, "a command to Redis");
-    size_t start = 0;
-    for (size_t i = 0; i < words->count; i++) {
-        words->starts[i] = words->text.data + start;
-        words->sizes[i] = words->ends[i] - start;
-        start = words->ends[i];
-    }
-    return ten_redis_link_send(store->link, words->count, words->starts, words->sizes, store->base.error);
+    return ten_redis_link_send_words(store->link, store->words.count, &store->words.done, store->base.error);
 }
 
 /* The next reply. An error reply is an error, but NOSCRIPT, which is *ret_reply NULL. */
@@ -145,7 +117,7 @@ uint64_t ten_redis_number(const redisReply *reply) {
 /* ---- connecting ---------------------------------------------------------------------------------------- */
 
 static int send_script(ten_redis_store *store, enum ten_redis_script script) {
-    start_command(&store->words);
+    ten_redis_command(store);
     ten_redis_word(&store->words, "SCRIPT");
     ten_redis_word(&store->words, "LOAD");
     ten_redis_word(&store->words, scripts[script]);
@@ -209,7 +181,7 @@ struct progress {
 
 static int send_some(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
     int r = TENURE_OK;
-    while (r == TENURE_OK && !progress->forgotten && progress->sent < calls->count &&
+    while (r == TENURE_OK && !progress->forgotten && !store->enough && progress->sent < calls->count &&
            progress->sent < progress->taken + IN_FLIGHT) {
         calls->make(store, calls->userdata, progress->sent++);
         r = send_words(store);
@@ -264,6 +236,7 @@ int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_r
     struct calls calls = {what, count, make, take, userdata, deadline_ms};
     struct progress progress = {0};
     bool was_connected = store->link != NULL;
+    store->enough = false;
     int r = call_once(store, &calls, &progress);
     if (ten_dial_worth_another(r, was_connected, deadline_ms))
         r = call_once(store, &calls, &progress);
@@ -278,7 +251,9 @@ static void redis_close(ten_backend *base) {
     ten_redis_disconnect(store);
     ten_redis_layout_free(&store->layout);
     ten_redis_settings_free(store->settings);
-    ten_redis_words_free(&store->words);
+    ten_buf_free(&store->words.text);
+    ten_buf_free(&store->words.done);
+    ten_redis_proof_free(&store->proof);
     ten_arena_free(&store->texts);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/hash.h"
 #include "store/redis/redis_state.h"
 
@@ -43,6 +44,14 @@ void ten_redis_word_field(ten_redis_words *words, ten_key key) {
     ten_redis_word(words, key.id);
 }
 
+void ten_redis_add_version(ten_redis_words *words, uint64_t version) {
+    char text[24];
+    char *start = ten_digits_before(text + sizeof text, version);
+    size_t size = (size_t)(text + sizeof text - start);
+    ten_buf_add(&words->text, "0000000000000000", size < TEN_REDIS_VERSION_SIZE ? TEN_REDIS_VERSION_SIZE - size : 0);
+    ten_buf_add(&words->text, start, size);
+}
+
 void ten_redis_make_identity(const ten_redis_store *store, const char *replication,
                              char identity[TEN_IDENTITY_MAX + 1]) {
     const ten_redis_layout *layout = &store->layout;
@@ -64,30 +73,50 @@ static void find_replication(const ten_redis_store *store, const char *identity,
 }
 
 bool ten_redis_answered(ten_redis_store *store, const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || reply->element[0]->type != REDIS_REPLY_STRING)
         return false;
     store->base.wall_ms = ten_redis_number(reply->element[0]);
-    if (reply->elements > 1 && reply->element[1]->type == REDIS_REPLY_STRING)
+    if (reply->element[1]->type == REDIS_REPLY_STRING)
         ten_redis_make_identity(store, reply->element[1]->str, store->base.identity);
     return true;
 }
 
-/* The parts of a record's text, each ended by a NUL as it stands there. */
+uint64_t ten_redis_take_times(ten_redis_store *store, const redisReply *reply) {
+    char *end;
+    store->base.wall_ms = strtoull(reply->str, &end, 10);
+    return strtoull(end, NULL, 10);
+}
+
+/* The parts of a record's text, each ended by a NUL but for the first three. */
 struct parts {
-    const char *version, *name, *ends, *number, *value;
+    const char *version;
+    char letter;
+    const char *ends;
+    const char *name, *number, *value;
 };
 
 static bool split(const redisReply *text, struct parts *parts) {
-    const char **places[] = {&parts->version, &parts->name, &parts->ends, &parts->number, &parts->value};
-    const char *at = text->str;
-    const char *end = at + text->len;
+    const char **places[] = {&parts->name, &parts->number, &parts->value};
+    const char *end = text->str + text->len;
+    const char *at = text->str + TEN_REDIS_HEAD_SIZE;
     for (size_t i = 0; i < TEN_COUNT(places); i++) {
         if (at > end)
             return false;
         *places[i] = at;
         at += strlen(at) + 1;
     }
+    parts->version = text->str;
+    parts->letter = text->str[TEN_REDIS_VERSION_SIZE];
+    parts->ends = text->str + TEN_REDIS_VERSION_SIZE + 1;
     return true;
+}
+
+/* Up to so many digits, whatever stands behind them. */
+static uint64_t digits(const char *text, size_t size) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < size && text[i] >= '0' && text[i] <= '9'; i++)
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    return number;
 }
 
 static uint64_t left_of(const redisReply *left) {
@@ -104,22 +133,21 @@ static bool is_ours(const struct parts *parts, const redisReply *content) {
     size_t size = strlen(parts->name);
     if (size == 0 || content->len < size || memcmp(content->str, parts->name, size) != 0)
         return false;
-    return parts->ends[0] == 'k' ? content->len == size : content->str[size] == '\t';
+    return parts->letter == 'k' ? content->len == size : parts->letter == 'n' && content->str[size] == '\t';
 }
 
-static void take_life(const ten_redis_store *store, const char *ends, const redisReply *content, const redisReply *left,
-                      ten_record *record) {
-    uint64_t now_ms = store->base.wall_ms;
-    if (ends[0] == 'k') {
-        uint64_t end_ms = record->key.kind == TEN_KIND_LEASE ? ten_redis_number(left) : strtoull(ends + 1, NULL, 10);
+static void take_life(const ten_redis_store *store, const struct parts *parts, const redisReply *content,
+                      const redisReply *left, ten_record *record) {
+    uint64_t end_ms = digits(parts->ends, TEN_REDIS_END_SIZE);
+    bool is_endless = end_ms == TEN_REDIS_FOREVER;
+    if (parts->letter == 'k') {
+        uint64_t known_ms = record->key.kind == TEN_KIND_LEASE ? ten_redis_number(left) : is_endless ? 0 : end_ms;
         record->alive = content != NULL;
         record->left_ms = content ? left_of(left) : 0;
-        record->ended_ms = content ? 0 : ago_ms(store, end_ms);
+        record->ended_ms = content ? 0 : ago_ms(store, known_ms);
     } else {
-        ends += ends[0] == 'i';
-        uint64_t end_ms = strtoull(ends, NULL, 10);
-        record->alive = ends[0] == 'F' || end_ms > now_ms;
-        record->left_ms = ends[0] == 'F' ? TEN_FOREVER : ten_sub_saturating(end_ms, now_ms);
+        record->alive = end_ms > store->base.wall_ms;
+        record->left_ms = is_endless ? TEN_FOREVER : ten_sub_saturating(end_ms, store->base.wall_ms);
         record->ended_ms = ago_ms(store, end_ms);
     }
 }
@@ -127,20 +155,20 @@ static void take_life(const ten_redis_store *store, const char *ends, const redi
 int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_record *record) {
     const redisReply *content = parts[1]->type == REDIS_REPLY_STRING ? parts[1] : NULL;
     bool is_lease = record->key.kind == TEN_KIND_LEASE;
-    struct parts found = {"0", "", "0", "0", ""};
+    struct parts found = {"0", '-', "0", "", "0", ""};
     *record = (ten_record){.key = record->key};
     if (parts[0]->type == REDIS_REPLY_STRING && !split(parts[0], &found))
         return ten_redis_misunderstood(store);
-    record->version = strtoull(found.version, NULL, 10);
+    record->version = digits(found.version, TEN_REDIS_VERSION_SIZE);
     record->number = strtoull(found.number, NULL, 10);
     record->foreign = is_lease && content && !is_ours(&found, content);
     if (record->foreign) {
         record->alive = true;
         record->left_ms = parts[2]->integer < 0 ? ASK_AGAIN_MS : left_of(parts[2]);
     } else {
-        take_life(store, found.ends, content, parts[2], record);
+        take_life(store, &found, content, parts[2], record);
     }
-    if (record->version && record->key.kind == TEN_KIND_INSTANCE && found.ends[0] == 'k' && content)
+    if (record->version && record->key.kind == TEN_KIND_INSTANCE && found.letter == 'k' && content)
         record->number = ten_min_u64(ten_redis_number(content), UINT32_MAX);
     record->value = ten_arena_text(&store->texts, found.value);
     record->name = ten_arena_text(&store->texts, record->foreign ? content->str : found.name);
@@ -263,25 +291,30 @@ int ten_redis_read(ten_backend *base, const char *namespace_name, ten_record *re
 
 /* ---- what a write relies on ---------------------------------------------------------------------------- */
 
-ten_redis_reliance ten_redis_rely_on(const ten_redis_store *store, const char *identity, uint64_t epoch) {
-    ten_redis_reliance reliance;
+int ten_redis_rely_on(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                      ten_redis_reliance *ret_reliance) {
+    ten_redis_reliance reliance = {0};
     char replication[64];
     find_replication(store, identity, replication);
     snprintf(reliance.replication, sizeof reliance.replication, "\r\nmaster_replid:%s\r\n", replication);
-    reliance.space_size = (size_t)snprintf(reliance.space, sizeof reliance.space, "%c%s%cF%c%llu%c", 0, identity, 0, 0,
+    reliance.space_size = (size_t)snprintf(reliance.space, sizeof reliance.space, "%s%c%llu%c", identity, 0,
                                            (unsigned long long)epoch, 0);
-    return reliance;
+    *ret_reliance = reliance;
+    return ten_redis_space_get(&store->layout, namespace_name, &ret_reliance->names, store->base.error);
 }
 
-/* An answer to one that relied on another epoch. */
-bool ten_redis_is_other(const redisReply *reply) {
-    return reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
+bool ten_redis_is_other(ten_redis_store *store, ten_redis_reliance *reliance, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING)
+        reliance->other = store->enough = true;
+    else
+        reliance->done++;
+    return reliance->other;
 }
 
 /* With wait_replicas nothing counts that is not on that many replicas: a failover would lose it. WAIT is about what its own
  * connection has written last. That may be nothing, if the call was sent again and had been carried out before: so there is
  * always something. */
-int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms) {
+static int wait_for_replicas(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms) {
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     char number[24];
     char time[24];
@@ -310,19 +343,40 @@ int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_
     return r;
 }
 
+int ten_redis_settle(ten_redis_store *store, const ten_redis_reliance *reliance, const char *what,
+                     uint64_t deadline_ms) {
+    if (reliance->other && reliance->done == 0)
+        return TEN_OTHER_EPOCH;
+    if (reliance->other)
+        return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of %s",
+                        ten_redis_settings_name(store->settings), what);
+    return wait_for_replicas(store, reliance->names, deadline_ms);
+}
+
 /* ---- touch --------------------------------------------------------------------------------------------- */
 
 struct touching {
-    const ten_redis_space *space;
     ten_redis_reliance reliance;
     ten_touch *touches;
     size_t *firsts; /* touch with which each call begins; and behind the last */
-    size_t done;
-    bool other;
+    bool compares;  /* all versions, whatever is known of them */
+    bool unproved;  /* a call has found that something has changed since then */
 };
 
 static bool goes_with(const ten_touch *first, const ten_touch *touch) {
     return first->ttl_ms == touch->ttl_ms && strcmp(first->name, touch->name) == 0;
+}
+
+static bool is_proved(const ten_redis_store *store, const struct touching *state, size_t at) {
+    if (state->compares)
+        return false;
+    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
+        const ten_touch *touch = &state->touches[i];
+        if (touch->key.kind != TEN_KIND_LEASE ||
+            !ten_redis_proof_has(&store->proof, state->reliance.names, touch->key.id, touch->version, touch->name))
+            return false;
+    }
+    return true;
 }
 
 static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
@@ -331,41 +385,31 @@ static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
     const ten_touch *first = &state->touches[state->firsts[at]];
     const ten_touch *end = &state->touches[state->firsts[at + 1]];
     ten_redis_script(store, TEN_REDIS_TOUCH, 1 + (size_t)(end - first));
-    ten_redis_word(words, state->space->own[TEN_REDIS_RECORDS]);
+    ten_redis_word(words, state->reliance.names->own[TEN_REDIS_RECORDS]);
     for (const ten_touch *touch = first; touch < end; touch++)
-        ten_redis_word_plain(words, state->space, touch->key);
+        ten_redis_word_plain(words, state->reliance.names, touch->key);
     ten_redis_word(words, state->reliance.replication);
     ten_redis_word_bytes(words, state->reliance.space, state->reliance.space_size);
     ten_redis_word_number(words, first->ttl_ms);
     ten_redis_word(words, first->name);
-    ten_redis_word_number(words, (size_t)(end - first));
+    if (is_proved(store, state, at)) {
+        ten_redis_add_version(words, store->proof.number);
+        ten_redis_word(words, "");
+        return;
+    }
+    ten_redis_word(words, "");
     for (const ten_touch *touch = first; touch < end; touch++)
         ten_redis_word_field(words, touch->key);
     for (const ten_touch *touch = first; touch < end; touch++) {
         if (touch->version != TEN_VERSION_ANY)
-            ten_buf_format(&words->text, "%llu%c%s%ck", (unsigned long long)touch->version, 0, touch->name, 0);
+            ten_redis_add_version(words, touch->version);
         ten_redis_word(words, "");
     }
 }
 
-static int take_touch(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
-    struct touching *state = userdata;
-    ten_touch *first = &state->touches[state->firsts[at]];
-    size_t count = state->firsts[at + 1] - state->firsts[at];
-    if (!ten_redis_answered(store, reply))
-        return ten_redis_misunderstood(store);
-    if (ten_redis_is_other(reply)) {
-        state->other = true;
-        return TENURE_OK;
-    }
-    state->done++;
-    for (size_t i = 0; i < count; i++) {
-        first[i].extended = true;
-        first[i].present = first[i].version;
-    }
-    if (reply->elements % 3 != 1)
-        return ten_redis_misunderstood(store);
-    for (size_t part = 1; part < reply->elements; part += 3) {
+/* Those that were not extended, and those whose versions nobody knew. */
+static int take_others(ten_redis_store *store, ten_touch *first, size_t count, const redisReply *reply) {
+    for (size_t part = 3; part < reply->elements; part += 3) {
         uint64_t place = ten_redis_number(reply->element[part]);
         if (place < 1 || place > count)
             return ten_redis_misunderstood(store);
@@ -373,6 +417,36 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
         first[place - 1].present = ten_redis_number(reply->element[part + 2]);
     }
     return TENURE_OK;
+}
+
+static int take_touch(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
+    struct touching *state = userdata;
+    ten_touch *first = &state->touches[state->firsts[at]];
+    size_t count = state->firsts[at + 1] - state->firsts[at];
+    bool is_usual = reply->type == REDIS_REPLY_STRING;
+    if (!is_usual && !ten_redis_answered(store, reply))
+        return ten_redis_misunderstood(store);
+    if (ten_redis_is_other(store, &state->reliance, reply))
+        return TENURE_OK;
+    if (!is_usual && reply->elements % 3 != 0)
+        return ten_redis_misunderstood(store);
+    uint64_t number = is_usual ? ten_redis_take_times(store, reply) : ten_redis_number(reply->element[2]);
+    if (number == 0 && state->compares)
+        return ten_redis_misunderstood(store);
+    if (number == 0) {
+        state->unproved = store->enough = true;
+        return TENURE_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        first[i].extended = true;
+        first[i].present = first[i].version;
+    }
+    int r = is_usual ? TENURE_OK : take_others(store, first, count, reply);
+    ten_redis_proof_at(&store->proof, state->reliance.names, number, number);
+    for (size_t i = 0; i < count; i++)
+        if (first[i].key.kind == TEN_KIND_LEASE && first[i].extended)
+            ten_redis_proof_add(&store->proof, first[i].key.id, first[i].present, first[i].name);
+    return r;
 }
 
 static void make_ping(ten_redis_store *store, void *userdata, size_t at) {
@@ -388,13 +462,14 @@ static int run_touches(ten_redis_store *store, struct touching *state, size_t co
             !goes_with(&state->touches[state->firsts[calls - 1]], &state->touches[i]))
             state->firsts[calls++] = i;
     state->firsts[calls] = count;
-    int r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);
-    if (r < 0 || (state->other && state->done == 0))
-        return r < 0 ? r : TEN_OTHER_EPOCH;
-    if (state->other)
-        return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "%s: an epoch began in the middle of renewals",
-                        ten_redis_settings_name(store->settings));
-    return ten_redis_wait(store, state->space, deadline_ms);
+    int r;
+    do {
+        state->compares = state->unproved;
+        state->unproved = false;
+        state->reliance.done = 0;
+        r = ten_redis_call(store, "renewing leases", calls, make_touch, take_touch, state, deadline_ms);
+    } while (r == TENURE_OK && state->unproved && !state->reliance.other);
+    return r < 0 ? r : ten_redis_settle(store, &state->reliance, "renewals", deadline_ms);
 }
 
 int ten_redis_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
@@ -403,9 +478,9 @@ int ten_redis_touch(ten_backend *base, const char *namespace_name, const char *i
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     if (!namespace_name || count == 0)
         return ten_redis_call(store, "PING", 1, make_ping, take_nothing, NULL, deadline_ms);
-    struct touching state = {.touches = touches, .reliance = ten_redis_rely_on(store, identity, epoch)};
+    struct touching state = {.touches = touches};
     state.firsts = ten_malloc((count + 1) * sizeof *state.firsts);
-    int r = state.firsts ? ten_redis_space_get(&store->layout, namespace_name, &state.space, base->error)
+    int r = state.firsts ? ten_redis_rely_on(store, namespace_name, identity, epoch, &state.reliance)
                          : ten_fail_memory(base->error, "renewals");
     if (r == TENURE_OK)
         r = run_touches(store, &state, count, deadline_ms);

@@ -3,6 +3,7 @@
  * wrote. All of it in steps that keep nobody waiting. redis.lua has the scripts.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/id.h"
@@ -12,8 +13,8 @@
 #include "store/common/name_list.h"
 #include "store/redis/redis_state.h"
 
-#define SCAN_STEP    500u /* records that a call looks at */
-#define FEED_STEP    1000u
+#define SCAN_STEP    500u  /* records that a call looks at */
+#define FEED_STEP    200u  /* commits: each tells of as much as a call carries out */
 #define SWEEP_KEYS   1000u /* that one step looks at: under a millisecond of the server's time */
 #define SWEEP_GAP_MS 1000u /* between two steps of a namespace, whoever takes them */
 #define SWEEP_BEATS  8u    /* heartbeats between two steps of an instance, on average, if leases hang on sessions */
@@ -185,12 +186,17 @@ struct feeding {
     uint64_t after;
     size_t limit;
     size_t given;
-    size_t got; /* of the last call */
+    bool more; /* there may be some that the last call did not bring */
     ten_feed_range *range;
+    bool ranged; /* it is set */
     ten_entry_fn each;
     void *userdata;
     int stopped;
 };
+
+static size_t wanted_commits(const struct feeding *state) {
+    return ten_min_u64(state->limit - state->given, FEED_STEP);
+}
 
 static void make_feed(ten_redis_store *store, void *userdata, size_t at) {
     const struct feeding *state = userdata;
@@ -201,24 +207,32 @@ static void make_feed(ten_redis_store *store, void *userdata, size_t at) {
     ten_redis_word(words, state->space->own[TEN_REDIS_EPOCH]);
     ten_redis_word(words, state->space->own[TEN_REDIS_FEED]);
     ten_redis_word_number(words, state->after);
-    ten_redis_word_number(words, ten_min_u64(state->limit - state->given, FEED_STEP));
+    ten_redis_word_number(words, wanted_commits(state));
 }
 
-/* "number NUL time NUL id NUL text"; what an earlier version left there says nothing. */
-static bool read_entry(const redisReply *text, ten_entry *entry) {
-    const char *parts[4];
-    const char *at = text->str;
-    for (size_t i = 0; i < TEN_COUNT(parts); i++) {
-        if (!at || at > text->str + text->len)
-            return false;
-        parts[i] = at;
-        at += strlen(at) + 1;
+/* What a commit has told: "number NUL time NUL how many before it", and of each entry "NUL id NUL text". */
+static void give_entries(struct feeding *state, const redisReply *told) {
+    const char *end = told->str + told->len;
+    const char *at = memchr(told->str, '\0', told->len);
+    uint64_t number = strtoull(told->str, NULL, 10);
+    uint64_t at_ms = at ? strtoull(at + 1, NULL, 10) : 0;
+    at = at ? memchr(at + 1, '\0', (size_t)(end - at - 1)) : NULL;
+    at = at ? memchr(at + 1, '\0', (size_t)(end - at - 1)) : NULL;
+    for (; at && at < end && !state->stopped && state->given < state->limit; number++) {
+        const char *id = at + 1;
+        const char *text = id + strlen(id) + 1;
+        if (text > end)
+            return;
+        at = text + strlen(text);
+        if (number <= state->after)
+            continue;
+        state->after = number;
+        if (text[0] == '\0')
+            continue; /* it was taken out */
+        ten_entry entry = {.id = id, .text = text, .number = number, .at_ms = at_ms};
+        state->given++;
+        state->stopped = state->each(&entry, state->userdata);
     }
-    *entry = (ten_entry){.id = parts[2],
-                         .text = parts[3],
-                         .number = strtoull(parts[0], NULL, 10),
-                         .at_ms = strtoull(parts[1], NULL, 10)};
-    return true;
 }
 
 static int take_feed(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
@@ -226,17 +240,13 @@ static int take_feed(ten_redis_store *store, void *userdata, size_t at, const re
     (void)at;
     if (!ten_redis_answered(store, reply) || reply->elements < 4)
         return ten_redis_misunderstood(store);
-    if (state->given == 0)
+    if (!state->ranged)
         *state->range = (ten_feed_range){ten_redis_number(reply->element[2]), ten_redis_number(reply->element[3])};
-    state->got = reply->elements - 4;
-    for (size_t i = 4; i < reply->elements && !state->stopped; i++) {
-        ten_entry entry;
-        if (!read_entry(reply->element[i], &entry))
-            continue;
-        state->given++;
-        state->after = entry.number;
-        state->stopped = state->each(&entry, state->userdata);
-    }
+    state->ranged = true;
+    state->more = reply->elements - 4 == wanted_commits(state);
+    for (size_t i = 4; i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_STRING)
+            give_entries(state, reply->element[i]);
     return TENURE_OK;
 }
 
@@ -249,7 +259,7 @@ int ten_redis_feed(ten_backend *base, const char *namespace_name, uint64_t after
     ten_notice_watch_reconnect(&store->watch.notice);
     do
         r = r < 0 ? r : ten_redis_call(store, "reading changes", 1, make_feed, take_feed, &state, deadline_ms);
-    while (r == TENURE_OK && !state.stopped && state.got == FEED_STEP && state.given < limit);
+    while (r == TENURE_OK && !state.stopped && state.more && state.given < limit);
     return r < 0 ? r : state.stopped;
 }
 

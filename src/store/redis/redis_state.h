@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "store/backend.h"
 #include "store/common/dial.h"
 #include "store/common/notice_watch.h"
@@ -26,8 +27,11 @@ enum ten_redis_script {
     TEN_REDIS_SCRIPT_COUNT,
 };
 
-#define TEN_REDIS_SHA_SIZE         41u
-#define TEN_REDIS_REPLICATION_SIZE 64u
+#define TEN_REDIS_SHA_SIZE     41u
+#define TEN_REDIS_VERSION_SIZE 16u                                               /* digits, in a record */
+#define TEN_REDIS_END_SIZE     13u                                               /* the same */
+#define TEN_REDIS_HEAD_SIZE    (TEN_REDIS_VERSION_SIZE + 1 + TEN_REDIS_END_SIZE) /* before its name; see redis.lua */
+#define TEN_REDIS_FOREVER      UINT64_C(9999999999999)                           /* an end */
 
 /* The subscription, on a connection of its own. */
 typedef struct ten_redis_watch {
@@ -37,14 +41,23 @@ typedef struct ten_redis_watch {
 
 /* The words of one command, collected. */
 typedef struct ten_redis_words {
-    ten_buf text;
-    size_t *ends; /* where in the text each word ends */
-    const char **starts;
-    size_t *sizes;
+    ten_buf text; /* of the word that is not complete yet */
+    ten_buf done; /* the others, as they are sent */
     size_t count;
-    size_t room;
-    bool failed;
 } ten_redis_words;
+
+/* Which leases have which versions, at one number of their namespace. */
+typedef struct ten_redis_proof {
+    const ten_redis_space *space;
+    uint64_t number;
+    ten_hash_key key;
+    struct ten_redis_mark {
+        uint64_t mark;
+        uint64_t name;
+    } * marks;
+    size_t room; /* a power of two, or 0 */
+    size_t used;
+} ten_redis_proof;
 
 typedef struct ten_redis_store {
     ten_backend base;
@@ -55,7 +68,9 @@ typedef struct ten_redis_store {
     ten_redis_link *link; /* NULL: not connected */
     ten_dial dial;
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
+    bool enough; /* set by one that takes a reply: the calls that are left are not sent */
     ten_redis_words words;
+    ten_redis_proof proof;
     ten_arena texts; /* of the last answer */
     ten_redis_watch watch;
 } ten_redis_store;
@@ -71,7 +86,6 @@ void ten_redis_word_key(ten_redis_words *words, const ten_redis_pattern *pattern
 void ten_redis_command(ten_redis_store *store);
 /* Starts a script's command: its keys are to follow, then its arguments. */
 void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size_t key_count);
-void ten_redis_words_free(ten_redis_words *words);
 
 /* ---- calls; all by deadline_ms on the boot clock, errors in *store->base.error */
 
@@ -103,11 +117,16 @@ uint64_t ten_redis_number(const redisReply *reply);
 
 /* Every answer that is an array starts with the time and the replication id. False: it is no such answer. */
 bool ten_redis_answered(ten_redis_store *store, const redisReply *reply);
+/* The usual answer to a write: "time number". The number. */
+uint64_t ten_redis_take_times(ten_redis_store *store, const redisReply *reply);
 /* What the store is, as long as it has that replication id. */
 void ten_redis_make_identity(const ten_redis_store *store, const char *replication,
                              char identity[TEN_IDENTITY_MAX + 1]);
 /* Fills in the record, but for its key.id, from three parts of an answer: itself, the content of its plain key, and how long that lives. */
 int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_record *record);
+/* Add to a word: a number; a version as records have it. */
+void ten_redis_add_number(ten_redis_words *words, uint64_t number);
+void ten_redis_add_version(ten_redis_words *words, uint64_t version);
 /* The field of a record in the hash. */
 void ten_redis_word_field(ten_redis_words *words, ten_key key);
 /* Its plain key; the hash, if such a record never has one. */
@@ -118,21 +137,37 @@ char ten_redis_letter(enum ten_kind kind);
 
 /* ---- what a write relies on */
 
-/* The identity and the epoch, as the scripts compare them. */
+/* The identity and the epoch, as the scripts compare them; and what the calls of a write that rely on them have found. */
 typedef struct ten_redis_reliance {
-    char replication[96]; /* a line of INFO */
+    const ten_redis_space *names; /* of the namespace */
+    char replication[96];         /* a line of INFO */
     char space[TEN_IDENTITY_MAX + 32];
     size_t space_size; /* it has NULs in it */
+    size_t done;       /* calls that were carried out */
+    bool other;        /* one has met another epoch: the rest is not sent */
 } ten_redis_reliance;
 
-ten_redis_reliance ten_redis_rely_on(const ten_redis_store *store, const char *identity, uint64_t epoch);
-/* The answer is that to one that relied on another epoch. */
-bool ten_redis_is_other(const redisReply *reply);
+int ten_redis_rely_on(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
+                      ten_redis_reliance *ret_reliance);
+/* Whether this is the answer to one that relied on another epoch. */
+bool ten_redis_is_other(ten_redis_store *store, ten_redis_reliance *reliance, const redisReply *reply);
+/* What came of all calls: TEN_OTHER_EPOCH if none was carried out, and 0 when as many replicas as the URL says have it. */
+int ten_redis_settle(ten_redis_store *store, const ten_redis_reliance *reliance, const char *what,
+                     uint64_t deadline_ms);
 /* Before a namespace begins: whether it lies in another database, from which this one was exchanged. */
 int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *space, const char *identity,
                              uint64_t deadline_ms, bool *ret_found);
-/* Until as many replicas as the URL says have what was written. */
-int ten_redis_wait(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms);
+
+/* ---- what a touch need not compare */
+
+/* The namespace has that number now. All that is known stays, if that was known of the number before it. */
+void ten_redis_proof_at(ten_redis_proof *proof, const ten_redis_space *space, uint64_t before, uint64_t number);
+/* A lease with a plain key has that version, and in it that name; had it. */
+void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version, const char *name);
+void ten_redis_proof_remove(ten_redis_proof *proof, const char *id, uint64_t version);
+bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version,
+                         const char *name);
+void ten_redis_proof_free(ten_redis_proof *proof);
 
 /* ---- the ops */
 

@@ -54,7 +54,7 @@ static void cut_connections(struct fixture *fixture) {
     say_to_redis(fixture, "CLIENT KILL TYPE pubsub");
 }
 
-/* The time is the second part of an entry. */
+/* The time is the second part of what a commit has told. */
 static void age_feed(struct fixture *fixture) {
     say_to_redis(fixture, "EVAL \""
                           "for _, feed in ipairs(redis.call('KEYS', 'tenure:*:feed')) do "

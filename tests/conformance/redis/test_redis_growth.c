@@ -81,6 +81,7 @@ static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **st
     struct place *place = &redis->place;
     struct place other = open_other(redis);
     redis_place_open(redis, "fresh=1");
+    sleep_ms(2); /* tokens begin at the clock: this one is to be above z's */
     uint64_t token = must_acquire(place, "t", "a", TTL_MS);
     redis_command(redis, "SWAPDB 0 1");
     ten_result result = acquire(place, "u", "newcomer", TTL_MS);
@@ -276,8 +277,40 @@ static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(voi
     assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
 }
 
+/* A handle that knows the versions of its leases, and that nobody has written since, does not compare them again. */
+static void a_renewal_notices_whatever_others_have_done_since_the_last_one(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    struct place second = *place;
+    second.store = place->other;
+    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
+    uint64_t other = must_acquire(place, "u", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_OK);
+    expect_outcome(renew(place, "u", "a", other, LONG_MS), TEN_OK);
+    /* In the same name, under another token. */
+    expect_outcome(release(&second, "t", "a", first), TEN_OK);
+    uint64_t later = must_acquire(&second, "t", "a", LONG_MS);
+    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "u", "a", other, LONG_MS), TEN_OK);
+    /* The same by the handle itself. */
+    expect_outcome(release(place, "u", "a", other), TEN_OK);
+    uint64_t again = must_acquire(place, "u", "a", LONG_MS);
+    expect_outcome(renew(place, "u", "a", other, LONG_MS), TEN_LOST);
+    expect_outcome(renew(place, "u", "a", again, LONG_MS), TEN_OK);
+    expect_outcome(renew(&second, "t", "a", later, LONG_MS), TEN_OK);
+    /* Another program writes only the plain key. */
+    redis_command(redis, "SET %s:lease:u foreigner PX 400", place->ns);
+    expect_outcome(renew(place, "u", "a", again, LONG_MS), TEN_LOST);
+    assert_in_range(strtoll(redis_text(redis, "PTTL %s:lease:u", place->ns), NULL, 10), 1, 400);
+    redis_command(redis, "DEL %s:lease:t", place->ns);
+    expect_outcome(renew(&second, "t", "a", later, LONG_MS), TEN_LOST);
+    assert_string_equal(redis_text(redis, "EXISTS %s:lease:t", place->ns), "0");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        REDIS_CASE(a_renewal_notices_whatever_others_have_done_since_the_last_one),
         REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it),
         REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever),
         REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch),

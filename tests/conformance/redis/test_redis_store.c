@@ -43,6 +43,33 @@ static void a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer(voi
     must_acquire(place, "t", "a", TTL_MS);
 }
 
+/* Whoever had that TTL may hold a lease that was lost. */
+static void a_longer_ttl_that_is_shown_later_makes_only_itself_wait(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "t", "a", TTL_MS);
+    expect_recovering(acquire(place, "u", "b", 2 * TTL_MS));
+    expect_recovering(acquire(place, "u", "b", 2 * TTL_MS)); /* its TTL is known by now, and that is no reason */
+    must_acquire(place, "v", "c", TTL_MS);
+    sleep_ms(TTL_MS);
+    must_acquire(place, "u", "b", 2 * TTL_MS);
+}
+
+static void whoever_ends_a_quarantine_ends_it_for_longer_ttls_too(void **state) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    uint64_t left_ms;
+    redis_place_open(redis, "");
+    expect_recovering(acquire(place, "t", "a", TTL_MS));
+    const ten_store_ops *ops = place->store->ops;
+    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "operator", &left_ms, CALL_MS), TENURE_OK);
+    must_acquire(place, "t", "a", TTL_MS);
+    must_acquire(place, "u", "b", LONG_MS);
+}
+
 static void fresh_lets_newcomers_in_at_once_and_not_after_a_restart(void **state) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -400,9 +427,9 @@ static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_befo
     const struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
     must_acquire(place, "t", "a", LONG_MS);
-    /* A block of long ago, in front of the others. */
+    /* Some of long ago, in front of the others. */
     redis_command(redis,
-                  "EVAL for\ni=1,500\ndo\nredis.call('ZADD',KEYS[1],i,i..'\\0'..ARGV[1]..'\\0'..'old'..'\\0x')end 1 "
+                  "EVAL for\ni=1,500\ndo\nredis.call('ZADD',KEYS[1],i,i..'\\0'..ARGV[1]..'\\0000'..'\\0old\\0x')end 1 "
                   "tenure:%s:feed %llu",
                   place->ns, (unsigned long long)(ten_wall_ms(&ten_system_clock) - TEN_FEED_AGE_MS - 60000));
     for (int i = 0; i < 251; i++) {
@@ -668,6 +695,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         REDIS_CASE(a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl),
         REDIS_CASE(a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer),
+        REDIS_CASE(a_longer_ttl_that_is_shown_later_makes_only_itself_wait),
+        REDIS_CASE(whoever_ends_a_quarantine_ends_it_for_longer_ttls_too),
         REDIS_CASE(a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss),
         REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come),
         REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart),
