@@ -38,7 +38,8 @@ static ten_change recovering(const ten_run *run, const char *actor) {
 static int confirm(ten_run *run, uint64_t quarantine_ms) {
     ten_intent intent = {0};
     bool done;
-    int r = put_quarantine(run, &intent, quarantine_ms, TEN_LIFE_FOR(quarantine_ms));
+    uint64_t covered_ms = run->quarantine->record.number ? quarantine_ms : 0;
+    int r = put_quarantine(run, &intent, covered_ms, TEN_LIFE_FOR(quarantine_ms));
     r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
@@ -53,6 +54,8 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
                      .least_ms = backend->ops->quarantine_min_ms,
                      .shown_ms = shown_ms};
     uint64_t quarantine_ms = ten_namespace_row_begin_epoch(&row, &loss);
+    /* What was granted here is not even known by its longest TTL. */
+    bool loses_all = loss.lost_ms == TEN_FOREVER && !run->row.exists;
     /* One that has not ended yet is not shortened. */
     bool is_open =
         quarantine_ms == 0 && loss.lost_ms == TEN_FOREVER; /* until somebody says how long a lease may last */
@@ -64,7 +67,7 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
     if (r == TENURE_OK && by)
         ten_intent_check(&intent, by, TEN_CHECK_EITHER);
     if (r == TENURE_OK && (quarantine_ms > 0 || is_open))
-        r = put_quarantine(run, &intent, loss.lost_ms == TEN_FOREVER ? quarantine_ms : 0, life);
+        r = put_quarantine(run, &intent, loses_all ? ten_max_u64(quarantine_ms, 1) : 0, life);
     ten_change change = recovering(run, NULL);
     if (r == TENURE_OK)
         r = ten_intent_tell(run, &intent, &change);
@@ -90,7 +93,7 @@ static int write_space(ten_run *run, ten_namespace_row row) {
     /* Where nobody knows what was lost, it may have been a lease of that length. */
     if (r == TENURE_OK && quarantine->alive && quarantine->left_ms != TEN_FOREVER &&
         run->store->backend->lost_ms == TEN_FOREVER)
-        r = put_quarantine(run, &intent, ten_max_u64(quarantine->number, run->ttl_ms),
+        r = put_quarantine(run, &intent, quarantine->number ? ten_max_u64(quarantine->number, run->ttl_ms) : 0,
                            (ten_life){.kind = TEN_LIFE_LATEST, .ttl_ms = run->ttl_ms, .as_it_is = true});
     r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;

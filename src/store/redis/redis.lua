@@ -27,7 +27,7 @@ if not redis.REDIS_VERSION_NUM then
 end
 local KEYS, ARGV, call = KEYS, ARGV, redis.call
 local byte, find, format, match, sub = string.byte, string.find, string.format, string.match, string.sub
-local FOREVER = '9999999999999'
+local FOREVER, ENDED_LONG_AGO = '9999999999999', '0000000000000'
 
 -- fragment: MASTER
 -- A replica that takes writes nevertheless (replica-read-only no) would lose them.
@@ -327,7 +327,7 @@ while at <= #plan do
                 ttl, word = ARGV[word], word + 1
             end
             if holds then
-                local ends, left = now_text, nil
+                local ends, left = ENDED_LONG_AGO, nil -- whatever the clock says later
                 if life == FOR_TTL then
                     if ttl ~= known_ttl then
                         known_ttl, known_end = ttl, format('%013d', now + ttl)
@@ -442,13 +442,10 @@ local later, can_compare = format('%013d', now + ttl), redis.REDIS_VERSION_NUM
 -- Never to an earlier end. Redis 6 cannot say that in one command.
 local function extend(key)
     if can_compare then
-        call('PEXPIREAT', key, later, 'GT')
-    else
-        local left = call('PTTL', key)
-        if left >= 0 and left < tonumber(ttl) then
-            call('PEXPIREAT', key, later)
-        end
+        return call('PEXPIREAT', key, later, 'GT') == 1
     end
+    local left = call('PTTL', key)
+    return left >= 0 and left < tonumber(ttl) and call('PEXPIREAT', key, later) == 1
 end
 
 if known ~= '' then
@@ -457,7 +454,7 @@ if known ~= '' then
         same = same and contents[i] == name
     end
     for i = 1, same and count or 0 do
-        extend(KEYS[i + 1])
+        same = extend(KEYS[i + 1]) and same
     end
     return now_text .. ' ' .. (same and number or '0')
 end
@@ -468,10 +465,10 @@ for i = 1, count do
     local letter, extended = record and byte(record, 17), 0
     if record and find(record, expected, 1, true) == 1 and find(record, name .. '\0', 31, true) == 31 then
         if letter ~= KEYED then
-            extended = sub(record, 18, 30) > now_text and 1 or 0
+            local ends = sub(record, 18, 30)
+            extended = ends > now_text and ends <= later and 1 or 0
         elseif content == name or content and byte(field) ~= LEASE then
-            extend(KEYS[i + 1])
-            extended = 1
+            extended = extend(KEYS[i + 1]) and 1 or 0
         end
         -- Of a lease with a plain key the heartbeat of its holder tells this.
         if extended == 1 and not (letter == KEYED and byte(field) == LEASE) and sub(record, 18, 30) < later then
