@@ -299,21 +299,24 @@ class Engine:
                 self.problems.append(f"{lease['target']} is held by {lease['instance']}, which does not run; "
                                      f"those that do: {sorted(living)}")
 
-    def told_of_trouble(self, host, since):
-        """Whether its log tells, since then, that the store did not answer: a lease may then end by its TTL instead."""
+    def said_since(self, host, since):
         with open(host.path("err"), encoding="utf-8", errors="replace") as log:
             log.seek(since)
-            text = log.read()
-            return any(word in text for word in ("store_down", "renew_failed", "not answer"))
+            return log.read()
 
     def check_free(self, sizes):
         left = [lease for lease in self.leases() if lease["instance"]]
-        excused = [name for name, host in self.hosts.items() if self.told_of_trouble(host, sizes[name])]
+        said = {name: self.said_since(host, sizes[name]) for name, host in self.hosts.items()}
+        # Where the store did not answer, a lease may end by its TTL instead.
+        excused = [name for name, text in said.items()
+                   if any(word in text for word in ("store_down", "renew_failed", "not answer"))]
         if left and all(lease["instance"].rsplit("-", 2)[0] in excused for lease in left):
             time.sleep((self.settings.ttl_ms + self.store.may_lag_ms) / 1000 + 1)
             left = [lease for lease in self.leases() if lease["instance"]]
         for lease in left:
-            self.problems.append(f"{lease['target']} is still held by {lease['instance']}, though all have stopped")
+            host = lease["instance"].rsplit("-", 2)[0]
+            self.problems.append(f"{lease['target']} is still held by {lease['instance']}, though all have stopped; "
+                                 f"what its host said since then: {said.get(host, '')[-400:]!r}")
 
     def stop(self):
         sizes = {name: os.path.getsize(host.path("err")) for name, host in self.hosts.items()}
