@@ -74,6 +74,11 @@ began_since() {
     awk -v mark="$1" '$3 == "mark" && $4 == mark { on = 1; found = 0 } on && $3 == "start" { found = 1 }
         END { exit !found }' "$LOG"
 }
+# ms_until_start MARK: from the mark to the first command that began since.
+ms_until_start() {
+    awk -v mark="$1" '$3 == "mark" && $4 == mark { at = $1; ms = "" }
+        at && ms == "" && $3 == "start" { ms = int(($1 - at) / 1000) } END { print ms }' "$LOG"
+}
 terms() { awk '$3 == "start" { n++ } END { print n + 0 }' "$LOG"; }
 has_terms() { [ "$(terms)" -ge "$1" ]; }
 
