@@ -130,7 +130,7 @@ timed_out() {
     POLL_OPTIONS=${1:-}
     targets 2
     agent a --timeout "$((TTL * 5 / 2))ms"
-    until_true 12 has_lines "$CASE/a.messages" 2
+    until_true $((TTL * 5 / 2000 + 60)) has_lines "$CASE/a.messages" 2
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" false
     case $(field error) in *'timed out'*) ;; *) fail "the error is $(field error)" ;; esac
@@ -153,7 +153,7 @@ longer_than_the_ttl() {
     agent a --timeout 600s
     until_true 10 all_polled
     agent b --timeout 600s
-    until_true 10 has_lines "$CASE/a.messages" 1
+    until_true $((TTL * 3 / 1000 + 60)) has_lines "$CASE/a.messages" 1
     first_message "$CASE/a.messages" t-1
     same ok "$(field ok)" true
     same token "$(field _version)" 1
