@@ -13,7 +13,6 @@
 #include "mutants/mutants.h"
 
 enum ten_mutant ten_mutant = TEN_MUTANT_NONE;
-extern const struct topic interleaving_topic;
 
 #define SHORT_MS UINT64_C(150)
 
@@ -112,9 +111,11 @@ static int close_shelf(void **state) {
     return 0;
 }
 
+#define ON_SHELF(name) TEST_WITH(name, open_shelf, close_shelf)
+
 /* ---- records and versions */
 
-static void a_record_comes_back_as_it_was_written(void **state) {
+ON_SHELF(a_record_comes_back_as_it_was_written) {
     const struct shelf *shelf = *state;
     assert_int_equal(get(shelf, "t").version, 0);
     assert_false(get(shelf, "t").alive);
@@ -134,7 +135,7 @@ static void a_record_comes_back_as_it_was_written(void **state) {
     assert_string_equal(get(shelf, "t").value, "1"); /* dead, and readable */
 }
 
-static void a_version_never_comes_again_not_even_after_a_removal(void **state) {
+ON_SHELF(a_version_never_comes_again_not_even_after_a_removal) {
     enum { ROUNDS = 8 };
     const struct shelf *shelf = *state;
     uint64_t seen[ROUNDS];
@@ -152,7 +153,7 @@ static void a_version_never_comes_again_not_even_after_a_removal(void **state) {
 
 enum state { ABSENT, ALIVE, DEAD };
 
-static void a_check_holds_for_its_version_and_its_life_and_else_brings_the_record(void **state) {
+ON_SHELF(a_check_holds_for_its_version_and_its_life_and_else_brings_the_record) {
     static const struct {
         enum state state;
         int version; /* 0: absent, 1: the right one, 2: another, 3: any */
@@ -193,7 +194,7 @@ static void a_check_holds_for_its_version_and_its_life_and_else_brings_the_recor
     }
 }
 
-static void of_two_that_make_the_same_record_one_learns_who_won(void **state) {
+ON_SHELF(of_two_that_make_the_same_record_one_learns_who_won) {
     const struct shelf *shelf = *state;
     struct shelf other = *shelf;
     other.backend = shelf->other;
@@ -207,7 +208,7 @@ static void of_two_that_make_the_same_record_one_learns_who_won(void **state) {
 }
 
 /* The answer was lost, and the same is sent again. */
-static void a_commit_that_is_sent_twice_conflicts_with_itself_and_shows_it(void **state) {
+ON_SHELF(a_commit_that_is_sent_twice_conflicts_with_itself_and_shows_it) {
     const struct shelf *shelf = *state;
     ten_write write = put(lease("t"), "1", "me", endless);
     assert_true(write_if(shelf, (ten_check){.key = lease("t")}, write));
@@ -218,7 +219,7 @@ static void a_commit_that_is_sent_twice_conflicts_with_itself_and_shows_it(void 
     assert_string_equal(check.present.name, "me");
 }
 
-static void a_change_is_carried_out_as_a_whole_and_the_others_beside_it(void **state) {
+ON_SHELF(a_change_is_carried_out_as_a_whole_and_the_others_beside_it) {
     const struct shelf *shelf = *state;
     uint64_t version = must_put(shelf, "b", "1 old", endless);
     ten_check checks[] = {{.key = lease("a")}, {.key = lease("b"), .version = version + 1}, {.key = lease("c")}};
@@ -241,7 +242,7 @@ static void a_change_is_carried_out_as_a_whole_and_the_others_beside_it(void **s
     assert_int_equal(get(shelf, "c").version, writes[2].version);
 }
 
-static void several_changes_raise_one_record_and_are_judged_by_what_was_before(void **state) {
+ON_SHELF(several_changes_raise_one_record_and_are_judged_by_what_was_before) {
     const struct shelf *shelf = *state;
     ten_key instance = {TEN_KIND_INSTANCE, "i"};
     assert_true(write_if(shelf, (ten_check){.key = instance}, put(instance, "1 i", "i", TEN_LIFE_FOR(LONG_MS))));
@@ -268,7 +269,7 @@ static void several_changes_raise_one_record_and_are_judged_by_what_was_before(v
 
 /* ---- lives */
 
-static void a_life_ends_by_the_clock_of_the_store_and_is_judged_by_it(void **state) {
+ON_SHELF(a_life_ends_by_the_clock_of_the_store_and_is_judged_by_it) {
     const struct shelf *shelf = *state;
     uint64_t ttl_ms = ten_max_u64(SHORT_MS, shelf->store->capabilities.ttl_min_ms);
     uint64_t start_ms = now_ms();
@@ -286,7 +287,7 @@ static void a_life_ends_by_the_clock_of_the_store_and_is_judged_by_it(void **sta
     assert_true(write_if(shelf, (ten_check){.key = lease("t"), .version = version, .life = TEN_CHECK_DEAD}, write));
 }
 
-static void a_life_is_the_latest_of_what_it_names(void **state) {
+ON_SHELF(a_life_is_the_latest_of_what_it_names) {
     const struct shelf *shelf = *state;
     static const struct {
         uint64_t before_ms; /* of the record; 0: it is dead */
@@ -331,7 +332,7 @@ static void a_life_is_the_latest_of_what_it_names(void **state) {
     }
 }
 
-static void a_touch_extends_what_is_meant_never_shortens_and_keeps_the_version(void **state) {
+ON_SHELF(a_touch_extends_what_is_meant_never_shortens_and_keeps_the_version) {
     const struct shelf *shelf = *state;
     uint64_t version = must_put(shelf, "t", "1", TEN_LIFE_FOR(LONG_MS / 2));
     ten_touch touched = touch(shelf, "t", version, "h", LONG_MS);
@@ -354,7 +355,7 @@ static void a_touch_extends_what_is_meant_never_shortens_and_keeps_the_version(v
 
 /* ---- identity and epoch */
 
-static void nothing_that_relies_on_another_epoch_is_carried_out(void **state) {
+ON_SHELF(nothing_that_relies_on_another_epoch_is_carried_out) {
     const struct shelf *shelf = *state;
     struct shelf stranger = *shelf;
     struct shelf nowhere = *shelf;
@@ -379,7 +380,7 @@ static void nothing_that_relies_on_another_epoch_is_carried_out(void **state) {
     assert_true(get(shelf, "t").left_ms <= LONG_MS);
 }
 
-static void only_the_commit_that_writes_the_namespace_begins_an_epoch_and_others_wait(void **state) {
+ON_SHELF(only_the_commit_that_writes_the_namespace_begins_an_epoch_and_others_wait) {
     const struct shelf *shelf = *state;
     ten_key space = {TEN_KIND_NAMESPACE, ""};
     ten_check check = {.key = space, .version = look(shelf->other, shelf->ns, space).version};
@@ -422,7 +423,7 @@ static void expect_scan(const struct shelf *shelf, const char *after, size_t lim
     assert_string_equal(found.ids, expected);
 }
 
-static void a_scan_goes_through_ids_in_byte_order_whatever_comes_and_goes(void **state) {
+ON_SHELF(a_scan_goes_through_ids_in_byte_order_whatever_comes_and_goes) {
     const struct shelf *shelf = *state;
     static const char *const ids[] = {"b", "a~", "a/b", "a", "Z", "a.b", "0"};
     for (size_t i = 0; i < TEN_COUNT(ids); i++)
@@ -482,7 +483,7 @@ static void tell(const struct shelf *shelf, const char *const *texts, size_t cou
     assert_int_equal(shelf->backend->ops->commit(shelf->backend, &commit, CALL_MS), TENURE_OK);
 }
 
-static void the_feed_has_growing_numbers_in_the_order_of_the_changes(void **state) {
+ON_SHELF(the_feed_has_growing_numbers_in_the_order_of_the_changes) {
     const struct shelf *shelf = *state;
     ten_feed_range range;
     ten_feed_range later;
@@ -508,7 +509,7 @@ static void the_feed_has_growing_numbers_in_the_order_of_the_changes(void **stat
     assert_true(read_feed(shelf, range.last, 10, &later).numbers[0] > range.last + 1000000);
 }
 
-static void a_change_of_the_feed_wakes_whoever_watches_and_a_touch_does_not(void **state) {
+ON_SHELF(a_change_of_the_feed_wakes_whoever_watches_and_a_touch_does_not) {
     const struct shelf *shelf = *state;
     int fd = -1;
     must_put(shelf, "t", "1", TEN_LIFE_FOR(LONG_MS));
@@ -520,34 +521,6 @@ static void a_change_of_the_feed_wakes_whoever_watches_and_a_touch_does_not(void
     assert_int_equal(ten_wait_readable(fd, -1, 60), 0);
     tell(shelf, (const char *[]){"a"}, 1, 0);
     assert_int_equal(ten_wait_readable(fd, -1, HANG_MS), 1);
-}
-
-#define ON_SHELF(function) cmocka_unit_test_setup_teardown(function, open_shelf, close_shelf)
-static const struct CMUnitTest tests[] = {
-    ON_SHELF(a_record_comes_back_as_it_was_written),
-    ON_SHELF(a_version_never_comes_again_not_even_after_a_removal),
-    ON_SHELF(a_check_holds_for_its_version_and_its_life_and_else_brings_the_record),
-    ON_SHELF(of_two_that_make_the_same_record_one_learns_who_won),
-    ON_SHELF(a_commit_that_is_sent_twice_conflicts_with_itself_and_shows_it),
-    ON_SHELF(a_change_is_carried_out_as_a_whole_and_the_others_beside_it),
-    ON_SHELF(several_changes_raise_one_record_and_are_judged_by_what_was_before),
-    ON_SHELF(a_life_ends_by_the_clock_of_the_store_and_is_judged_by_it),
-    ON_SHELF(a_life_is_the_latest_of_what_it_names),
-    ON_SHELF(a_touch_extends_what_is_meant_never_shortens_and_keeps_the_version),
-    ON_SHELF(nothing_that_relies_on_another_epoch_is_carried_out),
-    ON_SHELF(only_the_commit_that_writes_the_namespace_begins_an_epoch_and_others_wait),
-    ON_SHELF(a_scan_goes_through_ids_in_byte_order_whatever_comes_and_goes),
-    ON_SHELF(the_feed_has_growing_numbers_in_the_order_of_the_changes),
-    ON_SHELF(a_change_of_the_feed_wakes_whoever_watches_and_a_touch_does_not),
-};
-
-static int run_all(void) {
-    struct CMUnitTest all[64];
-    size_t count = TEN_COUNT(tests) + interleaving_topic.count;
-    TEN_INVARIANT(count <= TEN_COUNT(all));
-    memcpy(all, tests, sizeof tests);
-    memcpy(all + TEN_COUNT(tests), interleaving_topic.tests, interleaving_topic.count * sizeof *all);
-    return _cmocka_run_group_tests("backend", all, count, NULL, NULL);
 }
 
 /* ---- planted bugs */
@@ -570,7 +543,7 @@ static bool is_found(enum ten_mutant mutant) {
         (void)dup2(nowhere, STDERR_FILENO);
         (void)alarm(10); /* a call without an end is found, too */
         ten_mutant = mutant;
-        _exit(run_all() != 0);
+        _exit(run_cases(NULL, NULL) != 0);
     }
     int status = 0;
     return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
@@ -595,7 +568,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: backend SCHEME: [--mutants]\n");
         return 2;
     }
-    int failed = planted ? find_mutants() : run_all();
+    int failed = planted ? find_mutants() : run_cases(NULL, NULL);
     fixture_destroy(&suite_fixture);
     return failed ? 1 : 0;
 }

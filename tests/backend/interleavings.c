@@ -31,6 +31,8 @@ static int teardown(void **state) {
     return place_teardown(state);
 }
 
+#define INTERLEAVING(name) TEST_WITH(name, setup, teardown)
+
 static struct meanwhile other_of(const struct place *place) {
     return (struct meanwhile){.place = elsewhere_of(place)};
 }
@@ -88,7 +90,7 @@ static void takes_it(void *userdata) {
     other->token = must_acquire(&other->place, "t", "other", LONG_MS);
 }
 
-static void of_two_acquires_of_a_target_one_is_granted(void **state) {
+INTERLEAVING(of_two_acquires_of_a_target_one_is_granted) {
     const struct place *place = *state;
     static const char *const before[] = {"never leased", "released", "forgotten"};
     for (size_t i = 0; i < TEN_COUNT(before); i++) {
@@ -112,7 +114,7 @@ static void forces_and_takes(void *userdata) {
 }
 
 /* The handle has acquired the lease itself, so it knows the record. */
-static void what_a_handle_knows_is_a_hint(void **state) {
+INTERLEAVING(what_a_handle_knows_is_a_hint) {
     const struct place *place = *state;
     static const struct {
         enum ten_op_kind kind;
@@ -153,7 +155,7 @@ static void uses_and_forgets(void *userdata) {
     forget(&other->place, "t");
 }
 
-static void a_token_that_was_forgotten_meanwhile_is_not_granted_again(void **state) {
+INTERLEAVING(a_token_that_was_forgotten_meanwhile_is_not_granted_again) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     ten_result result = apply_while(place, acquire_of("t", "me"), SHELF_COMMIT, uses_and_forgets, &other);
@@ -168,7 +170,7 @@ static void uses_it(void *userdata) {
 }
 
 /* Before each commit of a step of forgetting: what it raises, and what it removes. */
-static void forgetting_never_loses_a_token(void **state) {
+INTERLEAVING(forgetting_never_loses_a_token) {
     const struct place *place = *state;
     for (unsigned times = 1; times <= 3; times++) {
         struct meanwhile other = other_of(place);
@@ -192,7 +194,7 @@ static void proves_a_loss(void *userdata) {
     expect_outcome(result, TEN_OK);
 }
 
-static void nothing_is_granted_that_was_prepared_before_an_epoch(void **state) {
+INTERLEAVING(nothing_is_granted_that_was_prepared_before_an_epoch) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     uint64_t token = use_once(place, "t");
@@ -204,7 +206,7 @@ static void nothing_is_granted_that_was_prepared_before_an_epoch(void **state) {
 }
 
 /* The epoch lasts as long as the longest lease that was granted before it, whenever that was. */
-static void an_epoch_knows_of_every_ttl_that_was_granted(void **state) {
+INTERLEAVING(an_epoch_knows_of_every_ttl_that_was_granted) {
     const struct place *place = *state;
     for (unsigned times = 1; times <= 2; times++) { /* before the commit that raises it, and before the grant */
         struct meanwhile other = other_of(place);
@@ -238,7 +240,7 @@ static bool lasts_until(const struct place *place, uint64_t end_ms) {
 }
 
 /* Whoever sent the heartbeat believes for a TTL from its sending. */
-static void what_was_prepared_before_a_heartbeat_does_not_shorten_what_it_gave(void **state) {
+INTERLEAVING(what_was_prepared_before_a_heartbeat_does_not_shorten_what_it_gave) {
     const struct place *place = *state;
     static const ten_op ops[] = {
         {.kind = TEN_OP_RELEASE, .flags = TEN_OP_FORCE, .target = "t"},
@@ -266,7 +268,7 @@ static void renews_it(void *userdata) {
     expect_outcome(renew(&other->place, "t", "me", other->token, LONG_MS), TEN_OK);
 }
 
-static void attaching_never_shortens(void **state) {
+INTERLEAVING(attaching_never_shortens) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     other.token = must_acquire(place, "t", "me", LONG_MS);
@@ -292,7 +294,7 @@ static void forces_one(void *userdata) {
     expect_outcome(force(&other->place, target, TEN_OP_FORCE, NULL), TEN_OK);
 }
 
-static void a_loop_of_forces_does_not_keep_a_holder_from_beating(void **state) {
+INTERLEAVING(a_loop_of_forces_does_not_keep_a_holder_from_beating) {
     enum { LEASES = 12 };
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
@@ -317,7 +319,7 @@ static void takes_another(void *userdata) {
     (void)must_acquire(&other->place, "u", "other", LONG_MS);
 }
 
-static void those_who_take_the_leases_of_a_dead_session_do_not_meet(void **state) {
+INTERLEAVING(those_who_take_the_leases_of_a_dead_session_do_not_meet) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     uint64_t ttl_ms = short_ttl(place->store);
@@ -345,7 +347,7 @@ static void its_session_ends(void *userdata) {
         TEN_OK);
 }
 
-static void a_lease_is_not_attached_to_a_session_that_has_ended_meanwhile(void **state) {
+INTERLEAVING(a_lease_is_not_attached_to_a_session_that_has_ended_meanwhile) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     expect_outcome(beat(place, "me", LONG_MS), TEN_OK);
@@ -357,7 +359,7 @@ static void a_lease_is_not_attached_to_a_session_that_has_ended_meanwhile(void *
 }
 
 /* The record of the session lives on with another number: what was attached before is over. */
-static void a_lease_does_not_come_back_with_the_next_session_of_its_holder(void **state) {
+INTERLEAVING(a_lease_does_not_come_back_with_the_next_session_of_its_holder) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t session = beat(place, "me", ttl_ms).session;
@@ -384,7 +386,7 @@ static void writes_a_checkpoint(void *userdata) {
                    TEN_OK);
 }
 
-static void an_acquire_returns_no_checkpoint_from_before_the_last_write(void **state) {
+INTERLEAVING(an_acquire_returns_no_checkpoint_from_before_the_last_write) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     other.token = must_acquire(place, "t", "me", LONG_MS);
@@ -399,7 +401,7 @@ static void an_acquire_returns_no_checkpoint_from_before_the_last_write(void **s
 
 /* ---- rounds */
 
-static void a_new_handle_reads_all_at_once_and_does_nothing_before(void **state) {
+INTERLEAVING(a_new_handle_reads_all_at_once_and_does_nothing_before) {
     struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     char log[64];
@@ -430,7 +432,7 @@ static void changes_it(void *userdata) {
                    TEN_OK);
 }
 
-static void a_call_ends_though_others_are_in_the_way_all_the_time(void **state) {
+INTERLEAVING(a_call_ends_though_others_are_in_the_way_all_the_time) {
     const struct place *place = *state;
     struct meanwhile other = other_of(place);
     (void)must_acquire(place, "t", "me", LONG_MS);
@@ -441,24 +443,3 @@ static void a_call_ends_though_others_are_in_the_way_all_the_time(void **state) 
     (void)shelf_end();
     assert_true(other.count < 20000);
 }
-
-#define INTERLEAVING(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-static const struct CMUnitTest tests[] = {
-    INTERLEAVING(of_two_acquires_of_a_target_one_is_granted),
-    INTERLEAVING(what_a_handle_knows_is_a_hint),
-    INTERLEAVING(a_token_that_was_forgotten_meanwhile_is_not_granted_again),
-    INTERLEAVING(forgetting_never_loses_a_token),
-    INTERLEAVING(nothing_is_granted_that_was_prepared_before_an_epoch),
-    INTERLEAVING(an_epoch_knows_of_every_ttl_that_was_granted),
-    INTERLEAVING(what_was_prepared_before_a_heartbeat_does_not_shorten_what_it_gave),
-    INTERLEAVING(attaching_never_shortens),
-    INTERLEAVING(a_loop_of_forces_does_not_keep_a_holder_from_beating),
-    INTERLEAVING(those_who_take_the_leases_of_a_dead_session_do_not_meet),
-    INTERLEAVING(a_lease_is_not_attached_to_a_session_that_has_ended_meanwhile),
-    INTERLEAVING(a_lease_does_not_come_back_with_the_next_session_of_its_holder),
-    INTERLEAVING(an_acquire_returns_no_checkpoint_from_before_the_last_write),
-    INTERLEAVING(a_new_handle_reads_all_at_once_and_does_nothing_before),
-    INTERLEAVING(a_call_ends_though_others_are_in_the_way_all_the_time),
-};
-
-const struct topic interleaving_topic = {tests, TEN_COUNT(tests)};

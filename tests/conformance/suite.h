@@ -1,16 +1,11 @@
 /*
  * What the tests of the store contract share: a place to test in (two handles on the store and a namespace that nobody
- * else uses), one-line operations, and other processes. The topics are in files of their own; conformance.c runs them.
+ * else uses), one-line operations, and other processes. Each topic is a file; conformance.c runs them.
  */
 #ifndef CONFORMANCE_SUITE_H
 #define CONFORMANCE_SUITE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "lib/cases.h"
 
 #include <string.h>
 #include <sys/types.h>
@@ -39,35 +34,7 @@ struct place elsewhere_of(const struct place *place);
 
 int place_setup(void **state);
 int place_teardown(void **state);
-#define CASE(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
-
-struct topic {
-    const struct CMUnitTest *tests;
-    size_t count;
-};
-extern const struct topic lease_topic;
-extern const struct topic forced_topic;
-extern const struct topic token_topic;
-extern const struct topic proof_topic;
-extern const struct topic forgetting_topic;
-extern const struct topic hand_topic;
-extern const struct topic session_topic;
-extern const struct topic random_history_topic;
-extern const struct topic checkpoint_topic;
-extern const struct topic batch_topic;
-extern const struct topic group_topic;
-extern const struct topic target_topic;
-extern const struct topic pin_topic;
-extern const struct topic instance_topic;
-extern const struct topic change_topic;
-extern const struct topic history_topic;
-extern const struct topic watch_topic;
-extern const struct topic hostile_topic;
-extern const struct topic competition_topic;
-extern const struct topic election_topic;
-extern const struct topic leader_only_topic;
-extern const struct topic observer_topic;
-extern const struct topic reconnect_topic;
+#define CASE(name) TEST_WITH(name, place_setup, place_teardown)
 
 ten_store *open_store(const char *url);
 /* A namespace that no other test and no other run uses. */

@@ -5,12 +5,7 @@
 #ifndef TEN_TESTS_UNIT_H
 #define TEN_TESTS_UNIT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "lib/cases.h"
 
 #include <dirent.h>
 #include <fcntl.h>

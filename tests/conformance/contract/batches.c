@@ -64,7 +64,7 @@ static void mix(struct batch *batch) {
     }
 }
 
-static void a_thousand_mixed_operations_get_their_own_outcomes_in_order(void **state) {
+CASE(a_thousand_mixed_operations_get_their_own_outcomes_in_order) {
     static const enum ten_outcome expected[] = {TEN_OK, TEN_HELD, TEN_OK, TEN_LOST, TEN_UNKNOWN};
     const struct place *place = *state;
     struct batch *batch = make_batch(place);
@@ -91,7 +91,7 @@ static void a_thousand_mixed_operations_get_their_own_outcomes_in_order(void **s
     free(batch);
 }
 
-static void operations_of_one_batch_see_what_earlier_ones_did(void **state) {
+CASE(operations_of_one_batch_see_what_earlier_ones_did) {
     const struct place *place = *state;
     ten_op a = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
     ten_op b = a;
@@ -113,7 +113,7 @@ static void operations_of_one_batch_see_what_earlier_ones_did(void **state) {
     assert_true(results[7].token > results[1].token);
 }
 
-static void the_same_renewal_twice_in_one_batch_is_harmless(void **state) {
+CASE(the_same_renewal_twice_in_one_batch_is_harmless) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op renewal = {.kind = TEN_OP_RENEW,
@@ -131,7 +131,7 @@ static void the_same_renewal_twice_in_one_batch_is_harmless(void **state) {
 
 /* What extends a lease and what ends it behind that meet in one record: the first is not decided again by what the second
  * has left. */
-static void what_extends_a_lease_comes_before_what_ends_it_in_one_batch(void **state) {
+CASE(what_extends_a_lease_comes_before_what_ends_it_in_one_batch) {
     const struct place *place = *state;
     static const enum ten_op_kind kinds[] = {TEN_OP_RENEW, TEN_OP_ACQUIRE};
     for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
@@ -151,7 +151,7 @@ static void what_extends_a_lease_comes_before_what_ends_it_in_one_batch(void **s
     }
 }
 
-static void kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch(void **state) {
+CASE(kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch) {
     const struct place *place = *state;
     ten_op plain = {.kind = TEN_OP_RENEW,
                     .namespace_name = place->ns,
@@ -181,7 +181,7 @@ static void kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch(void *
     assert_in_range(read_lease(place, "kept").remaining_ms, 2 * LONG_MS - LONG_MS / 4, 2 * LONG_MS + 1000);
 }
 
-static void heartbeats_and_renewals_travel_in_one_batch(void **state) {
+CASE(heartbeats_and_renewals_travel_in_one_batch) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op ops[] = {
@@ -202,7 +202,7 @@ static void heartbeats_and_renewals_travel_in_one_batch(void **state) {
     }
 }
 
-static void after_an_error_every_result_of_the_batch_is_that_error(void **state) {
+CASE(after_an_error_every_result_of_the_batch_is_that_error) {
     const struct place *place = *state;
     struct batch *batch = make_batch(place);
     batch->ops[MANY / 2].ttl_ms = 0;
@@ -223,7 +223,7 @@ static void after_an_error_every_result_of_the_batch_is_that_error(void **state)
     free(batch);
 }
 
-static void the_same_batch_may_be_sent_again(void **state) {
+CASE(the_same_batch_may_be_sent_again) {
     const struct place *place = *state;
     struct batch *batch = make_batch(place);
     uint64_t tokens[MANY];
@@ -238,14 +238,14 @@ static void the_same_batch_may_be_sent_again(void **state) {
     free(batch);
 }
 
-static void an_empty_batch_is_nothing(void **state) {
+CASE(an_empty_batch_is_nothing) {
     const struct place *place = *state;
     ten_op op = {0};
     ten_result result;
     assert_int_equal(ten_store_apply(place->store, &op, &result, 0, CALL_MS), TENURE_OK);
 }
 
-static void a_ping_works_and_leaves_nothing_to_see(void **state) {
+CASE(a_ping_works_and_leaves_nothing_to_see) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     for (int i = 0; i < 3; i++)
@@ -262,26 +262,10 @@ static void count_check(enum tenure_check_level level, const char *check, const 
     ++*count;
 }
 
-static void a_check_says_something_about_the_store(void **state) {
+CASE(a_check_says_something_about_the_store) {
     const struct place *place = *state;
     int count = 0;
     assert_int_equal(place->store->ops->check(place->store, count_check, &count, CALL_MS), TENURE_OK);
     assert_true(count > 0);
     assert_true(place->store->capabilities.expiry_clock && place->store->capabilities.change_notice);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_thousand_mixed_operations_get_their_own_outcomes_in_order),
-    CASE(operations_of_one_batch_see_what_earlier_ones_did),
-    CASE(the_same_renewal_twice_in_one_batch_is_harmless),
-    CASE(what_extends_a_lease_comes_before_what_ends_it_in_one_batch),
-    CASE(kept_and_plain_renewals_and_what_is_asked_travel_in_one_batch),
-    CASE(heartbeats_and_renewals_travel_in_one_batch),
-    CASE(after_an_error_every_result_of_the_batch_is_that_error),
-    CASE(the_same_batch_may_be_sent_again),
-    CASE(an_empty_batch_is_nothing),
-    CASE(a_ping_works_and_leaves_nothing_to_see),
-    CASE(a_check_says_something_about_the_store),
-};
-
-const struct topic batch_topic = {tests, TEN_COUNT(tests)};

@@ -8,7 +8,7 @@
 
 #define FEED_SURPLUS 2000u /* a backend may keep so many entries more than it promises */
 
-static void the_feed_tells_changes_of_hands_in_order_with_growing_cursors(void **state) {
+CASE(the_feed_tells_changes_of_hands_in_order_with_growing_cursors) {
     const struct place *place = *state;
     uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -38,7 +38,7 @@ static void the_feed_tells_changes_of_hands_in_order_with_growing_cursors(void *
     assert_int_equal(seen.count, 0);
 }
 
-static void the_reason_of_a_release_comes_back(void **state) {
+CASE(the_reason_of_a_release_comes_back) {
     const struct place *place = *state;
     static const enum ten_reason reasons[] = {TEN_REASON_SHUTDOWN, TEN_REASON_REBALANCE, TEN_REASON_DRAIN,
                                               TEN_REASON_REMOVED,  TEN_REASON_RESIGNED,  TEN_REASON_DONE,
@@ -60,7 +60,7 @@ static void the_reason_of_a_release_comes_back(void **state) {
     }
 }
 
-static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void **state) {
+CASE(a_lease_that_expired_is_told_when_the_target_is_acquired_next) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
@@ -75,7 +75,7 @@ static void a_lease_that_expired_is_told_when_the_target_is_acquired_next(void *
     assert_int_equal(seen.at[2].change.kind, TENURE_EVENT_ACQUIRED);
 }
 
-static void what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not(void **state) {
+CASE(what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not) {
     const struct place *place = *state;
     ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN};
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -105,7 +105,7 @@ static void what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not(void
     assert_string_equal(ten_event_name(TENURE_EVENT_ASKED), "lease_asked");
 }
 
-static void renewals_heartbeats_and_refusals_are_not_in_the_feed(void **state) {
+CASE(renewals_heartbeats_and_refusals_are_not_in_the_feed) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
@@ -125,7 +125,7 @@ static void renewals_heartbeats_and_refusals_are_not_in_the_feed(void **state) {
     assert_int_equal(seen.count, 0);
 }
 
-static void a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_all(void **state) {
+CASE(a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_all) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
@@ -150,7 +150,7 @@ static void a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_al
     assert_int_equal(seen.count, 0);
 }
 
-static void a_limit_gives_the_oldest_first_and_the_rest_later(void **state) {
+CASE(a_limit_gives_the_oldest_first_and_the_rest_later) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     for (int i = 0; i < 10; i++) {
@@ -175,7 +175,7 @@ static int stop_at_second(const ten_change *change, void *userdata) {
     return second ? 9 : 0;
 }
 
-static void a_callback_that_says_stop_ends_the_reading_with_its_word(void **state) {
+CASE(a_callback_that_says_stop_ends_the_reading_with_its_word) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     must_acquire(place, "t", "a", LONG_MS);
@@ -264,7 +264,7 @@ static void overflow_feed(const struct place *place, uint64_t before) {
 }
 
 /* In one case, because filling it takes its time. */
-static void a_feed_that_is_overrun_keeps_the_promised_number_and_readers_start_over_from_this_moment(void **state) {
+CASE(a_feed_that_is_overrun_keeps_the_promised_number_and_readers_start_over_from_this_moment) {
     const struct place *place = *state;
     uint64_t old = cursor_now(place->store, place->ns);
     must_acquire(place, "t", "a", LONG_MS);
@@ -285,7 +285,7 @@ static void a_feed_that_is_overrun_keeps_the_promised_number_and_readers_start_o
     assert_string_equal(seen.at[0].change.target, "u");
 }
 
-static void a_cursor_from_the_future_has_to_start_over(void **state) {
+CASE(a_cursor_from_the_future_has_to_start_over) {
     const struct place *place = *state;
     uint64_t moment = cursor_now(place->store, place->ns);
     uint64_t cursor = moment + 1000000;
@@ -297,18 +297,3 @@ static void a_cursor_from_the_future_has_to_start_over(void **state) {
     assert_int_equal(seen.count, 1);
     assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(the_feed_tells_changes_of_hands_in_order_with_growing_cursors),
-    CASE(the_reason_of_a_release_comes_back),
-    CASE(a_lease_that_expired_is_told_when_the_target_is_acquired_next),
-    CASE(what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not),
-    CASE(renewals_heartbeats_and_refusals_are_not_in_the_feed),
-    CASE(a_reader_of_one_namespace_sees_only_that_and_a_reader_of_all_sees_all),
-    CASE(a_limit_gives_the_oldest_first_and_the_rest_later),
-    CASE(a_callback_that_says_stop_ends_the_reading_with_its_word),
-    CASE(a_feed_that_is_overrun_keeps_the_promised_number_and_readers_start_over_from_this_moment),
-    CASE(a_cursor_from_the_future_has_to_start_over),
-};
-
-const struct topic change_topic = {tests, TEN_COUNT(tests)};

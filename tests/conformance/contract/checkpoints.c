@@ -45,7 +45,7 @@ static void expect_kept(const struct place *place, const char *target, const cha
     }
 }
 
-static void the_next_holder_gets_it_with_the_grant(void **state) {
+CASE(the_next_holder_gets_it_with_the_grant) {
     const struct place *place = *state;
     ten_result first = acquire_with(place, "t", "a");
     expect_outcome(first, TEN_OK);
@@ -72,7 +72,7 @@ static void the_next_holder_gets_it_with_the_grant(void **state) {
     assert_null(read_lease(place, "t").checkpoint);
 }
 
-static void a_stale_writer_changes_nothing(void **state) {
+CASE(a_stale_writer_changes_nothing) {
     const struct place *place = *state;
     uint64_t stale = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(write_as(place, "t", "a", stale, "first"), TEN_OK);
@@ -94,7 +94,7 @@ static void a_stale_writer_changes_nothing(void **state) {
     expect_kept(place, "t", "by the token alone", token);
 }
 
-static void it_outlives_expiry_and_nobody_writes_to_a_lease_that_ended(void **state) {
+CASE(it_outlives_expiry_and_nobody_writes_to_a_lease_that_ended) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", kept_ttl(place->store));
     expect_outcome(write_as(place, "t", "a", token, "before the end"), TEN_OK);
@@ -108,7 +108,7 @@ static void it_outlives_expiry_and_nobody_writes_to_a_lease_that_ended(void **st
     assert_string_equal(next.checkpoint, "before the end");
 }
 
-static void a_holder_whose_lease_was_forced_writes_no_more(void **state) {
+CASE(a_holder_whose_lease_was_forced_writes_no_more) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(write_as(place, "t", "a", token, "kept"), TEN_OK);
@@ -119,7 +119,7 @@ static void a_holder_whose_lease_was_forced_writes_no_more(void **state) {
     expect_kept(place, "t", "kept", token);
 }
 
-static void a_successor_gets_it_when_the_lease_is_handed_over(void **state) {
+CASE(a_successor_gets_it_when_the_lease_is_handed_over) {
     const struct place *place = *state;
     if (!place->store->capabilities.hands)
         return;
@@ -148,7 +148,7 @@ static void a_successor_gets_it_when_the_lease_is_handed_over(void **state) {
     expect_kept(place, "t", "done", confirmed.token);
 }
 
-static void it_goes_with_the_counter_and_not_with_the_registration(void **state) {
+CASE(it_goes_with_the_counter_and_not_with_the_registration) {
     const struct place *place = *state;
     put_target(place, "t");
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -165,7 +165,7 @@ static void it_goes_with_the_counter_and_not_with_the_registration(void **state)
     assert_null(anew.checkpoint);
 }
 
-static void it_is_any_text_up_to_its_largest_size(void **state) {
+CASE(it_is_any_text_up_to_its_largest_size) {
     const struct place *place = *state;
     char largest[TENURE_CHECKPOINT_MAX + 1];
     memset(largest, 'x', sizeof largest - 1);
@@ -194,7 +194,7 @@ static void it_is_any_text_up_to_its_largest_size(void **state) {
     expect_outcome(write_as(place, "t", "a", token, ""), TEN_OK); /* there is none to remove */
 }
 
-static void the_operations_of_a_batch_take_effect_in_their_order(void **state) {
+CASE(the_operations_of_a_batch_take_effect_in_their_order) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t other = must_acquire(place, "u", "a", LONG_MS);
@@ -218,7 +218,7 @@ static void the_operations_of_a_batch_take_effect_in_their_order(void **state) {
     expect_kept(place, "u", "other", other);
 }
 
-static void a_large_batch_keeps_each_and_brings_each_along(void **state) {
+CASE(a_large_batch_keeps_each_and_brings_each_along) {
     enum { COUNT = 300 };
     const struct place *place = *state;
     static ten_op ops[COUNT];
@@ -266,7 +266,7 @@ static void a_large_batch_keeps_each_and_brings_each_along(void **state) {
     assert_int_equal(seen.count, 0);
 }
 
-static void a_handle_that_is_opened_later_finds_it(void **state) {
+CASE(a_handle_that_is_opened_later_finds_it) {
     const struct place *place = *state;
     if (!place->store->capabilities.shared_between_processes)
         return;
@@ -281,18 +281,3 @@ static void a_handle_that_is_opened_later_finds_it(void **state) {
     ten_store_close(later.store);
     expect_kept(place, "t", "goes on", token);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(the_next_holder_gets_it_with_the_grant),
-    CASE(a_stale_writer_changes_nothing),
-    CASE(it_outlives_expiry_and_nobody_writes_to_a_lease_that_ended),
-    CASE(a_holder_whose_lease_was_forced_writes_no_more),
-    CASE(a_successor_gets_it_when_the_lease_is_handed_over),
-    CASE(it_goes_with_the_counter_and_not_with_the_registration),
-    CASE(it_is_any_text_up_to_its_largest_size),
-    CASE(the_operations_of_a_batch_take_effect_in_their_order),
-    CASE(a_large_batch_keeps_each_and_brings_each_along),
-    CASE(a_handle_that_is_opened_later_finds_it),
-};
-
-const struct topic checkpoint_topic = {tests, TEN_COUNT(tests)};

@@ -129,7 +129,7 @@ static void run_processes(const struct place *place, int shared_fd) {
     assert_int_equal(failed, 0);
 }
 
-static void a_target_that_eight_want_has_one_holder_at_a_time_and_growing_tokens(void **state) {
+CASE(a_target_that_eight_want_has_one_holder_at_a_time_and_growing_tokens) {
     const struct place *place = *state;
     int shared_fd = memfd_create("arena", 0);
     assert_true(shared_fd >= 0 && ftruncate(shared_fd, sizeof(struct arena)) == 0);
@@ -154,7 +154,7 @@ static void a_target_that_eight_want_has_one_holder_at_a_time_and_growing_tokens
 }
 
 /* The same without releases: each change of hands waits for the end of a lease, and nobody is let in before it. */
-static void nobody_enters_before_the_end_of_a_lease_that_is_not_released(void **state) {
+CASE(nobody_enters_before_the_end_of_a_lease_that_is_not_released) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t last_token = 0;
@@ -177,10 +177,3 @@ static void nobody_enters_before_the_end_of_a_lease_that_is_not_released(void **
         last_end_ms = sent_ms + ttl_ms;
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_target_that_eight_want_has_one_holder_at_a_time_and_growing_tokens),
-    CASE(nobody_enters_before_the_end_of_a_lease_that_is_not_released),
-};
-
-const struct topic competition_topic = {tests, TEN_COUNT(tests)};

@@ -3,7 +3,7 @@
  */
 #include "conformance/suite.h"
 
-static void a_forced_lease_is_barred_from_renewal_and_from_acquiring_by_its_holder(void **state) {
+CASE(a_forced_lease_is_barred_from_renewal_and_from_acquiring_by_its_holder) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result result = force(place, "t", TEN_OP_FORCE, "operator");
@@ -19,7 +19,7 @@ static void a_forced_lease_is_barred_from_renewal_and_from_acquiring_by_its_hold
     assert_true(result.barred);
 }
 
-static void others_enter_a_forced_lease_when_it_ends_and_not_before(void **state) {
+CASE(others_enter_a_forced_lease_when_it_ends_and_not_before) {
     const struct place *place = *state;
     uint64_t ttl_ms = 2 * short_ttl(place->store);
     uint64_t start_ms = now_ms();
@@ -33,7 +33,7 @@ static void others_enter_a_forced_lease_when_it_ends_and_not_before(void **state
     expect_outcome(renew(place, "t", "b", result.token, LONG_MS), TEN_OK);
 }
 
-static void forcing_again_does_not_lengthen_the_lease(void **state) {
+CASE(forcing_again_does_not_lengthen_the_lease) {
     const struct place *place = *state;
     must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
@@ -43,7 +43,7 @@ static void forcing_again_does_not_lengthen_the_lease(void **state) {
     assert_true(read_lease(place, "t").remaining_ms <= left_ms);
 }
 
-static void forcing_with_now_lets_others_in_at_once(void **state) {
+CASE(forcing_with_now_lets_others_in_at_once) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_OK);
@@ -53,7 +53,7 @@ static void forcing_with_now_lets_others_in_at_once(void **state) {
     assert_true(result.token > token);
 }
 
-static void a_barred_lease_can_still_be_forced_now(void **state) {
+CASE(a_barred_lease_can_still_be_forced_now) {
     const struct place *place = *state;
     must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
@@ -61,7 +61,7 @@ static void a_barred_lease_can_still_be_forced_now(void **state) {
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
 }
 
-static void the_holder_of_a_barred_lease_can_give_it_back_early(void **state) {
+CASE(the_holder_of_a_barred_lease_can_give_it_back_early) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_OK);
@@ -69,7 +69,7 @@ static void the_holder_of_a_barred_lease_can_give_it_back_early(void **state) {
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
 }
 
-static void forcing_what_nobody_holds_is_lost(void **state) {
+CASE(forcing_what_nobody_holds_is_lost) {
     const struct place *place = *state;
     expect_outcome(force(place, "t", TEN_OP_FORCE, "operator"), TEN_LOST);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_LOST);
@@ -87,7 +87,7 @@ static ten_result force_from(const struct place *place, const char *holder, unsi
                                             .actor = "operator"});
 }
 
-static void forcing_with_a_holder_takes_it_from_that_holder_only(void **state) {
+CASE(forcing_with_a_holder_takes_it_from_that_holder_only) {
     const struct place *place = *state;
     static const unsigned flags[] = {TEN_OP_FORCE, TEN_OP_FORCE_NOW};
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -112,7 +112,7 @@ static void forcing_with_a_holder_takes_it_from_that_holder_only(void **state) {
 }
 
 /* A store that wants UTF-8 would refuse the whole batch for it. */
-static void an_actor_that_is_not_utf8_is_refused_before_the_store_is_asked(void **state) {
+CASE(an_actor_that_is_not_utf8_is_refused_before_the_store_is_asked) {
     const struct place *place = *state;
     (void)must_acquire(place, "t", "a", LONG_MS);
     ten_op op = {.kind = TEN_OP_RELEASE, .flags = TEN_OP_FORCE_NOW, .namespace_name = place->ns, .target = "t"};
@@ -129,7 +129,7 @@ static void an_actor_that_is_not_utf8_is_refused_before_the_store_is_asked(void 
     expect_holder(read_lease(place, "t"), "a");
 }
 
-static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **state) {
+CASE(the_feed_says_who_forced_a_lease_and_why_it_was_released) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -156,18 +156,3 @@ static void the_feed_says_who_forced_a_lease_and_why_it_was_released(void **stat
     assert_int_equal(seen.at[4].change.reason, TEN_REASON_REBALANCE);
     assert_string_equal(seen.at[4].change.actor, "");
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_forced_lease_is_barred_from_renewal_and_from_acquiring_by_its_holder),
-    CASE(others_enter_a_forced_lease_when_it_ends_and_not_before),
-    CASE(forcing_again_does_not_lengthen_the_lease),
-    CASE(forcing_with_now_lets_others_in_at_once),
-    CASE(a_barred_lease_can_still_be_forced_now),
-    CASE(the_holder_of_a_barred_lease_can_give_it_back_early),
-    CASE(forcing_what_nobody_holds_is_lost),
-    CASE(forcing_with_a_holder_takes_it_from_that_holder_only),
-    CASE(an_actor_that_is_not_utf8_is_refused_before_the_store_is_asked),
-    CASE(the_feed_says_who_forced_a_lease_and_why_it_was_released),
-};
-
-const struct topic forced_topic = {tests, TEN_COUNT(tests)};

@@ -25,7 +25,7 @@ static size_t count_rows(const struct place *place) {
     return count;
 }
 
-static void a_forgotten_target_is_not_known_and_gets_a_higher_token(void **state) {
+CASE(a_forgotten_target_is_not_known_and_gets_a_higher_token) {
     const struct place *place = *state;
     uint64_t last = 0;
     for (int i = 0; i < 5; i++)
@@ -40,7 +40,7 @@ static void a_forgotten_target_is_not_known_and_gets_a_higher_token(void **state
     expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_OK);
 }
 
-static void what_is_held_registered_or_unknown_is_not_forgotten(void **state) {
+CASE(what_is_held_registered_or_unknown_is_not_forgotten) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "held", "a", LONG_MS);
     uint64_t registered = use_once(place, "registered");
@@ -62,7 +62,7 @@ static void what_is_held_registered_or_unknown_is_not_forgotten(void **state) {
 }
 
 /* The floor is the namespace's: it concerns whoever has no counter, and nobody else. */
-static void a_floor_is_above_every_token_that_was_forgotten(void **state) {
+CASE(a_floor_is_above_every_token_that_was_forgotten) {
     const struct place *place = *state;
     uint64_t known = use_once(place, "known");
     uint64_t low = use_once(place, "low");
@@ -77,7 +77,7 @@ static void a_floor_is_above_every_token_that_was_forgotten(void **state) {
 }
 
 /* A guard that reads the store must not take a forgotten token for the newest. */
-static void a_read_of_a_forgotten_target_names_a_bound_and_no_token(void **state) {
+CASE(a_read_of_a_forgotten_target_names_a_bound_and_no_token) {
     const struct place *place = *state;
     uint64_t token = use_once(place, "t");
     assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
@@ -90,7 +90,7 @@ static void a_read_of_a_forgotten_target_names_a_bound_and_no_token(void **state
 }
 
 /* Not a proof of loss: the store knows that it forgot. */
-static void a_late_renewal_of_a_forgotten_lease_is_lost(void **state) {
+CASE(a_late_renewal_of_a_forgotten_lease_is_lost) {
     const struct place *place = *state;
     uint64_t token = use_once(place, "t");
     assert_int_equal(forget(place, "t"), TEN_FORGET_DONE);
@@ -98,7 +98,7 @@ static void a_late_renewal_of_a_forgotten_lease_is_lost(void **state) {
     assert_true(must_acquire(place, "t", "b", LONG_MS) > token); /* no epoch has begun */
 }
 
-static void all_that_is_unregistered_is_forgotten_in_steps(void **state) {
+CASE(all_that_is_unregistered_is_forgotten_in_steps) {
     enum { MANY = 600 };
     const struct place *place = *state;
     static ten_op ops[MANY];
@@ -155,7 +155,7 @@ static void apply_to(const struct place *place, const char *const *ids, size_t c
     }
 }
 
-static void a_forgotten_target_has_no_history_and_the_others_keep_theirs(void **state) {
+CASE(a_forgotten_target_has_no_history_and_the_others_keep_theirs) {
     const struct place *place = *state;
     static const char *const ids[] = {"first", "t", "t-2", "held"};
     uint64_t tokens[TEN_COUNT(ids)];
@@ -185,7 +185,7 @@ static void a_forgotten_target_has_no_history_and_the_others_keep_theirs(void **
 }
 
 /* It is not told again: a fleet member that has not read it yet would go on with the target. */
-static void that_a_target_was_removed_is_told_although_it_is_forgotten(void **state) {
+CASE(that_a_target_was_removed_is_told_although_it_is_forgotten) {
     const struct place *place = *state;
     ten_target_edit edit = {.action = TEN_TARGET_PUT, .target = {.id = "t"}};
     assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, &edit, 1, CALL_MS), TENURE_OK);
@@ -203,7 +203,7 @@ static void that_a_target_was_removed_is_told_although_it_is_forgotten(void **st
 }
 
 /* Whatever is taken out of the feed, nobody who follows it has missed anything, and what they know stays in order. */
-static void followers_of_the_feed_go_on_when_targets_are_forgotten(void **state) {
+CASE(followers_of_the_feed_go_on_when_targets_are_forgotten) {
     const struct place *place = *state;
     struct seen seen;
     uint64_t start = TEN_CURSOR_NOW;
@@ -234,17 +234,3 @@ static void followers_of_the_feed_go_on_when_targets_are_forgotten(void **state)
         assert_int_equal(seen.at[0].change.token, token);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_forgotten_target_is_not_known_and_gets_a_higher_token),
-    CASE(what_is_held_registered_or_unknown_is_not_forgotten),
-    CASE(a_floor_is_above_every_token_that_was_forgotten),
-    CASE(a_read_of_a_forgotten_target_names_a_bound_and_no_token),
-    CASE(a_late_renewal_of_a_forgotten_lease_is_lost),
-    CASE(all_that_is_unregistered_is_forgotten_in_steps),
-    CASE(a_forgotten_target_has_no_history_and_the_others_keep_theirs),
-    CASE(that_a_target_was_removed_is_told_although_it_is_forgotten),
-    CASE(followers_of_the_feed_go_on_when_targets_are_forgotten),
-};
-
-const struct topic forgetting_topic = {tests, TEN_COUNT(tests)};

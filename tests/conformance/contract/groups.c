@@ -38,7 +38,7 @@ static void expect_withheld(ten_result result) {
     assert_true(ten_result_is_withheld(&result));
 }
 
-static void a_group_of_free_targets_is_granted(void **state) {
+CASE(a_group_of_free_targets_is_granted) {
     const struct place *place = *state;
     static const char *const targets[] = {"b", "a", "c"};
     ten_result results[3];
@@ -49,7 +49,7 @@ static void a_group_of_free_targets_is_granted(void **state) {
     }
 }
 
-static void of_a_group_with_a_held_target_nothing_is_granted(void **state) {
+CASE(of_a_group_with_a_held_target_nothing_is_granted) {
     const struct place *place = *state;
     static const char *const targets[] = {"a", "held", "never-leased"};
     ten_result results[3];
@@ -72,7 +72,7 @@ static void of_a_group_with_a_held_target_nothing_is_granted(void **state) {
     expect_outcome(acquire(place, "never-leased", "third", LONG_MS), TEN_OK);
 }
 
-static void an_answer_that_was_lost_is_had_by_the_same_group_again(void **state) {
+CASE(an_answer_that_was_lost_is_had_by_the_same_group_again) {
     const struct place *place = *state;
     static const char *const targets[] = {"a", "b"};
     ten_result first[2], second[2];
@@ -84,7 +84,7 @@ static void an_answer_that_was_lost_is_had_by_the_same_group_again(void **state)
     }
 }
 
-static void what_the_holder_has_already_is_told_also_when_the_group_is_refused(void **state) {
+CASE(what_the_holder_has_already_is_told_also_when_the_group_is_refused) {
     const struct place *place = *state;
     static const char *const targets[] = {"free", "own", "held"};
     ten_result results[3];
@@ -97,7 +97,7 @@ static void what_the_holder_has_already_is_told_also_when_the_group_is_refused(v
     expect_outcome(results[2], TEN_HELD);
 }
 
-static void a_group_with_a_required_target_that_is_unknown_is_not_granted(void **state) {
+CASE(a_group_with_a_required_target_that_is_unknown_is_not_granted) {
     const struct place *place = *state;
     use_once(place, "known");
     ten_op ops[] = {acquire_in(place, 1, "known", "h"), acquire_in(place, 1, "unknown", "h")};
@@ -112,7 +112,7 @@ static void a_group_with_a_required_target_that_is_unknown_is_not_granted(void *
     expect_outcome(results[1], TEN_OK);
 }
 
-static void groups_and_other_operations_of_a_batch_stand_by_themselves(void **state) {
+CASE(groups_and_other_operations_of_a_batch_stand_by_themselves) {
     const struct place *place = *state;
     must_acquire(place, "held", "other", LONG_MS);
     ten_op ops[] = {acquire_in(place, 0, "before", "h"), acquire_in(place, 1, "a", "h"),
@@ -131,7 +131,7 @@ static void groups_and_other_operations_of_a_batch_stand_by_themselves(void **st
 }
 
 /* Each of them had a holder, which is reported as lost: all that a grant can write. */
-static void the_largest_group_is_granted_when_all_of_its_leases_have_ended(void **state) {
+CASE(the_largest_group_is_granted_when_all_of_its_leases_have_ended) {
     const struct place *place = *state;
     uint64_t ttl_ms = kept_ttl(place->store);
     char names[TEN_GROUP_MAX][8];
@@ -156,7 +156,7 @@ static void the_largest_group_is_granted_when_all_of_its_leases_have_ended(void 
         expect_outcome(results[i], TEN_OK);
 }
 
-static void what_is_no_group_is_refused(void **state) {
+CASE(what_is_no_group_is_refused) {
     const struct place *place = *state;
     ten_op ops[TEN_GROUP_MAX + 1];
     ten_result results[TEN_GROUP_MAX + 1];
@@ -222,7 +222,7 @@ static void *be_rival(void *arg) {
     return NULL;
 }
 
-static void of_two_groups_that_overlap_one_is_granted_at_a_time(void **state) {
+CASE(of_two_groups_that_overlap_one_is_granted_at_a_time) {
     const struct place *place = *state;
     atomic_uint inside = 0;
     struct rival rivals[2] = {
@@ -240,17 +240,3 @@ static void of_two_groups_that_overlap_one_is_granted_at_a_time(void **state) {
         assert_int_equal(rivals[i].granted, ROUNDS);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_group_of_free_targets_is_granted),
-    CASE(of_a_group_with_a_held_target_nothing_is_granted),
-    CASE(an_answer_that_was_lost_is_had_by_the_same_group_again),
-    CASE(what_the_holder_has_already_is_told_also_when_the_group_is_refused),
-    CASE(a_group_with_a_required_target_that_is_unknown_is_not_granted),
-    CASE(groups_and_other_operations_of_a_batch_stand_by_themselves),
-    CASE(the_largest_group_is_granted_when_all_of_its_leases_have_ended),
-    CASE(what_is_no_group_is_refused),
-    CASE(of_two_groups_that_overlap_one_is_granted_at_a_time),
-};
-
-const struct topic group_topic = {tests, TEN_COUNT(tests)};

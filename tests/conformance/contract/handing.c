@@ -31,7 +31,7 @@ static bool cannot(const struct place *place) {
     return !place->store->capabilities.hands;
 }
 
-static void the_successor_has_the_next_token_at_once_and_nobody_else_gets_in(void **state) {
+CASE(the_successor_has_the_next_token_at_once_and_nobody_else_gets_in) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -66,7 +66,7 @@ static void the_successor_has_the_next_token_at_once_and_nobody_else_gets_in(voi
     assert_int_equal(seen.at[1].change.reason, TEN_REASON_REBALANCE);
 }
 
-static void only_the_holder_hands_over_under_its_token(void **state) {
+CASE(only_the_holder_hands_over_under_its_token) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -83,7 +83,7 @@ static void only_the_holder_hands_over_under_its_token(void **state) {
     assert_null(read_lease(place, "t").holder);
 }
 
-static void nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone(void **state) {
+CASE(nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -107,7 +107,7 @@ static void nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone(voi
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
 
-static void a_lease_that_was_forced_is_not_handed_over(void **state) {
+CASE(a_lease_that_was_forced_is_not_handed_over) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -122,7 +122,7 @@ static void a_lease_that_was_forced_is_not_handed_over(void **state) {
 }
 
 /* So that what is handed over to an instance that has just died is free when its death is noticed. */
-static void what_is_handed_over_ends_with_the_heartbeat_of_the_successor(void **state) {
+CASE(what_is_handed_over_ends_with_the_heartbeat_of_the_successor) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -134,7 +134,7 @@ static void what_is_handed_over_ends_with_the_heartbeat_of_the_successor(void **
     assert_in_range(read_lease(place, "t").remaining_ms, 1, LONG_MS / 2);
 }
 
-static void a_batch_is_handed_over_as_a_whole(void **state) {
+CASE(a_batch_is_handed_over_as_a_whole) {
     enum { COUNT = 300 };
     const struct place *place = *state;
     if (cannot(place))
@@ -167,14 +167,3 @@ static void a_batch_is_handed_over_as_a_whole(void **state) {
         expect_holder(read_lease(place, targets[i]), i % 3 ? "b" : "a");
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(the_successor_has_the_next_token_at_once_and_nobody_else_gets_in),
-    CASE(only_the_holder_hands_over_under_its_token),
-    CASE(nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone),
-    CASE(a_lease_that_was_forced_is_not_handed_over),
-    CASE(what_is_handed_over_ends_with_the_heartbeat_of_the_successor),
-    CASE(a_batch_is_handed_over_as_a_whole),
-};
-
-const struct topic hand_topic = {tests, TEN_COUNT(tests)};

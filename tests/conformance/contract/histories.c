@@ -247,7 +247,7 @@ static void step(struct history *history, uint64_t seed) {
     }
 }
 
-static void a_random_history_has_the_outcomes_of_the_rules(void **state) {
+CASE(a_random_history_has_the_outcomes_of_the_rules) {
     const struct place *place = *state;
     if (!place->store->capabilities.sessions)
         return;
@@ -259,9 +259,3 @@ static void a_random_history_has_the_outcomes_of_the_rules(void **state) {
         step(&history, seed);
     ten_store_close(history.rules);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_random_history_has_the_outcomes_of_the_rules),
-};
-
-const struct topic random_history_topic = {tests, TEN_COUNT(tests)};

@@ -16,7 +16,7 @@ static void read_history(const struct place *place, const char *target, size_t l
                      TENURE_OK);
 }
 
-static void the_history_tells_how_long_it_was_held_and_how_long_it_was_free(void **state) {
+CASE(the_history_tells_how_long_it_was_held_and_how_long_it_was_free) {
     const struct place *place = *state;
     uint64_t start_ms = now_ms();
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -44,7 +44,7 @@ static void the_history_tells_how_long_it_was_held_and_how_long_it_was_free(void
 }
 
 /* Where the store knows when a lease ended, the time since then is not taken for its holder's. */
-static void an_expired_lease_was_held_until_it_ended_and_free_from_then_on(void **state) {
+CASE(an_expired_lease_was_held_until_it_ended_and_free_from_then_on) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     ten_op ops[] = {
@@ -70,7 +70,7 @@ static void an_expired_lease_was_held_until_it_ended_and_free_from_then_on(void 
         assert_in_range(seen.at[2].change.free_ms, 200, took_ms - ttl_ms + 50 + late_ms());
 }
 
-static void a_forced_release_tells_by_whom(void **state) {
+CASE(a_forced_release_tells_by_whom) {
     const struct place *place = *state;
     must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_OK);
@@ -82,7 +82,7 @@ static void a_forced_release_tells_by_whom(void **state) {
     assert_string_equal(seen.at[0].actor, "operator");
 }
 
-static void reading_from_the_oldest_entry_on_misses_nothing_and_goes_on(void **state) {
+CASE(reading_from_the_oldest_entry_on_misses_nothing_and_goes_on) {
     const struct place *place = *state;
     uint64_t cursor = TEN_CURSOR_OLDEST;
     struct seen seen;
@@ -101,12 +101,3 @@ static void reading_from_the_oldest_entry_on_misses_nothing_and_goes_on(void **s
     assert_int_equal(seen.count, 1);
     assert_string_equal(seen.at[0].target, "v");
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(the_history_tells_how_long_it_was_held_and_how_long_it_was_free),
-    CASE(an_expired_lease_was_held_until_it_ended_and_free_from_then_on),
-    CASE(a_forced_release_tells_by_whom),
-    CASE(reading_from_the_oldest_entry_on_misses_nothing_and_goes_on),
-};
-
-const struct topic history_topic = {tests, TEN_COUNT(tests)};

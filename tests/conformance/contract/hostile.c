@@ -84,7 +84,7 @@ static int find_name(const ten_row *row, void *userdata) {
     return 0;
 }
 
-static void hostile_targets_are_kept_apart_and_returned_intact(void **state) {
+CASE(hostile_targets_are_kept_apart_and_returned_intact) {
     const struct place *place = *state;
     bool taken[HOSTILE] = {false};
     uint64_t tokens[HOSTILE] = {0};
@@ -120,7 +120,7 @@ static void hostile_targets_are_kept_apart_and_returned_intact(void **state) {
             expect_holder(read_lease(place, hostile_names[i]), holders[i]);
 }
 
-static void hostile_holders_are_kept_apart_and_returned_intact(void **state) {
+CASE(hostile_holders_are_kept_apart_and_returned_intact) {
     const struct place *place = *state;
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .ttl_ms = LONG_MS};
     for (size_t i = 0; i < HOSTILE; i++) {
@@ -157,7 +157,7 @@ static int check_instance(const ten_instance *instance, void *userdata) {
     return 0;
 }
 
-static void hostile_instances_metadata_and_actors_come_back_intact(void **state) {
+CASE(hostile_instances_metadata_and_actors_come_back_intact) {
     const struct place *place = *state;
     struct instance_list list = {.count = 0};
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -186,7 +186,7 @@ static void hostile_instances_metadata_and_actors_come_back_intact(void **state)
     assert_string_equal(seen.at[seen.count - 1].change.actor, "'; DROP TABLE change; --");
 }
 
-static void namespaces_that_look_alike_are_kept_apart(void **state) {
+CASE(namespaces_that_look_alike_are_kept_apart) {
     static const char *const endings[] = {"", ".", "-", "_", "a", "A", ".a", "_a", "-lease", ".lease.t"};
     const struct place *place = *state;
     struct place places[TEN_COUNT(endings)];
@@ -199,7 +199,7 @@ static void namespaces_that_look_alike_are_kept_apart(void **state) {
         expect_holder(read_lease(&places[i], "t"), endings[i][0] ? endings[i] : "none");
 }
 
-static void the_longest_names_work_and_longer_ones_are_refused(void **state) {
+CASE(the_longest_names_work_and_longer_ones_are_refused) {
     const struct place *place = *state;
     char longest[TENURE_TARGET_MAX + 1];
     char longer[TENURE_TARGET_MAX + 2];
@@ -228,7 +228,7 @@ static void the_longest_names_work_and_longer_ones_are_refused(void **state) {
 }
 
 /* Fault 31. */
-static void a_ttl_out_of_range_is_refused_and_changes_nothing(void **state) {
+CASE(a_ttl_out_of_range_is_refused_and_changes_nothing) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     const uint64_t wrong[] = {1, place->store->capabilities.ttl_min_ms - 1, TENURE_TTL_MAX_MS + 1, UINT64_MAX, 0};
@@ -254,7 +254,7 @@ static void a_ttl_out_of_range_is_refused_and_changes_nothing(void **state) {
     assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
 }
 
-static void the_longest_ttl_works(void **state) {
+CASE(the_longest_ttl_works) {
     const struct place *place = *state;
     ten_result result = acquire(place, "t", "a", TENURE_TTL_MAX_MS);
     expect_outcome(result, TEN_OK);
@@ -262,15 +262,3 @@ static void the_longest_ttl_works(void **state) {
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
     expect_outcome(release(place, "t", "a", result.token), TEN_OK);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(hostile_targets_are_kept_apart_and_returned_intact),
-    CASE(hostile_holders_are_kept_apart_and_returned_intact),
-    CASE(hostile_instances_metadata_and_actors_come_back_intact),
-    CASE(namespaces_that_look_alike_are_kept_apart),
-    CASE(the_longest_names_work_and_longer_ones_are_refused),
-    CASE(a_ttl_out_of_range_is_refused_and_changes_nothing),
-    CASE(the_longest_ttl_works),
-};
-
-const struct topic hostile_topic = {tests, TEN_COUNT(tests)};

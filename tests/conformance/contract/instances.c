@@ -61,7 +61,7 @@ static struct found find(const struct place *place, const char *instance) {
 
 /* ---- announcing ---------------------------------------------------------------------------------------- */
 
-static void an_announced_instance_is_listed_with_all_that_it_said(void **state) {
+CASE(an_announced_instance_is_listed_with_all_that_it_said) {
     const struct place *place = *state;
     uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
     ten_result result = announce(place, "a", LONG_MS, 3, "{\"plan\":1}");
@@ -82,7 +82,7 @@ static void an_announced_instance_is_listed_with_all_that_it_said(void **state) 
     assert_string_equal(found.metadata, "(none)");
 }
 
-static void a_heartbeat_lengthens_the_life_and_changes_nothing_else(void **state) {
+CASE(a_heartbeat_lengthens_the_life_and_changes_nothing_else) {
     const struct place *place = *state;
     uint64_t ttl_ms = kept_ttl(place->store);
     expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
@@ -100,7 +100,7 @@ static void a_heartbeat_lengthens_the_life_and_changes_nothing_else(void **state
     assert_int_equal(seen.count, 0);
 }
 
-static void another_weight_and_other_metadata_are_changes(void **state) {
+CASE(another_weight_and_other_metadata_are_changes) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     expect_outcome(announce(place, "a", LONG_MS, 1, "m"), TEN_OK);
@@ -122,7 +122,7 @@ static void another_weight_and_other_metadata_are_changes(void **state) {
     }
 }
 
-static void an_instance_that_leaves_is_gone_from_the_list_and_may_come_back(void **state) {
+CASE(an_instance_that_leaves_is_gone_from_the_list_and_may_come_back) {
     const struct place *place = *state;
     expect_outcome(leave(place, "a", 0), TEN_LOST);
     expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
@@ -140,7 +140,7 @@ static void an_instance_that_leaves_is_gone_from_the_list_and_may_come_back(void
     assert_int_equal(seen.at[1].change.kind, TENURE_EVENT_JOINED);
 }
 
-static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void **state) {
+CASE(a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t start_ms = now_ms();
@@ -160,7 +160,7 @@ static void a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed(void
     assert_string_equal(seen.at[0].change.instance, "a");
 }
 
-static void another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told(void **state) {
+CASE(another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
@@ -178,7 +178,7 @@ static void another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told(void *
     expect_outcome(announce(place, "c", LONG_MS / 2, 1, NULL), TEN_OK);
 }
 
-static void the_same_instance_in_another_namespace_is_another_instance(void **state) {
+CASE(the_same_instance_in_another_namespace_is_another_instance) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
@@ -190,7 +190,7 @@ static void the_same_instance_in_another_namespace_is_another_instance(void **st
 
 /* ---- tombstones ---------------------------------------------------------------------------------------- */
 
-static void a_tombstone_refuses_late_requests_of_the_dead_until_it_ends(void **state) {
+CASE(a_tombstone_refuses_late_requests_of_the_dead_until_it_ends) {
     const struct place *place = *state;
     uint64_t ttl_ms = kept_ttl(place->store);
     expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
@@ -215,7 +215,7 @@ static void a_tombstone_refuses_late_requests_of_the_dead_until_it_ends(void **s
     expect_outcome(acquire_within(place, "t", "a", LONG_MS, HANG_MS), TEN_OK);
 }
 
-static void a_tombstone_can_be_set_for_an_instance_that_never_announced_itself(void **state) {
+CASE(a_tombstone_can_be_set_for_an_instance_that_never_announced_itself) {
     const struct place *place = *state;
     expect_outcome(leave(place, "a", LONG_MS), TEN_LOST);
     ten_result result = acquire(place, "t", "a", LONG_MS);
@@ -224,7 +224,7 @@ static void a_tombstone_can_be_set_for_an_instance_that_never_announced_itself(v
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
 }
 
-static void a_tombstone_holds_in_its_own_namespace_only(void **state) {
+CASE(a_tombstone_holds_in_its_own_namespace_only) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
@@ -235,7 +235,7 @@ static void a_tombstone_holds_in_its_own_namespace_only(void **state) {
 
 /* ---- asking -------------------------------------------------------------------------------------------- */
 
-static void asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone(void **state) {
+CASE(asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone) {
     const struct place *place = *state;
     expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_LOST);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -250,7 +250,7 @@ static void asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone(voi
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
 }
 
-static void what_was_asked_of_one_holder_is_not_asked_of_the_next(void **state) {
+CASE(what_was_asked_of_one_holder_is_not_asked_of_the_next) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
@@ -261,7 +261,7 @@ static void what_was_asked_of_one_holder_is_not_asked_of_the_next(void **state) 
     assert_int_equal(result.ask, TEN_ASK_NOTHING);
 }
 
-static void what_is_asked_of_a_named_holder_is_asked_of_no_other(void **state) {
+CASE(what_is_asked_of_a_named_holder_is_asked_of_no_other) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -284,7 +284,7 @@ static void what_is_asked_of_a_named_holder_is_asked_of_no_other(void **state) {
 }
 
 /* However the lease changes hands, also back to the same one. */
-static void what_was_asked_is_gone_when_the_lease_has_ended(void **state) {
+CASE(what_was_asked_is_gone_when_the_lease_has_ended) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
     expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
@@ -300,7 +300,7 @@ static void what_was_asked_is_gone_when_the_lease_has_ended(void **state) {
     assert_int_equal(result.ask, TEN_ASK_NOTHING);
 }
 
-static void asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone(void **state) {
+CASE(asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone) {
     const struct place *place = *state;
     expect_outcome(ask(place, NULL, "a", TEN_ASK_DRAIN), TEN_LOST);
     assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
@@ -340,7 +340,7 @@ static bool is_listed(const struct place *place, const char *name) {
     return search.matches == 1;
 }
 
-static void a_namespace_with_a_lease_is_listed_once(void **state) {
+CASE(a_namespace_with_a_lease_is_listed_once) {
     const struct place *place = *state;
     assert_false(is_listed(place, place->ns));
     must_acquire(place, "one", "h1", LONG_MS);
@@ -348,13 +348,13 @@ static void a_namespace_with_a_lease_is_listed_once(void **state) {
     assert_true(is_listed(place, place->ns));
 }
 
-static void a_namespace_with_an_instance_alone_is_listed(void **state) {
+CASE(a_namespace_with_an_instance_alone_is_listed) {
     const struct place *place = *state;
     assert_int_equal(announce(place, "only-1", LONG_MS, 1, NULL).outcome, TEN_OK);
     assert_true(is_listed(place, place->ns));
 }
 
-static void a_namespace_whose_name_begins_another_is_listed_beside_it(void **state) {
+CASE(a_namespace_whose_name_begins_another_is_listed_beside_it) {
     struct place place = *(struct place *)*state;
     struct place longer = place;
     snprintf(longer.ns, sizeof longer.ns, "%.60s-a", place.ns);
@@ -363,26 +363,3 @@ static void a_namespace_whose_name_begins_another_is_listed_beside_it(void **sta
     assert_true(is_listed(&place, place.ns));
     assert_true(is_listed(&place, longer.ns));
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(an_announced_instance_is_listed_with_all_that_it_said),
-    CASE(a_heartbeat_lengthens_the_life_and_changes_nothing_else),
-    CASE(another_weight_and_other_metadata_are_changes),
-    CASE(an_instance_that_leaves_is_gone_from_the_list_and_may_come_back),
-    CASE(a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed),
-    CASE(another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told),
-    CASE(the_same_instance_in_another_namespace_is_another_instance),
-    CASE(a_tombstone_refuses_late_requests_of_the_dead_until_it_ends),
-    CASE(a_tombstone_can_be_set_for_an_instance_that_never_announced_itself),
-    CASE(a_tombstone_holds_in_its_own_namespace_only),
-    CASE(asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone),
-    CASE(what_was_asked_of_one_holder_is_not_asked_of_the_next),
-    CASE(what_is_asked_of_a_named_holder_is_asked_of_no_other),
-    CASE(what_was_asked_is_gone_when_the_lease_has_ended),
-    CASE(asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone),
-    CASE(a_namespace_with_a_lease_is_listed_once),
-    CASE(a_namespace_with_an_instance_alone_is_listed),
-    CASE(a_namespace_whose_name_begins_another_is_listed_beside_it),
-};
-
-const struct topic instance_topic = {tests, TEN_COUNT(tests)};

@@ -3,7 +3,7 @@
  */
 #include "conformance/suite.h"
 
-static void a_free_target_is_granted_with_the_ttl_that_was_asked_for(void **state) {
+CASE(a_free_target_is_granted_with_the_ttl_that_was_asked_for) {
     const struct place *place = *state;
     ten_result result = acquire(place, "t", "a", LONG_MS);
     expect_outcome(result, TEN_OK);
@@ -13,7 +13,7 @@ static void a_free_target_is_granted_with_the_ttl_that_was_asked_for(void **stat
     assert_false(result.recovering);
 }
 
-static void a_held_target_is_refused_with_its_holder_token_and_the_time_left(void **state) {
+CASE(a_held_target_is_refused_with_its_holder_token_and_the_time_left) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result result = acquire(place, "t", "b", LONG_MS);
@@ -24,7 +24,7 @@ static void a_held_target_is_refused_with_its_holder_token_and_the_time_left(voi
     expect_holder(read_lease(place, "t"), "a");
 }
 
-static void the_holder_is_granted_its_own_lease_again_with_the_same_token_and_a_fresh_ttl(void **state) {
+CASE(the_holder_is_granted_its_own_lease_again_with_the_same_token_and_a_fresh_ttl) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     sleep_ms(60);
@@ -37,7 +37,7 @@ static void the_holder_is_granted_its_own_lease_again_with_the_same_token_and_a_
 }
 
 /* Fault 7. The reply is lost when the caller never looks at it; it comes back on another connection. */
-static void an_acquire_repeated_after_a_lost_reply_recognises_itself(void **state) {
+CASE(an_acquire_repeated_after_a_lost_reply_recognises_itself) {
     const struct place *place = *state;
     (void)acquire(place, "t", "a", LONG_MS);
     ten_op again = {
@@ -48,7 +48,7 @@ static void an_acquire_repeated_after_a_lost_reply_recognises_itself(void **stat
     assert_int_equal(read_lease(place, "t").token, result.token);
 }
 
-static void an_acquire_by_the_holder_may_change_the_ttl(void **state) {
+CASE(an_acquire_by_the_holder_may_change_the_ttl) {
     const struct place *place = *state;
     must_acquire(place, "t", "a", LONG_MS);
     ten_result result = acquire(place, "t", "a", 2 * LONG_MS);
@@ -57,7 +57,7 @@ static void an_acquire_by_the_holder_may_change_the_ttl(void **state) {
     assert_true(read_lease(place, "t").remaining_ms > LONG_MS);
 }
 
-static void a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free(void **state) {
+CASE(a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free) {
     const struct place *place = *state;
     ten_op fresh = {.kind = TEN_OP_ACQUIRE,
                     .flags = TEN_OP_FRESH,
@@ -73,7 +73,7 @@ static void a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free(vo
     assert_int_equal(result.token, token);
 }
 
-static void a_required_target_must_be_registered_or_leased_before(void **state) {
+CASE(a_required_target_must_be_registered_or_leased_before) {
     const struct place *place = *state;
     ten_op required = {.kind = TEN_OP_ACQUIRE,
                        .flags = TEN_OP_REQUIRE_TARGET,
@@ -97,7 +97,7 @@ static void a_required_target_must_be_registered_or_leased_before(void **state) 
     expect_outcome(apply_one(place->store, required), TEN_OK);
 }
 
-static void a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder(void **state) {
+CASE(a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result result = renew(place, "t", NULL, token, LONG_MS);
@@ -109,7 +109,7 @@ static void a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder(voi
     assert_in_range(result.remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
 }
 
-static void a_renewal_by_the_token_alone_never_shortens_a_lease(void **state) {
+CASE(a_renewal_by_the_token_alone_never_shortens_a_lease) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result result = renew(place, "t", NULL, token, short_ttl(place->store));
@@ -121,7 +121,7 @@ static void a_renewal_by_the_token_alone_never_shortens_a_lease(void **state) {
     assert_in_range(read_lease(place, "t").remaining_ms, 2 * LONG_MS - LONG_MS / 4, 2 * LONG_MS + 1000);
 }
 
-static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
+CASE(a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing) {
     const struct place *place = *state;
     uint64_t former = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", former), TEN_OK);
@@ -142,7 +142,7 @@ static void a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes
     assert_true(result.remaining_ms <= LONG_MS + 1000);
 }
 
-static void without_a_token_the_holder_alone_decides(void **state) {
+CASE(without_a_token_the_holder_alone_decides) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(renew(place, "t", "b", 0, LONG_MS), TEN_LOST);
@@ -155,7 +155,7 @@ static void without_a_token_the_holder_alone_decides(void **state) {
     expect_outcome(renew(place, "t", "a", 0, LONG_MS), TEN_LOST);
 }
 
-static void a_renewal_of_what_was_never_leased_is_lost(void **state) {
+CASE(a_renewal_of_what_was_never_leased_is_lost) {
     const struct place *place = *state;
     expect_outcome(renew(place, "t", "a", 1, 0), TEN_LOST);
     expect_outcome(renew(place, "t", NULL, 1, LONG_MS), TEN_LOST);
@@ -163,7 +163,7 @@ static void a_renewal_of_what_was_never_leased_is_lost(void **state) {
     assert_int_equal(read_lease(place, "t").token, 0);
 }
 
-static void a_renewal_with_a_former_token_is_lost_even_for_the_present_holder(void **state) {
+CASE(a_renewal_with_a_former_token_is_lost_even_for_the_present_holder) {
     const struct place *place = *state;
     uint64_t first = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", first), TEN_OK);
@@ -174,7 +174,7 @@ static void a_renewal_with_a_former_token_is_lost_even_for_the_present_holder(vo
 }
 
 /* Fault 6. */
-static void a_renewal_repeated_after_a_lost_reply_is_harmless(void **state) {
+CASE(a_renewal_repeated_after_a_lost_reply_is_harmless) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     for (int i = 0; i < 3; i++) {
@@ -186,7 +186,7 @@ static void a_renewal_repeated_after_a_lost_reply_is_harmless(void **state) {
     expect_holder(read_lease(place, "t"), "a");
 }
 
-static void a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it(void **state) {
+CASE(a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result result = renew(place, "t", "a", token, 2 * LONG_MS);
@@ -198,7 +198,7 @@ static void a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it
     assert_in_range(result.remaining_ms, LONG_MS + 1000, 2 * LONG_MS + 1000);
 }
 
-static void a_renewal_with_a_shorter_ttl_lets_others_in_earlier(void **state) {
+CASE(a_renewal_with_a_shorter_ttl_lets_others_in_earlier) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(renew(place, "t", "a", token, short_ttl(place->store)), TEN_OK);
@@ -226,7 +226,7 @@ static void expect_others_after(const struct place *place, uint64_t start_ms, ui
         fail_msg("kept for %llu ms, and let in after %llu", (unsigned long long)ttl_ms, (unsigned long long)took_ms);
 }
 
-static void a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that(void **state) {
+CASE(a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", 3 * ttl_ms); /* a busy machine must be able to keep it in time */
@@ -240,7 +240,7 @@ static void a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that(vo
     expect_others_after(place, start_ms, 4 * ttl_ms);
 }
 
-static void a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exactly_that(void **state) {
+CASE(a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exactly_that) {
     const struct place *place = *state;
     uint64_t ttl_ms = 2 * short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -252,7 +252,7 @@ static void a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exac
     expect_others_after(place, start_ms, ttl_ms);
 }
 
-static void the_last_of_kept_and_plain_renewals_counts(void **state) {
+CASE(the_last_of_kept_and_plain_renewals_counts) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     for (int i = 0; i < 3; i++) {
@@ -268,7 +268,7 @@ static void the_last_of_kept_and_plain_renewals_counts(void **state) {
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
 }
 
-static void a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it(void **state) {
+CASE(a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
@@ -282,7 +282,7 @@ static void a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it(void **s
     assert_true(result.token > token);
 }
 
-static void a_lease_ends_not_before_its_ttl_and_soon_after(void **state) {
+CASE(a_lease_ends_not_before_its_ttl_and_soon_after) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t start_ms = now_ms();
@@ -293,7 +293,7 @@ static void a_lease_ends_not_before_its_ttl_and_soon_after(void **state) {
     assert_in_range(took_ms + ROUNDING_MS, ttl_ms, ttl_ms + 3000 + late_ms());
 }
 
-static void renewals_carry_a_lease_beyond_its_first_end(void **state) {
+CASE(renewals_carry_a_lease_beyond_its_first_end) {
     const struct place *place = *state;
     uint64_t ttl_ms = kept_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
@@ -304,7 +304,7 @@ static void renewals_carry_a_lease_beyond_its_first_end(void **state) {
     expect_outcome(acquire(place, "t", "b", ttl_ms), TEN_HELD);
 }
 
-static void a_lease_can_be_released_by_its_token_alone_or_by_token_and_holder(void **state) {
+CASE(a_lease_can_be_released_by_its_token_alone_or_by_token_and_holder) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
@@ -318,7 +318,7 @@ static void a_lease_can_be_released_by_its_token_alone_or_by_token_and_holder(vo
 }
 
 /* Fault 34. */
-static void a_release_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing(void **state) {
+CASE(a_release_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "b", token), TEN_LOST);
@@ -331,7 +331,7 @@ static void a_release_by_somebody_else_or_with_another_token_is_lost_and_changes
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
 
-static void a_release_after_the_end_of_the_lease_is_lost(void **state) {
+CASE(a_release_after_the_end_of_the_lease_is_lost) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
@@ -342,7 +342,7 @@ static void a_release_after_the_end_of_the_lease_is_lost(void **state) {
 }
 
 /* Fault 8. */
-static void a_late_duplicate_of_a_release_does_nothing_to_the_successor(void **state) {
+CASE(a_late_duplicate_of_a_release_does_nothing_to_the_successor) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
@@ -356,7 +356,7 @@ static void a_late_duplicate_of_a_release_does_nothing_to_the_successor(void **s
     expect_outcome(renew(place, "t", "b", next, LONG_MS), TEN_OK);
 }
 
-static void reading_tells_the_whole_lease(void **state) {
+CASE(reading_tells_the_whole_lease) {
     const struct place *place = *state;
     ten_result result = read_lease(place, "t");
     expect_outcome(result, TEN_OK);
@@ -380,7 +380,7 @@ static void reading_tells_the_whole_lease(void **state) {
     assert_true(read_lease(place, "t").paused);
 }
 
-static void other_handles_see_a_lease_at_once(void **state) {
+CASE(other_handles_see_a_lease_at_once) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op read = {.kind = TEN_OP_READ, .namespace_name = place->ns, .target = "t"};
@@ -391,7 +391,7 @@ static void other_handles_see_a_lease_at_once(void **state) {
     expect_holder(apply_one(place->other, read), NULL);
 }
 
-static void the_same_target_in_another_namespace_is_another_target(void **state) {
+CASE(the_same_target_in_another_namespace_is_another_target) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
@@ -400,37 +400,3 @@ static void the_same_target_in_another_namespace_is_another_target(void **state)
     expect_outcome(release(&elsewhere, "t", "b", there), TEN_OK);
     expect_outcome(renew(place, "t", "a", here, LONG_MS), TEN_OK);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_free_target_is_granted_with_the_ttl_that_was_asked_for),
-    CASE(a_held_target_is_refused_with_its_holder_token_and_the_time_left),
-    CASE(the_holder_is_granted_its_own_lease_again_with_the_same_token_and_a_fresh_ttl),
-    CASE(an_acquire_repeated_after_a_lost_reply_recognises_itself),
-    CASE(an_acquire_by_the_holder_may_change_the_ttl),
-    CASE(a_fresh_acquire_is_refused_to_the_holder_itself_but_not_when_free),
-    CASE(a_required_target_must_be_registered_or_leased_before),
-    CASE(a_lease_can_be_renewed_by_its_token_alone_or_by_token_and_holder),
-    CASE(a_renewal_by_the_token_alone_never_shortens_a_lease),
-    CASE(a_renewal_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing),
-    CASE(without_a_token_the_holder_alone_decides),
-    CASE(a_renewal_of_what_was_never_leased_is_lost),
-    CASE(a_renewal_with_a_former_token_is_lost_even_for_the_present_holder),
-    CASE(a_renewal_repeated_after_a_lost_reply_is_harmless),
-    CASE(a_renewal_with_another_ttl_answers_the_granted_one_and_zero_keeps_it),
-    CASE(a_renewal_with_a_shorter_ttl_lets_others_in_earlier),
-    CASE(a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that),
-    CASE(a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exactly_that),
-    CASE(the_last_of_kept_and_plain_renewals_counts),
-    CASE(a_lease_is_not_renewed_after_its_end_even_if_nobody_took_it),
-    CASE(a_lease_ends_not_before_its_ttl_and_soon_after),
-    CASE(renewals_carry_a_lease_beyond_its_first_end),
-    CASE(a_lease_can_be_released_by_its_token_alone_or_by_token_and_holder),
-    CASE(a_release_by_somebody_else_or_with_another_token_is_lost_and_changes_nothing),
-    CASE(a_release_after_the_end_of_the_lease_is_lost),
-    CASE(a_late_duplicate_of_a_release_does_nothing_to_the_successor),
-    CASE(reading_tells_the_whole_lease),
-    CASE(other_handles_see_a_lease_at_once),
-    CASE(the_same_target_in_another_namespace_is_another_target),
-};
-
-const struct topic lease_topic = {tests, TEN_COUNT(tests)};

@@ -64,7 +64,7 @@ static bool pin(const struct place *place, const char *instance, bool away, uint
                 (ten_pin){.instance = instance, .away = away, .left_ms = for_ms, .actor = "root@vm", .reason = REASON});
 }
 
-static void a_pin_is_listed_with_its_target(void **state) {
+CASE(a_pin_is_listed_with_its_target) {
     const struct place *place = *state;
     struct found found;
     (void)edit(place, TEN_TARGET_PUT, (ten_pin){0});
@@ -85,7 +85,7 @@ static void a_pin_is_listed_with_its_target(void **state) {
     assert_true(found.pin.left_ms > HOUR_MS);
 }
 
-static void a_pin_stays_when_the_target_is_changed_and_goes_when_it_is_removed(void **state) {
+CASE(a_pin_stays_when_the_target_is_changed_and_goes_when_it_is_removed) {
     const struct place *place = *state;
     struct found found;
     (void)edit(place, TEN_TARGET_PUT, (ten_pin){0});
@@ -107,7 +107,7 @@ static void a_pin_stays_when_the_target_is_changed_and_goes_when_it_is_removed(v
     assert_null(found.pin.instance);
 }
 
-static void a_pin_is_taken_back(void **state) {
+CASE(a_pin_is_taken_back) {
     const struct place *place = *state;
     struct found found;
     assert_false(pin(place, "b", false, HOUR_MS));
@@ -122,7 +122,7 @@ static void a_pin_is_taken_back(void **state) {
     assert_true(edit(place, TEN_TARGET_UNPIN, (ten_pin){0}));
 }
 
-static void a_pin_ends_by_itself(void **state) {
+CASE(a_pin_ends_by_itself) {
     const struct place *place = *state;
     struct found found;
     (void)edit(place, TEN_TARGET_PUT, (ten_pin){0});
@@ -138,7 +138,7 @@ static void a_pin_ends_by_itself(void **state) {
     assert_null(found.pin.instance);
 }
 
-static void the_feed_tells_who_was_pinned_where_and_by_whom(void **state) {
+CASE(the_feed_tells_who_was_pinned_where_and_by_whom) {
     const struct place *place = *state;
     (void)edit(place, TEN_TARGET_PUT, (ten_pin){0});
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -160,7 +160,7 @@ static void the_feed_tells_who_was_pinned_where_and_by_whom(void **state) {
 }
 
 /* Over HTTP the server names its client instead. */
-static void the_feed_tells_who_has_made_any_other_edit(void **state) {
+CASE(the_feed_tells_who_has_made_any_other_edit) {
     const struct place *place = *state;
     static const enum ten_target_action actions[] = {TEN_TARGET_PUT, TEN_TARGET_PUT, TEN_TARGET_PAUSE,
                                                      TEN_TARGET_RESUME, TEN_TARGET_REMOVE};
@@ -177,14 +177,3 @@ static void the_feed_tells_who_has_made_any_other_edit(void **state) {
         assert_string_equal(seen.at[i].change.actor, expected);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_pin_is_listed_with_its_target),
-    CASE(a_pin_stays_when_the_target_is_changed_and_goes_when_it_is_removed),
-    CASE(a_pin_is_taken_back),
-    CASE(a_pin_ends_by_itself),
-    CASE(the_feed_tells_who_was_pinned_where_and_by_whom),
-    CASE(the_feed_tells_who_has_made_any_other_edit),
-};
-
-const struct topic pin_topic = {tests, TEN_COUNT(tests)};

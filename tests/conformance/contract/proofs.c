@@ -31,6 +31,8 @@ static int close_own_store(void **state) {
     return 0;
 }
 
+#define OWN(name) TEST_WITH(name, NULL, close_own_store)
+
 static bool has_epoch(ten_store *store, const char *ns, uint64_t cursor) {
     struct seen seen = {0};
     int r = store->ops->changes(store, ns, &cursor, SEEN_MAX, see_change, &seen, CALL_MS);
@@ -47,7 +49,7 @@ static uint64_t far_token(uint64_t token) {
 }
 
 /* A store that came back older than it was, and cannot tell: its holders know more. */
-static void a_renewal_from_the_future_begins_an_epoch_and_is_put_back(void **state) {
+OWN(a_renewal_from_the_future_begins_an_epoch_and_is_put_back) {
     struct place *place;
     (void)state;
     if (!own_store(&place))
@@ -81,7 +83,7 @@ static void a_renewal_from_the_future_begins_an_epoch_and_is_put_back(void **sta
     expect_outcome(renew(place, "x", "b", other + 2, LONG_MS), TEN_OK);
 }
 
-static void what_proves_nothing_is_lost_and_begins_no_epoch(void **state) {
+CASE(what_proves_nothing_is_lost_and_begins_no_epoch) {
     struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
@@ -98,7 +100,7 @@ static void what_proves_nothing_is_lost_and_begins_no_epoch(void **state) {
 
 /* Each operation of a batch has its own outcome, and those before and after the proof are carried out. A living holder
  * loses to a higher token, as in any quarantine: two never renew. */
-static void a_proof_in_a_batch_leaves_the_other_operations_alone(void **state) {
+OWN(a_proof_in_a_batch_leaves_the_other_operations_alone) {
     struct place *place;
     (void)state;
     if (!own_store(&place))
@@ -129,7 +131,7 @@ static void a_proof_in_a_batch_leaves_the_other_operations_alone(void **state) {
 }
 
 /* A namespace of somebody else, on the same store. */
-static void whoever_may_not_speak_for_the_whole_store_keeps_nobody_out_elsewhere(void **state) {
+OWN(whoever_may_not_speak_for_the_whole_store_keeps_nobody_out_elsewhere) {
     struct place *place;
     struct place elsewhere;
     (void)state;
@@ -157,13 +159,3 @@ static void whoever_may_not_speak_for_the_whole_store_keeps_nobody_out_elsewhere
     assert_int_equal(ten_store_apply(place->store, &op, &result, 1, CALL_MS), TENURE_OK);
     expect_outcome(result, TEN_OK);
 }
-
-#define OWN(function) cmocka_unit_test_teardown(function, close_own_store)
-static const struct CMUnitTest tests[] = {
-    OWN(a_renewal_from_the_future_begins_an_epoch_and_is_put_back),
-    CASE(what_proves_nothing_is_lost_and_begins_no_epoch),
-    OWN(a_proof_in_a_batch_leaves_the_other_operations_alone),
-    OWN(whoever_may_not_speak_for_the_whole_store_keeps_nobody_out_elsewhere),
-};
-
-const struct topic proof_topic = {tests, TEN_COUNT(tests)};

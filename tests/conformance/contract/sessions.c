@@ -67,7 +67,7 @@ static void expect_free(const struct place *place, const char *target) {
 
 /* ---- what a session is */
 
-static void a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any_other(void **state) {
+CASE(a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any_other) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -91,7 +91,7 @@ static void a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any
     expect_untouched(place, "a", &session);
 }
 
-static void without_a_session_a_lease_has_an_end_of_its_own(void **state) {
+CASE(without_a_session_a_lease_has_an_end_of_its_own) {
     const struct place *place = *state;
     ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS);
     expect_outcome(result, TEN_OK);
@@ -126,7 +126,7 @@ static int see_instance(const ten_instance *instance, void *userdata) {
     return 0;
 }
 
-static void listings_show_the_end_of_the_session_and_who_has_one(void **state) {
+CASE(listings_show_the_end_of_the_session_and_who_has_one) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -163,7 +163,7 @@ static int see_free_row(const ten_row *row, void *userdata) {
 }
 
 /* A fleet that starts reads the registered targets: one that seems to be held would have no holder for ever. */
-static void listings_show_that_a_lease_has_ended_with_its_session(void **state) {
+CASE(listings_show_that_a_lease_has_ended_with_its_session) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -183,7 +183,7 @@ static void listings_show_that_a_lease_has_ended_with_its_session(void **state) 
     assert_int_equal(seen, TEN_COUNT(filters) + 1);
 }
 
-static void a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back(void **state) {
+CASE(a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -214,7 +214,7 @@ static void a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back(vo
 }
 
 /* The holder may not have got the answers, and believe in what the first heartbeat gave it. */
-static void heartbeats_with_a_shorter_ttl_never_shorten_the_session(void **state) {
+CASE(heartbeats_with_a_shorter_ttl_never_shorten_the_session) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -229,7 +229,7 @@ static void heartbeats_with_a_shorter_ttl_never_shorten_the_session(void **state
 
 /* ---- who touches what */
 
-static void the_holder_itself_touches_nothing(void **state) {
+CASE(the_holder_itself_touches_nothing) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -264,7 +264,7 @@ static void the_holder_itself_touches_nothing(void **state) {
     assert_int_equal(must_take(place, "u", "b", LONG_MS), handed.token);
 }
 
-static void whoever_else_changes_a_lease_raises_the_version(void **state) {
+CASE(whoever_else_changes_a_lease_raises_the_version) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -289,7 +289,7 @@ static void whoever_else_changes_a_lease_raises_the_version(void **state) {
 }
 
 /* Who forces does not have the lease's word, whoever it says that it is. */
-static void who_forces_a_lease_in_the_name_of_its_holder_raises_the_version(void **state) {
+CASE(who_forces_a_lease_in_the_name_of_its_holder_raises_the_version) {
     static const unsigned flags[] = {TEN_OP_FORCE, TEN_OP_FORCE_NOW};
     const struct place *place = *state;
     if (cannot(place))
@@ -308,7 +308,7 @@ static void who_forces_a_lease_in_the_name_of_its_holder_raises_the_version(void
     }
 }
 
-static void a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ended(void **state) {
+CASE(a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ended) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -334,7 +334,7 @@ static void a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ende
 }
 
 /* The holder believes until the end of the session: nothing that others do ends the lease before. */
-static void a_renewal_without_the_session_leaves_it_and_never_shortens(void **state) {
+CASE(a_renewal_without_the_session_leaves_it_and_never_shortens) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -361,7 +361,7 @@ static void a_renewal_without_the_session_leaves_it_and_never_shortens(void **st
 
 /* ---- leaving */
 
-static void who_leaves_keeps_the_leases_until_the_session_ends(void **state) {
+CASE(who_leaves_keeps_the_leases_until_the_session_ends) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -379,7 +379,7 @@ static void who_leaves_keeps_the_leases_until_the_session_ends(void **state) {
     expect_free(place, "t");
 }
 
-static void who_is_declared_gone_keeps_the_leases_and_gets_no_more(void **state) {
+CASE(who_is_declared_gone_keeps_the_leases_and_gets_no_more) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -399,7 +399,7 @@ static void who_is_declared_gone_keeps_the_leases_and_gets_no_more(void **state)
 }
 
 /* Whoever declares an instance dead may come after its session has ended. */
-static void a_tombstone_does_not_bring_back_what_hung_on_a_session(void **state) {
+CASE(a_tombstone_does_not_bring_back_what_hung_on_a_session) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -415,7 +415,7 @@ static void a_tombstone_does_not_bring_back_what_hung_on_a_session(void **state)
 
 /* ---- batches */
 
-static void a_batch_takes_the_heartbeat_first(void **state) {
+CASE(a_batch_takes_the_heartbeat_first) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -441,7 +441,7 @@ static void a_batch_takes_the_heartbeat_first(void **state) {
 
 /* Without the heartbeat before it, the lease would end later than its session and stay beside it. That another lease is to
  * end is unusual, which must not change the order of the batch. */
-static void a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended(void **state) {
+CASE(a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended) {
     const struct place *place = *state;
     if (cannot(place))
         return;
@@ -468,7 +468,7 @@ static void a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_exte
     assert_int_equal(results[1].session, results[0].session);
 }
 
-static void what_is_on_a_session_is_not_forgotten(void **state) {
+CASE(what_is_on_a_session_is_not_forgotten) {
     const struct place *place = *state;
     if (cannot(place) || !place->store->ops->forget)
         return;
@@ -479,25 +479,3 @@ static void what_is_on_a_session_is_not_forgotten(void **state) {
     assert_int_equal(item.outcome, TEN_FORGET_HELD);
     assert_int_equal(read_lease(place, "t").token, token);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(a_lease_is_on_the_session_of_its_holder_and_read_and_listed_like_any_other),
-    CASE(without_a_session_a_lease_has_an_end_of_its_own),
-    CASE(listings_show_the_end_of_the_session_and_who_has_one),
-    CASE(listings_show_that_a_lease_has_ended_with_its_session),
-    CASE(a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back),
-    CASE(the_holder_itself_touches_nothing),
-    CASE(heartbeats_with_a_shorter_ttl_never_shorten_the_session),
-    CASE(whoever_else_changes_a_lease_raises_the_version),
-    CASE(who_forces_a_lease_in_the_name_of_its_holder_raises_the_version),
-    CASE(a_forced_lease_leaves_the_session_and_ends_when_that_would_have_ended),
-    CASE(a_renewal_without_the_session_leaves_it_and_never_shortens),
-    CASE(who_leaves_keeps_the_leases_until_the_session_ends),
-    CASE(who_is_declared_gone_keeps_the_leases_and_gets_no_more),
-    CASE(a_tombstone_does_not_bring_back_what_hung_on_a_session),
-    CASE(a_batch_takes_the_heartbeat_first),
-    CASE(a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended),
-    CASE(what_is_on_a_session_is_not_forgotten),
-};
-
-const struct topic session_topic = {tests, TEN_COUNT(tests)};

@@ -63,7 +63,7 @@ static void expect_listed(const struct place *place, enum tenure_filter filter, 
 
 /* ---- listings ------------------------------------------------------------------------------------------ */
 
-static void every_filter_lists_what_it_says(void **state) {
+CASE(every_filter_lists_what_it_says) {
     const struct place *place = *state;
     put_target(place, "free");
     put_target(place, "leased");
@@ -98,7 +98,7 @@ static void list_current(const struct place *place, size_t page, struct listed *
 }
 
 /* What an instance lists when it starts. */
-static void what_is_free_and_not_registered_is_left_out_of_what_is_current(void **state) {
+CASE(what_is_free_and_not_registered_is_left_out_of_what_is_current) {
     enum { OLD = 30 };
     const struct place *place = *state;
     static const char *const expected[] = {"a-registered", "b-held", "m-held", "z-both", "z-registered"};
@@ -132,7 +132,7 @@ static void what_is_free_and_not_registered_is_left_out_of_what_is_current(void 
     free(listed);
 }
 
-static void a_lease_that_has_ended_is_listed_as_free(void **state) {
+CASE(a_lease_that_has_ended_is_listed_as_free) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", ttl_ms);
@@ -148,7 +148,7 @@ static void a_lease_that_has_ended_is_listed_as_free(void **state) {
     free(listed);
 }
 
-static void a_listing_has_the_registration_and_the_lease_together(void **state) {
+CASE(a_listing_has_the_registration_and_the_lease_together) {
     const struct place *place = *state;
     ten_target_edit edit = {.action = TEN_TARGET_PUT,
                             .target = {.id = "t",
@@ -183,7 +183,7 @@ static void a_listing_has_the_registration_and_the_lease_together(void **state) 
     free(listed);
 }
 
-static void listings_are_in_byte_order_of_the_ids(void **state) {
+CASE(listings_are_in_byte_order_of_the_ids) {
     static const char *const ids[] = {"b", "a~", "a/b", "a", "Z", "a.b", "a-b", "0", "a0", "~", "@", "zz", "a/0", "A"};
     const struct place *place = *state;
     for (size_t i = 0; i < TEN_COUNT(ids); i++) {
@@ -217,7 +217,7 @@ static void make_thousand(const struct place *place) {
     free(ids);
 }
 
-static void a_thousand_targets_in_pages_are_each_seen_exactly_once(void **state) {
+CASE(a_thousand_targets_in_pages_are_each_seen_exactly_once) {
     const struct place *place = *state;
     make_thousand(place);
     struct listed *listed = calloc(1, sizeof *listed);
@@ -249,7 +249,7 @@ static void a_thousand_targets_in_pages_are_each_seen_exactly_once(void **state)
     free(listed);
 }
 
-static void filters_and_pages_go_together(void **state) {
+CASE(filters_and_pages_go_together) {
     const struct place *place = *state;
     make_thousand(place);
     struct listed *listed = calloc(1, sizeof *listed);
@@ -272,7 +272,7 @@ static int stop_at_third(const ten_row *row, void *userdata) {
     return ++*count == 3 ? 7 : 0;
 }
 
-static void a_callback_that_says_stop_ends_the_listing_with_its_word(void **state) {
+CASE(a_callback_that_says_stop_ends_the_listing_with_its_word) {
     const struct place *place = *state;
     for (const char *ids = "abcdef"; *ids; ids++)
         put_target(place, (char[]){*ids, '\0'});
@@ -291,7 +291,7 @@ static int count_held(const ten_row *row, void *userdata) {
 }
 
 /* Registrations and leases are two lists in most stores; however they are cut into pages, a target is one row. */
-static void a_long_listing_has_what_is_registered_and_leased_once(void **state) {
+CASE(a_long_listing_has_what_is_registered_and_leased_once) {
     enum { MANY = 700 };
     static ten_op ops[MANY];
     static ten_result results[MANY];
@@ -314,7 +314,7 @@ static void a_long_listing_has_what_is_registered_and_leased_once(void **state) 
     assert_int_equal(counts[1], MANY);
 }
 
-static void a_listing_stays_in_its_namespace(void **state) {
+CASE(a_listing_stays_in_its_namespace) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
@@ -337,7 +337,7 @@ static struct listed *read_targets(const struct place *place, const char *const 
     return listed;
 }
 
-static void certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them(void **state) {
+CASE(certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them) {
     const struct place *place = *state;
     ten_target_edit edits[] = {
         {.action = TEN_TARGET_PUT,
@@ -377,7 +377,7 @@ static void certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_
     free(listed);
 }
 
-static void ids_that_nobody_knows_have_no_rows(void **state) {
+CASE(ids_that_nobody_knows_have_no_rows) {
     const struct place *place = *state;
     static const char *const ids[] = {"x", "y"};
     struct place elsewhere = *place;
@@ -389,7 +389,7 @@ static void ids_that_nobody_knows_have_no_rows(void **state) {
 }
 
 /* As long as ids can be, so that whatever limits a request has is met. */
-static void a_thousand_targets_are_read_in_one_call(void **state) {
+CASE(a_thousand_targets_are_read_in_one_call) {
     const struct place *place = *state;
     enum { COUNT = 1000 };
     char(*texts)[TENURE_TARGET_MAX + 1] = calloc(COUNT, sizeof *texts);
@@ -417,7 +417,7 @@ static void a_thousand_targets_are_read_in_one_call(void **state) {
 }
 
 /* More than 4 MiB, where a server ends an answer. */
-static void large_registrations_are_read_in_one_call(void **state) {
+CASE(large_registrations_are_read_in_one_call) {
     const struct place *place = *state;
     enum { COUNT = 90, SIZE = 50000 };
     char *spec = malloc(SIZE + 3);
@@ -442,7 +442,7 @@ static void large_registrations_are_read_in_one_call(void **state) {
     free(spec);
 }
 
-static void a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word(void **state) {
+CASE(a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word) {
     const struct place *place = *state;
     static const char *const ids[] = {"a", "b", "c", "d", "e"};
     for (size_t i = 0; i < TEN_COUNT(ids); i++)
@@ -456,7 +456,7 @@ static void a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word(
 
 /* ---- the registry -------------------------------------------------------------------------------------- */
 
-static void an_edit_says_whether_the_target_was_registered(void **state) {
+CASE(an_edit_says_whether_the_target_was_registered) {
     const struct place *place = *state;
     assert_false(edit_target(place, TEN_TARGET_REMOVE, "t"));
     assert_false(edit_target(place, TEN_TARGET_PAUSE, "t"));
@@ -474,7 +474,7 @@ static void an_edit_says_whether_the_target_was_registered(void **state) {
     assert_false(edit_target(place, TEN_TARGET_PAUSE, "leased"));
 }
 
-static void a_put_replaces_all_of_the_registration(void **state) {
+CASE(a_put_replaces_all_of_the_registration) {
     const struct place *place = *state;
     ten_target_edit edits[] = {
         {.action = TEN_TARGET_PUT, .target = {.id = "t", .url = "http://a", .exec = "b", .every_ms = 5}},
@@ -494,7 +494,7 @@ static void a_put_replaces_all_of_the_registration(void **state) {
     free(listed);
 }
 
-static void removing_a_target_keeps_its_lease_and_its_counter(void **state) {
+CASE(removing_a_target_keeps_its_lease_and_its_counter) {
     const struct place *place = *state;
     put_target(place, "t");
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -510,7 +510,7 @@ static void removing_a_target_keeps_its_lease_and_its_counter(void **state) {
     assert_true(must_acquire(place, "t", "b", LONG_MS) > token);
 }
 
-static void edits_are_told_to_the_feed_and_edits_of_nothing_are_not(void **state) {
+CASE(edits_are_told_to_the_feed_and_edits_of_nothing_are_not) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     static const enum ten_target_action actions[] = {TEN_TARGET_REMOVE, TEN_TARGET_PUT,    TEN_TARGET_PUT,
@@ -530,27 +530,3 @@ static void edits_are_told_to_the_feed_and_edits_of_nothing_are_not(void **state
         assert_int_equal(seen.at[i].change.token, 0);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(every_filter_lists_what_it_says),
-    CASE(a_lease_that_has_ended_is_listed_as_free),
-    CASE(a_listing_has_the_registration_and_the_lease_together),
-    CASE(listings_are_in_byte_order_of_the_ids),
-    CASE(a_thousand_targets_in_pages_are_each_seen_exactly_once),
-    CASE(what_is_free_and_not_registered_is_left_out_of_what_is_current),
-    CASE(filters_and_pages_go_together),
-    CASE(a_callback_that_says_stop_ends_the_listing_with_its_word),
-    CASE(a_long_listing_has_what_is_registered_and_leased_once),
-    CASE(a_listing_stays_in_its_namespace),
-    CASE(certain_targets_are_read_in_the_order_of_their_ids_as_a_listing_has_them),
-    CASE(ids_that_nobody_knows_have_no_rows),
-    CASE(a_thousand_targets_are_read_in_one_call),
-    CASE(large_registrations_are_read_in_one_call),
-    CASE(a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word),
-    CASE(an_edit_says_whether_the_target_was_registered),
-    CASE(a_put_replaces_all_of_the_registration),
-    CASE(removing_a_target_keeps_its_lease_and_its_counter),
-    CASE(edits_are_told_to_the_feed_and_edits_of_nothing_are_not),
-};
-
-const struct topic target_topic = {tests, TEN_COUNT(tests)};

@@ -3,7 +3,7 @@
  */
 #include "conformance/suite.h"
 
-static void tokens_increase_over_release_whoever_acquires(void **state) {
+CASE(tokens_increase_over_release_whoever_acquires) {
     const struct place *place = *state;
     uint64_t last = 0;
     for (int i = 0; i < 20; i++) {
@@ -14,7 +14,7 @@ static void tokens_increase_over_release_whoever_acquires(void **state) {
     }
 }
 
-static void tokens_increase_over_expiry_for_others_and_for_the_same_holder(void **state) {
+CASE(tokens_increase_over_expiry_for_others_and_for_the_same_holder) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t first = must_acquire(place, "t", "a", ttl_ms);
@@ -29,7 +29,7 @@ static void tokens_increase_over_expiry_for_others_and_for_the_same_holder(void 
     assert_true(third.token > second.token);
 }
 
-static void tokens_increase_over_removal_and_re_adding_of_the_target(void **state) {
+CASE(tokens_increase_over_removal_and_re_adding_of_the_target) {
     const struct place *place = *state;
     put_target(place, "t");
     uint64_t first = must_acquire(place, "t", "a", LONG_MS);
@@ -40,14 +40,14 @@ static void tokens_increase_over_removal_and_re_adding_of_the_target(void **stat
     assert_true(must_acquire(place, "t", "a", LONG_MS) > first);
 }
 
-static void tokens_increase_over_forcing(void **state) {
+CASE(tokens_increase_over_forcing) {
     const struct place *place = *state;
     uint64_t first = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
     assert_true(must_acquire(place, "t", "a", LONG_MS) > first);
 }
 
-static void a_released_target_remembers_its_last_token(void **state) {
+CASE(a_released_target_remembers_its_last_token) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
@@ -56,7 +56,7 @@ static void a_released_target_remembers_its_last_token(void **state) {
     expect_holder(result, NULL);
 }
 
-static void a_refused_acquire_uses_up_no_token(void **state) {
+CASE(a_refused_acquire_uses_up_no_token) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     for (int i = 0; i < 5; i++)
@@ -66,7 +66,7 @@ static void a_refused_acquire_uses_up_no_token(void **state) {
 }
 
 /* All handles of the suite are closed in between: for an embedded store that is its restart. */
-static void leases_and_tokens_survive_a_restart(void **state) {
+CASE(leases_and_tokens_survive_a_restart) {
     struct place *place = *state;
     if (!place->store->capabilities.survives_restart)
         return; /* does not apply */
@@ -95,7 +95,7 @@ static void leases_and_tokens_survive_a_restart(void **state) {
 }
 
 /* Fault 30. The counter itself cannot be raised through the contract; test_sqlite_file.c does it in the database. */
-static void a_token_above_the_largest_is_refused_and_changes_nothing(void **state) {
+CASE(a_token_above_the_largest_is_refused_and_changes_nothing) {
     const struct place *place = *state;
     static const uint64_t too_large[] = {TENURE_TOKEN_MAX + 1, UINT64_C(1) << 63, UINT64_MAX};
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -114,16 +114,3 @@ static void a_token_above_the_largest_is_refused_and_changes_nothing(void **stat
     expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, LONG_MS), TEN_LOST);
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
-
-static const struct CMUnitTest tests[] = {
-    CASE(tokens_increase_over_release_whoever_acquires),
-    CASE(tokens_increase_over_expiry_for_others_and_for_the_same_holder),
-    CASE(tokens_increase_over_removal_and_re_adding_of_the_target),
-    CASE(tokens_increase_over_forcing),
-    CASE(a_released_target_remembers_its_last_token),
-    CASE(a_refused_acquire_uses_up_no_token),
-    CASE(leases_and_tokens_survive_a_restart),
-    CASE(a_token_above_the_largest_is_refused_and_changes_nothing),
-};
-
-const struct topic token_topic = {tests, TEN_COUNT(tests)};

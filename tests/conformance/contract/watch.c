@@ -29,7 +29,7 @@ static void expect_wake(int fd, const char *by) {
         fail_msg("%s woke nobody within %llu ms", by, (unsigned long long)(now_ms() - start_ms));
 }
 
-static void every_kind_of_change_wakes_a_watcher_on_another_handle(void **state) {
+CASE(every_kind_of_change_wakes_a_watcher_on_another_handle) {
     const struct place *place = *state;
     int fd = watch(place->other, place->ns);
     uint64_t cursor = cursor_now(place->other, place->ns);
@@ -53,7 +53,7 @@ static void every_kind_of_change_wakes_a_watcher_on_another_handle(void **state)
     assert_int_equal(seen.count, 4);
 }
 
-static void a_watcher_is_woken_by_its_own_handle_too(void **state) {
+CASE(a_watcher_is_woken_by_its_own_handle_too) {
     const struct place *place = *state;
     int fd = watch(place->store, place->ns);
     assert_int_equal(watch(place->store, place->ns), fd);
@@ -62,7 +62,7 @@ static void a_watcher_is_woken_by_its_own_handle_too(void **state) {
     expect_wake(fd, "an acquire on the same handle");
 }
 
-static void the_descriptor_stays_readable_until_it_is_cleared(void **state) {
+CASE(the_descriptor_stays_readable_until_it_is_cleared) {
     const struct place *place = *state;
     int fd = watch(place->other, place->ns);
     clear_watch(place->other, fd);
@@ -75,7 +75,7 @@ static void the_descriptor_stays_readable_until_it_is_cleared(void **state) {
 
 /* Notices of what was before may come late, and on a server that others use, too, a wake for nothing is allowed; one in each
  * of many tries is not. */
-static void renewals_heartbeats_and_pings_wake_nobody(void **state) {
+CASE(renewals_heartbeats_and_pings_wake_nobody) {
     enum { TRIES = 10 };
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -116,7 +116,7 @@ int change_worker(const char *url, const char *ns, int go_fd, int done_fd) {
     return ok ? 0 : 4;
 }
 
-static void a_change_by_another_process_wakes_a_watcher(void **state) {
+CASE(a_change_by_another_process_wakes_a_watcher) {
     const struct place *place = *state;
     if (!place->store->capabilities.shared_between_processes)
         return; /* does not apply */
@@ -204,7 +204,7 @@ static void disturb_once(const struct place *place, const fixture_disturbance *d
     expect_wake(fd, disturbance->what);
 }
 
-static void a_handle_works_again_by_itself_after_the_store_was_disturbed(void **state) {
+CASE(a_handle_works_again_by_itself_after_the_store_was_disturbed) {
     const struct place *place = *state;
     const fixture_kind *kind = suite_fixture.kind;
     if (!kind || kind->disturbance_count == 0)
@@ -216,18 +216,4 @@ static void a_handle_works_again_by_itself_after_the_store_was_disturbed(void **
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    CASE(every_kind_of_change_wakes_a_watcher_on_another_handle),
-    CASE(a_watcher_is_woken_by_its_own_handle_too),
-    CASE(the_descriptor_stays_readable_until_it_is_cleared),
-    CASE(renewals_heartbeats_and_pings_wake_nobody),
-    CASE(a_change_by_another_process_wakes_a_watcher),
-};
-
 /* Last of all: a store that was disturbed may be recovering for a while. */
-static const struct CMUnitTest reconnect_tests[] = {
-    CASE(a_handle_works_again_by_itself_after_the_store_was_disturbed),
-};
-
-const struct topic watch_topic = {tests, TEN_COUNT(tests)};
-const struct topic reconnect_topic = {reconnect_tests, TEN_COUNT(reconnect_tests)};

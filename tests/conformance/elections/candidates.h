@@ -66,7 +66,7 @@ struct election_place {
 
 int election_setup(void **state);
 int election_teardown(void **state);
-#define ELECTION_CASE(function) cmocka_unit_test_setup_teardown(function, election_setup, election_teardown)
+#define ELECTION_CASE(name) TEST_WITH(name, election_setup, election_teardown)
 
 /* How long after the end of a lease somebody else has it, at the latest. */
 uint64_t slack_ms(const struct election_place *election);

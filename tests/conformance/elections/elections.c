@@ -82,16 +82,16 @@ static void ten_lead_in_turn(void **state, enum candidate_kind kind) {
     expect_order(election, CANDIDATES_MAX);
 }
 
-static void of_ten_candidates_one_leads_and_when_it_stops_the_next_does_by_notice(void **state) {
+ELECTION_CASE(of_ten_candidates_one_leads_and_when_it_stops_the_next_does_by_notice) {
     ten_lead_in_turn(state, IN_THREADS);
 }
 
-static void of_ten_processes_one_leads_and_when_it_stops_the_next_does_by_notice(void **state) {
+ELECTION_CASE(of_ten_processes_one_leads_and_when_it_stops_the_next_does_by_notice) {
     if (has_processes(*state))
         ten_lead_in_turn(state, IN_PROCESSES);
 }
 
-static void tokens_strictly_increase_over_fifty_handoffs_and_never_two_lead(void **state) {
+ELECTION_CASE(tokens_strictly_increase_over_fifty_handoffs_and_never_two_lead) {
     enum { CANDIDATES = 5, HANDOFFS = 50 };
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     enum candidate_kind kind = has_processes(election) ? IN_PROCESSES : IN_THREADS;
@@ -106,7 +106,7 @@ static void tokens_strictly_increase_over_fifty_handoffs_and_never_two_lead(void
 
 /* ---- resigning, asked or not --------------------------------------------------------------------------- */
 
-static void a_leader_that_resigns_lets_others_go_first_and_comes_back_when_they_leave(void **state) {
+ELECTION_CASE(a_leader_that_resigns_lets_others_go_first_and_comes_back_when_they_leave) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     unsigned first = start_all(election, 2, IN_THREADS);
     order_candidate(election, first, ORDER_RESIGN);
@@ -117,7 +117,7 @@ static void a_leader_that_resigns_lets_others_go_first_and_comes_back_when_they_
     expect_order(election, 3);
 }
 
-static void a_leader_that_resigns_with_nobody_there_leads_again_after_one_ttl(void **state) {
+ELECTION_CASE(a_leader_that_resigns_with_nobody_there_leads_again_after_one_ttl) {
     struct election_place *election = with_brief_ttl(state);
     start_candidate(election, 0, IN_THREADS);
     (void)await_leader(election, NOBODY, HANG_MS);
@@ -133,7 +133,7 @@ static void a_leader_that_resigns_with_nobody_there_leads_again_after_one_ttl(vo
     expect_order(election, 2);
 }
 
-static void a_leader_that_is_asked_steps_down_by_notice_well_before_its_next_renewal(void **state) {
+ELECTION_CASE(a_leader_that_is_asked_steps_down_by_notice_well_before_its_next_renewal) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     struct candidate *at = election->arena->at;
     unsigned first = start_all(election, 3, IN_THREADS);
@@ -150,7 +150,7 @@ static void a_leader_that_is_asked_steps_down_by_notice_well_before_its_next_ren
     expect_order(election, 2);
 }
 
-static void a_leader_in_another_process_is_asked_by_notice_too(void **state) {
+ELECTION_CASE(a_leader_in_another_process_is_asked_by_notice_too) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     if (!has_processes(election))
         return; /* does not apply */
@@ -165,7 +165,7 @@ static void a_leader_in_another_process_is_asked_by_notice_too(void **state) {
 
 /* ---- forced -------------------------------------------------------------------------------------------- */
 
-static void a_forced_leader_is_demoted_by_notice_and_another_leads_when_its_work_has_stopped(void **state) {
+ELECTION_CASE(a_forced_leader_is_demoted_by_notice_and_another_leads_when_its_work_has_stopped) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     unsigned first = start_all(election, 2, IN_THREADS);
     expect_fresh_lease(election);
@@ -175,7 +175,7 @@ static void a_forced_leader_is_demoted_by_notice_and_another_leads_when_its_work
     expect_order(election, 2);
 }
 
-static void somebody_leads_when_the_forced_lease_of_a_killed_leader_has_ended_and_not_before(void **state) {
+ELECTION_CASE(somebody_leads_when_the_forced_lease_of_a_killed_leader_has_ended_and_not_before) {
     struct election_place *election = with_brief_ttl(state);
     if (!has_processes(election))
         return; /* does not apply */
@@ -187,7 +187,7 @@ static void somebody_leads_when_the_forced_lease_of_a_killed_leader_has_ended_an
     expect_order(election, 2);
 }
 
-static void a_leader_that_is_forced_out_at_once_stops_by_notice(void **state) {
+ELECTION_CASE(a_leader_that_is_forced_out_at_once_stops_by_notice) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     start_candidate(election, 0, IN_THREADS);
     (void)await_leader(election, NOBODY, HANG_MS);
@@ -198,7 +198,7 @@ static void a_leader_that_is_forced_out_at_once_stops_by_notice(void **state) {
 
 /* ---- death and silence --------------------------------------------------------------------------------- */
 
-static void a_follower_leads_when_the_lease_of_a_killed_leader_has_ended_and_not_before(void **state) {
+ELECTION_CASE(a_follower_leads_when_the_lease_of_a_killed_leader_has_ended_and_not_before) {
     struct election_place *election = with_brief_ttl(state);
     if (!has_processes(election))
         return; /* does not apply */
@@ -269,7 +269,7 @@ static bool comes_true(const atomic_uint *count, uint64_t limit_ms) {
 }
 
 /* Its thread hangs in a renewal: nothing of it runs any more, and the store lets the next one in. */
-static void a_leader_whose_thread_hangs_stops_believing_before_another_leads(void **state) {
+ELECTION_CASE(a_leader_whose_thread_hangs_stops_believing_before_another_leads) {
     struct election_place *election = with_brief_ttl(state);
     struct term stuck_term = {0};
     struct term next_term = {0};
@@ -307,7 +307,7 @@ static void a_leader_whose_thread_hangs_stops_believing_before_another_leads(voi
 
 /* ---- lost answers -------------------------------------------------------------------------------------- */
 
-static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
+ELECTION_CASE(a_candidate_whose_answer_was_lost_recognises_itself) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     struct term term = {0};
     lose("loser", TEN_OP_ACQUIRE, 0, 2);
@@ -326,7 +326,7 @@ static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
     assert_int_equal(atomic_load(&term.elected), 1);
 }
 
-static void a_leader_whose_renewals_go_unanswered_pauses_and_keeps_its_term(void **state) {
+ELECTION_CASE(a_leader_whose_renewals_go_unanswered_pauses_and_keeps_its_term) {
     struct election_place *election = with_brief_ttl(state);
     election->arena->ttl_ms = 2 * election->brief_ms;
     election->arena->renew_ms = election->brief_ms / 4;
@@ -351,7 +351,7 @@ static void a_leader_whose_renewals_go_unanswered_pauses_and_keeps_its_term(void
 }
 
 /* Lost on its way there, and then once more on its way back. */
-static void a_release_that_was_lost_is_sent_again_and_the_next_leads_by_notice(void **state) {
+ELECTION_CASE(a_release_that_was_lost_is_sent_again_and_the_next_leads_by_notice) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     struct term terms[2] = {0};
     tenure_election *loser = start_election(election, "loser", &terms[0]);
@@ -417,7 +417,7 @@ static void write_event(const tenure_event *event, void *userdata) {
         write_down(userdata, "%s ", tenure_event_name(event->kind));
 }
 
-static void the_program_is_told_in_order_and_the_role_is_given_back_after_the_work_has_stopped(void **state) {
+ELECTION_CASE(the_program_is_told_in_order_and_the_role_is_given_back_after_the_work_has_stopped) {
     struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
     struct diary diary = {.election = election};
     tenure_options options = {.size = sizeof options, .ttl_ms = TTL_MS};
@@ -441,24 +441,3 @@ static void the_program_is_told_in_order_and_the_role_is_given_back_after_the_wo
     assert_true(diary.held_when_demoted);
     expect_holder(read_role(election), NULL);
 }
-
-static const struct CMUnitTest tests[] = {
-    ELECTION_CASE(of_ten_candidates_one_leads_and_when_it_stops_the_next_does_by_notice),
-    ELECTION_CASE(of_ten_processes_one_leads_and_when_it_stops_the_next_does_by_notice),
-    ELECTION_CASE(tokens_strictly_increase_over_fifty_handoffs_and_never_two_lead),
-    ELECTION_CASE(a_leader_that_resigns_lets_others_go_first_and_comes_back_when_they_leave),
-    ELECTION_CASE(a_leader_that_resigns_with_nobody_there_leads_again_after_one_ttl),
-    ELECTION_CASE(a_leader_that_is_asked_steps_down_by_notice_well_before_its_next_renewal),
-    ELECTION_CASE(a_leader_in_another_process_is_asked_by_notice_too),
-    ELECTION_CASE(a_forced_leader_is_demoted_by_notice_and_another_leads_when_its_work_has_stopped),
-    ELECTION_CASE(somebody_leads_when_the_forced_lease_of_a_killed_leader_has_ended_and_not_before),
-    ELECTION_CASE(a_leader_that_is_forced_out_at_once_stops_by_notice),
-    ELECTION_CASE(a_follower_leads_when_the_lease_of_a_killed_leader_has_ended_and_not_before),
-    ELECTION_CASE(a_leader_whose_thread_hangs_stops_believing_before_another_leads),
-    ELECTION_CASE(a_candidate_whose_answer_was_lost_recognises_itself),
-    ELECTION_CASE(a_leader_whose_renewals_go_unanswered_pauses_and_keeps_its_term),
-    ELECTION_CASE(a_release_that_was_lost_is_sent_again_and_the_next_leads_by_notice),
-    ELECTION_CASE(the_program_is_told_in_order_and_the_role_is_given_back_after_the_work_has_stopped),
-};
-
-const struct topic election_topic = {tests, TEN_COUNT(tests)};

@@ -96,7 +96,7 @@ static void expect_done(const struct job *job) {
 
 /* ---- on one only --------------------------------------------------------------------------------------- */
 
-static void of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_leads(void **state) {
+ELECTION_CASE(of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_leads) {
     enum { JOBS = 5 };
     const struct election_place *election = *state;
     struct job jobs[JOBS];
@@ -125,7 +125,7 @@ static void of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_lea
     expect_holder(read_role(election), NULL);
 }
 
-static void one_that_waits_runs_by_notice_when_the_work_of_the_other_is_done(void **state) {
+ELECTION_CASE(one_that_waits_runs_by_notice_when_the_work_of_the_other_is_done) {
     const struct election_place *election = *state;
     atomic_uint go = 0;
     struct job first = {
@@ -173,17 +173,17 @@ static void expect_least_time(struct election_place *election, uint64_t ttl_ms, 
         fail_msg("the next one began after %llu ms", (unsigned long long)(second.began_ms - first.began_ms));
 }
 
-static void a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over(void **state) {
+ELECTION_CASE(a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over) {
     struct election_place *election = *state;
     expect_least_time(election, election->brief_ms, 2 * election->brief_ms);
 }
 
-static void a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is(void **state) {
+ELECTION_CASE(a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is) {
     struct election_place *election = *state;
     expect_least_time(election, 3 * election->brief_ms, 3 * election->brief_ms / 2);
 }
 
-static void the_least_time_is_kept_although_the_process_was_killed(void **state) {
+ELECTION_CASE(the_least_time_is_kept_although_the_process_was_killed) {
     struct election_place *election = *state;
     if (!has_processes(election))
         return; /* does not apply */
@@ -206,7 +206,7 @@ static void the_least_time_is_kept_although_the_process_was_killed(void **state)
 
 /* ---- longer than the TTL, and lost --------------------------------------------------------------------- */
 
-static void work_that_takes_longer_than_the_ttl_keeps_its_role(void **state) {
+ELECTION_CASE(work_that_takes_longer_than_the_ttl_keeps_its_role) {
     const struct election_place *election = *state;
     atomic_uint returned = 0;
     struct job longer = {.role = election->role,
@@ -224,7 +224,7 @@ static void work_that_takes_longer_than_the_ttl_keeps_its_role(void **state) {
     expect_done(&longer);
 }
 
-static void work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_was_lost(void **state) {
+ELECTION_CASE(work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_was_lost) {
     const struct election_place *election = *state;
     struct job job = {.role = election->role, .ttl_ms = TTL_MS, .wait_ms = HANG_MS, .until_lost = true};
     start_job(&job);
@@ -237,15 +237,3 @@ static void work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_w
     assert_true(job.noticed_ms - forced_ms < NOTICE_MS);
     assert_int_equal(job.result, TENURE_E_LOST);
 }
-
-static const struct CMUnitTest tests[] = {
-    ELECTION_CASE(of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_leads),
-    ELECTION_CASE(one_that_waits_runs_by_notice_when_the_work_of_the_other_is_done),
-    ELECTION_CASE(a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over),
-    ELECTION_CASE(a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is),
-    ELECTION_CASE(the_least_time_is_kept_although_the_process_was_killed),
-    ELECTION_CASE(work_that_takes_longer_than_the_ttl_keeps_its_role),
-    ELECTION_CASE(work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_was_lost),
-};
-
-const struct topic leader_only_topic = {tests, TEN_COUNT(tests)};

@@ -94,7 +94,7 @@ static unsigned expect_ordered_sights(const struct observer *observer) {
     return leaders;
 }
 
-static void an_observer_sees_each_leader_and_nobody_by_notice(void **state) {
+ELECTION_CASE(an_observer_sees_each_leader_and_nobody_by_notice) {
     struct election_place *election = *state;
     struct candidate *at = election->arena->at;
     struct observer observer = {.result = 1};
@@ -117,7 +117,7 @@ static void an_observer_sees_each_leader_and_nobody_by_notice(void **state) {
     assert_int_equal(expect_ordered_sights(&observer), 2);
 }
 
-static void an_observer_sees_the_end_of_a_leader_that_was_killed(void **state) {
+ELECTION_CASE(an_observer_sees_the_end_of_a_leader_that_was_killed) {
     struct election_place *election = *state;
     if (!has_processes(election))
         return; /* does not apply */
@@ -161,14 +161,14 @@ static void observe_handoffs(struct election_place *election, struct observer *o
     assert_true(seen);
 }
 
-static void an_observer_sees_fifty_handoffs_in_their_order(void **state) {
+ELECTION_CASE(an_observer_sees_fifty_handoffs_in_their_order) {
     struct observer observer = {.result = 1};
     observe_handoffs(*state, &observer, 50);
     assert_int_equal(expect_ordered_sights(&observer), 51);
 }
 
 /* What it reads is then newer than what the feed still has for it. */
-static void an_observer_that_lags_behind_sees_no_leader_twice(void **state) {
+ELECTION_CASE(an_observer_that_lags_behind_sees_no_leader_twice) {
     struct observer observer = {.result = 1, .lags_ms = 120};
     observe_handoffs(*state, &observer, 12);
     assert_in_range(expect_ordered_sights(&observer), 2, 13);
@@ -176,7 +176,7 @@ static void an_observer_that_lags_behind_sees_no_leader_twice(void **state) {
 
 /* ---- asking and taking, by name ------------------------------------------------------------------------ */
 
-static void who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else(void **state) {
+ELECTION_CASE(who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else) {
     struct election_place *election = *state;
     struct candidate *at = election->arena->at;
     election->arena->ttl_ms = TTL_MS;
@@ -202,7 +202,7 @@ static void who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else(void **
     expect_order(election, 2);
 }
 
-static void the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else(void **state) {
+ELECTION_CASE(the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else) {
     struct election_place *election = *state;
     struct candidate *at = election->arena->at;
     election->arena->ttl_ms = TTL_MS;
@@ -224,14 +224,3 @@ static void the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else(v
     assert_int_equal(await_leader(election, 0, NOTICE_MS), 1);
     expect_order(election, 2);
 }
-
-static const struct CMUnitTest tests[] = {
-    ELECTION_CASE(an_observer_sees_each_leader_and_nobody_by_notice),
-    ELECTION_CASE(an_observer_sees_the_end_of_a_leader_that_was_killed),
-    ELECTION_CASE(an_observer_sees_fifty_handoffs_in_their_order),
-    ELECTION_CASE(an_observer_that_lags_behind_sees_no_leader_twice),
-    ELECTION_CASE(who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else),
-    ELECTION_CASE(the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else),
-};
-
-const struct topic observer_topic = {tests, TEN_COUNT(tests)};

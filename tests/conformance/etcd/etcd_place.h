@@ -22,7 +22,7 @@ int etcd_group_setup(void **state);
 int etcd_group_teardown(void **state);
 int etcd_place_setup(void **state);
 int etcd_place_teardown(void **state);
-#define ETCD_CASE(function) cmocka_unit_test_setup_teardown(function, etcd_place_setup, etcd_place_teardown)
+#define ETCD_CASE(name) TEST_WITH(name, etcd_place_setup, etcd_place_teardown)
 
 /* The member's URL, with this after it. */
 void etcd_url(char url[FIXTURE_URL_SIZE], const char *rest);

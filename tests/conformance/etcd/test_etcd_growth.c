@@ -21,7 +21,7 @@ static size_t etcd_lease_count(void) {
     return strtoull(etcdctl("lease list") + strlen("found "), NULL, 10);
 }
 
-static void what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes(void **state) {
+ETCD_CASE(what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes) {
     const struct place *place = *state;
     size_t before = etcd_lease_count();
     struct place own = opened(place);
@@ -34,7 +34,7 @@ static void what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes(void 
 }
 
 /* It has looked, and does not know any more what is attached to what. */
-static void what_a_handle_is_not_sure_of_is_not_ended_with_it(void **state) {
+ETCD_CASE(what_a_handle_is_not_sure_of_is_not_ended_with_it) {
     const struct place *place = *state;
     struct place own = opened(place);
     ten_op ask = {.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN};
@@ -100,7 +100,7 @@ static struct listing list_fleet(ten_store *store, const char *namespace_name) {
 }
 
 /* Each instance lists all the others with each renewal. */
-static void listing_a_large_fleet_is_one_request(void **state) {
+ETCD_CASE(listing_a_large_fleet_is_one_request) {
     const struct place *place = *state;
     fleet_beats(place, FLEET);
     assert_int_equal(list_fleet(place->other, place->ns).count, FLEET);
@@ -116,7 +116,7 @@ static void listing_a_large_fleet_is_one_request(void **state) {
 }
 
 /* Whoever joins looks at the others. */
-static void an_expired_instance_of_a_large_fleet_is_reported_in_the_feed(void **state) {
+ETCD_CASE(an_expired_instance_of_a_large_fleet_is_reported_in_the_feed) {
     const struct place *place = *state;
     fleet_beats(place, FLEET);
     assert_int_equal(list_fleet(place->store, place->ns).count, FLEET);
@@ -178,7 +178,7 @@ static size_t feed_length(const struct place *place) {
 }
 
 /* Commands and jobs write a change or two and end: none of them would ever count to many. Nobody reads it whole. */
-static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **state) {
+ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once) {
     const struct place *place = *state;
     ten_etcd_store *store = etcd_backend(place->store);
     fill_feed(place, 0, TEN_FEED_MAX + 4000);
@@ -197,7 +197,7 @@ static void the_feed_is_trimmed_in_steps_also_by_handles_that_write_once(void **
 }
 
 /* What the feed has of the last minute stays, up to a bound, however much that is: at the start of a large fleet. */
-static void what_is_young_stays_in_the_feed(void **state) {
+ETCD_CASE(what_is_young_stays_in_the_feed) {
     const struct place *place = *state;
     fill_feed_at(place, 0, TEN_FEED_MAX + 3000, ten_wall_ms(place->store->clock));
     for (size_t i = 0; i < 5; i++) {
@@ -208,7 +208,7 @@ static void what_is_young_stays_in_the_feed(void **state) {
 }
 
 /* etcd walks over what was removed, too, until it is compacted. */
-static void a_feed_that_was_trimmed_is_read_from_where_it_was_cut(void **state) {
+ETCD_CASE(a_feed_that_was_trimmed_is_read_from_where_it_was_cut) {
     const struct place *place = *state;
     ten_etcd_store *store = etcd_backend(place->store);
     unsigned whole = 0;
@@ -232,15 +232,4 @@ static void a_feed_that_was_trimmed_is_read_from_where_it_was_cut(void **state) 
     assert_in_range(whole, 0, 10); /* one of 64 looks begins at the very first key */
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ETCD_CASE(what_a_handle_has_released_leaves_no_etcd_lease_when_it_closes),
-        ETCD_CASE(what_a_handle_is_not_sure_of_is_not_ended_with_it),
-        ETCD_CASE(listing_a_large_fleet_is_one_request),
-        ETCD_CASE(an_expired_instance_of_a_large_fleet_is_reported_in_the_feed),
-        ETCD_CASE(the_feed_is_trimmed_in_steps_also_by_handles_that_write_once),
-        ETCD_CASE(what_is_young_stays_in_the_feed),
-        ETCD_CASE(a_feed_that_was_trimmed_is_read_from_where_it_was_cut),
-    };
-    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
-}
+TEST_GROUP(etcd_group_setup, etcd_group_teardown)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Whoever writes to a lease makes its holder look at all of them once, not for ever. */
-static void renewals_are_cheap_again_after_somebody_has_asked_for_a_lease(void **state) {
+ETCD_CASE(renewals_are_cheap_again_after_somebody_has_asked_for_a_lease) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -28,7 +28,7 @@ static void renewals_are_cheap_again_after_somebody_has_asked_for_a_lease(void *
 }
 
 /* It would end by the renewals of the other handle, which may come to an end. */
-static void what_another_handle_renews_among_three_hundred_comes_back(void **state) {
+ETCD_CASE(what_another_handle_renews_among_three_hundred_comes_back) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
@@ -41,7 +41,7 @@ static void what_another_handle_renews_among_three_hundred_comes_back(void **sta
     assert_int_equal(many_renew(place, many), 0);
 }
 
-static void what_is_forced_among_three_hundred_is_lost_at_once(void **state) {
+ETCD_CASE(what_is_forced_among_three_hundred_is_lost_at_once) {
     const struct place *place = *state;
     struct place other = elsewhere_of(place);
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
@@ -78,7 +78,7 @@ static void write_unseen(const struct place *place, const char *target) {
     free(value);
 }
 
-static void what_is_written_by_whoever_does_not_know_its_name_is_lost_at_once(void **state) {
+ETCD_CASE(what_is_written_by_whoever_does_not_know_its_name_is_lost_at_once) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -101,7 +101,7 @@ static void take_the_third(const struct place *place) {
 }
 
 /* What it writes itself raises its mark, and so did somebody just before. */
-static void what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once(void **state) {
+ETCD_CASE(what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -117,7 +117,7 @@ static void what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once(void
 }
 
 /* Nobody is told while there is no mark; and the next one is another. */
-static void what_is_taken_while_the_mark_is_gone_is_lost_at_once(void **state) {
+ETCD_CASE(what_is_taken_while_the_mark_is_gone_is_lost_at_once) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
@@ -135,7 +135,7 @@ static void what_is_taken_while_the_mark_is_gone_is_lost_at_once(void **state) {
 }
 
 /* Those before it fill a transaction, and are nobody's who has a mark. */
-static void what_is_forced_at_the_end_of_a_long_batch_is_lost_at_once(void **state) {
+ETCD_CASE(what_is_forced_at_the_end_of_a_long_batch_is_lost_at_once) {
     const struct place *place = *state;
     enum { BEFORE = 150 };
     static char targets[BEFORE + 1][8];
@@ -217,7 +217,7 @@ static void at_each(const struct place *place, const struct holders *all, size_t
 }
 
 /* More than one transaction, and each holder has a mark. */
-static void what_is_forced_in_one_batch_of_many_holders_is_lost_at_once(void **state) {
+ETCD_CASE(what_is_forced_in_one_batch_of_many_holders_is_lost_at_once) {
     const struct place *place = *state;
     struct holders *all = holders_acquire(place);
     for (int round = 0; round < 4; round++) /* each gets its mark */
@@ -240,7 +240,7 @@ static void ask_each(const struct place *place) {
 }
 
 /* Before they move to the others of their holder: they are read again, beside marks. */
-static void what_many_holders_are_asked_for_in_between_is_renewed(void **state) {
+ETCD_CASE(what_many_holders_are_asked_for_in_between_is_renewed) {
     const struct place *place = *state;
     asked = holders_acquire(place);
     etcd_wire.place = place;
@@ -254,7 +254,7 @@ static void what_many_holders_are_asked_for_in_between_is_renewed(void **state) 
 }
 
 /* What this handle has written itself counts as what others do: it does not know whether it came to pass, or when. */
-static void a_release_among_three_hundred_whose_reply_was_lost_is_noticed(void **state) {
+ETCD_CASE(a_release_among_three_hundred_whose_reply_was_lost_is_noticed) {
     const struct place *place = *state;
     struct place other = elsewhere_of(place);
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
@@ -272,7 +272,7 @@ static void a_release_among_three_hundred_whose_reply_was_lost_is_noticed(void *
 }
 
 /* What a handle does itself does not make it look at all of them. */
-static void renewals_stay_cheap_while_their_holder_acquires_and_releases(void **state) {
+ETCD_CASE(renewals_stay_cheap_while_their_holder_acquires_and_releases) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -286,19 +286,4 @@ static void renewals_stay_cheap_while_their_holder_acquires_and_releases(void **
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ETCD_CASE(renewals_are_cheap_again_after_somebody_has_asked_for_a_lease),
-        ETCD_CASE(what_another_handle_renews_among_three_hundred_comes_back),
-        ETCD_CASE(what_is_forced_among_three_hundred_is_lost_at_once),
-        ETCD_CASE(what_is_written_by_whoever_does_not_know_its_name_is_lost_at_once),
-        ETCD_CASE(what_is_taken_just_before_a_write_of_the_holder_is_lost_at_once),
-        ETCD_CASE(what_is_taken_while_the_mark_is_gone_is_lost_at_once),
-        ETCD_CASE(what_is_forced_at_the_end_of_a_long_batch_is_lost_at_once),
-        ETCD_CASE(what_is_forced_in_one_batch_of_many_holders_is_lost_at_once),
-        ETCD_CASE(what_many_holders_are_asked_for_in_between_is_renewed),
-        ETCD_CASE(a_release_among_three_hundred_whose_reply_was_lost_is_noticed),
-        ETCD_CASE(renewals_stay_cheap_while_their_holder_acquires_and_releases),
-    };
-    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
-}
+TEST_GROUP(etcd_group_setup, etcd_group_teardown)

@@ -57,7 +57,7 @@ static bool has_epoch(ten_store *store, const char *ns, uint64_t cursor) {
 }
 
 /* Released and taken by another after the snapshot; acquired after it; held all the time. */
-static void a_restored_snapshot_costs_no_living_holder_its_lease_and_lets_nobody_in(void **state) {
+ETCD_CASE(a_restored_snapshot_costs_no_living_holder_its_lease_and_lets_nobody_in) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     uint64_t steady = must_acquire(place, "steady", "a", LONG_MS);
@@ -100,7 +100,7 @@ static void a_restored_snapshot_costs_no_living_holder_its_lease_and_lets_nobody
     ten_store_close(newcomer.store);
 }
 
-static void a_snapshot_that_is_restored_twice_is_noticed_twice(void **state) {
+ETCD_CASE(a_snapshot_that_is_restored_twice_is_noticed_twice) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
@@ -119,7 +119,7 @@ static void a_snapshot_that_is_restored_twice_is_noticed_twice(void **state) {
 }
 
 /* Programs that run stay with the cluster that they began with; those that start find the loss. */
-static void a_snapshot_restored_as_another_cluster_is_noticed(void **state) {
+ETCD_CASE(a_snapshot_restored_as_another_cluster_is_noticed) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     save_snapshot();
@@ -136,7 +136,7 @@ static void a_snapshot_restored_as_another_cluster_is_noticed(void **state) {
 }
 
 /* Nothing is restored: a change of leader, or a connection that was lost, is no loss of data. */
-static void a_restart_without_a_loss_begins_no_epoch(void **state) {
+ETCD_CASE(a_restart_without_a_loss_begins_no_epoch) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t cursor = cursor_now(place->store, place->ns);
@@ -151,7 +151,7 @@ static void a_restart_without_a_loss_begins_no_epoch(void **state) {
 }
 
 /* Nothing but a holder's word is left. */
-static void a_token_above_the_counter_proves_that_keys_were_deleted(void **state) {
+ETCD_CASE(a_token_above_the_counter_proves_that_keys_were_deleted) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     uint64_t kept = must_acquire(place, "t", "a", LONG_MS);
@@ -176,13 +176,4 @@ static void a_token_above_the_counter_proves_that_keys_were_deleted(void **state
     must_acquire(place, "w", "c", LONG_MS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ETCD_CASE(a_restored_snapshot_costs_no_living_holder_its_lease_and_lets_nobody_in),
-        ETCD_CASE(a_snapshot_that_is_restored_twice_is_noticed_twice),
-        ETCD_CASE(a_restart_without_a_loss_begins_no_epoch),
-        ETCD_CASE(a_token_above_the_counter_proves_that_keys_were_deleted),
-        ETCD_CASE(a_snapshot_restored_as_another_cluster_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
-}
+TEST_GROUP(etcd_group_setup, etcd_group_teardown)

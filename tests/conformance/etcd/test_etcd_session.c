@@ -58,7 +58,7 @@ static uint64_t restless_boot_ms(void *arg) {
 }
 
 /* The end of the session must not be read twice, for it comes nearer between two looks at the clock. */
-static void a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond(void **state) {
+ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     uint64_t token = must_take(place, "t");
@@ -76,7 +76,7 @@ static void a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_milliseco
 
 /* ---- requests */
 
-static void a_heartbeat_of_a_session_is_three_requests_whatever_it_holds(void **state) {
+ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     struct many *many = many_on_session(place, 1000);
@@ -101,7 +101,7 @@ static void a_heartbeat_of_a_session_is_three_requests_whatever_it_holds(void **
     assert_int_equal(etcd_fact(place, "record/lease/t-999", "mod_revision"), revision);
 }
 
-static void taking_over_a_thousand_leases_of_a_dead_session_is_few_requests(void **state) {
+ETCD_CASE(taking_over_a_thousand_leases_of_a_dead_session_is_few_requests) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     must_beat(place);
@@ -122,7 +122,7 @@ static void taking_over_a_thousand_leases_of_a_dead_session_is_few_requests(void
 }
 
 /* Each of the sessions is told. */
-static void a_group_of_targets_that_as_many_dead_sessions_held_is_one_step(void **state) {
+ETCD_CASE(a_group_of_targets_that_as_many_dead_sessions_held_is_one_step) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     static char names[TEN_GROUP_MAX][8];
@@ -149,7 +149,7 @@ static void a_group_of_targets_that_as_many_dead_sessions_held_is_one_step(void 
         expect_outcome(results[i], TEN_OK);
 }
 
-static void an_acquire_on_a_session_is_two_requests(void **state) {
+ETCD_CASE(an_acquire_on_a_session_is_two_requests) {
     const struct place *place = *state;
     must_beat(place);
     must_take(place, "t");
@@ -160,7 +160,7 @@ static void an_acquire_on_a_session_is_two_requests(void **state) {
 
 /* ---- other handles */
 
-static void a_heartbeat_by_another_handle_goes_on_with_the_session(void **state) {
+ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     ten_result session = must_beat_for(place, TTL_MS);
@@ -195,19 +195,19 @@ static void expect_forced_in_between_is_told(const struct place *beating, const 
     assert_false(is_same(&next, &session));
 }
 
-static void what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat(void **state) {
+ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat) {
     struct place elsewhere = elsewhere_of(*state);
     (void)must_beat(*state);
     expect_forced_in_between_is_told(*state, &elsewhere, "/v3/lease/keepalive");
 }
 
-static void the_same_by_a_handle_that_does_not_know_the_session_yet(void **state) {
+ETCD_CASE(the_same_by_a_handle_that_does_not_know_the_session_yet) {
     struct place elsewhere = elsewhere_of(*state);
     expect_forced_in_between_is_told(&elsewhere, *state, "/v3/lease/grant");
 }
 
 /* A session that has nearly ended, and is kept alive by nobody, is not lengthened by what is put on it. */
-static void an_acquire_does_not_keep_the_session_alive(void **state) {
+ETCD_CASE(an_acquire_does_not_keep_the_session_alive) {
     const struct place *place = *state;
     uint64_t kept = etcd_wire.kept_alive;
     must_beat(place);
@@ -218,7 +218,7 @@ static void an_acquire_does_not_keep_the_session_alive(void **state) {
 
 /* ---- by hand */
 
-static void a_session_that_is_revoked_by_hand_has_ended_with_its_leases(void **state) {
+ETCD_CASE(a_session_that_is_revoked_by_hand_has_ended_with_its_leases) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     uint64_t token = must_take(place, "t");
@@ -235,7 +235,7 @@ static void revoke_the_session(const struct place *place) {
 }
 
 /* Between the reading, which found the session, and the writing. */
-static void nothing_is_put_on_a_session_that_is_revoked_in_between(void **state) {
+ETCD_CASE(nothing_is_put_on_a_session_that_is_revoked_in_between) {
     const struct place *place = *state;
     must_beat(place);
     must_take(place, "t");
@@ -252,7 +252,7 @@ static void nothing_is_put_on_a_session_that_is_revoked_in_between(void **state)
 
 /* ---- a change of leader */
 
-static void a_session_goes_on_over_a_change_of_leader(void **state) {
+ETCD_CASE(a_session_goes_on_over_a_change_of_leader) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     uint64_t token = must_take(place, "t");
@@ -277,7 +277,7 @@ static void expect_held_in_doubt(const struct place *place, const char *target) 
     expect_holder(newcomer, "a");
 }
 
-static void a_session_of_an_earlier_term_that_was_revoked_goes_on(void **state) {
+ETCD_CASE(a_session_of_an_earlier_term_that_was_revoked_goes_on) {
     const struct place *place = *state;
     ten_result session = must_beat(place);
     must_take(place, "t");
@@ -292,7 +292,7 @@ static void a_session_of_an_earlier_term_that_was_revoked_goes_on(void **state) 
 }
 
 /* The session is of the earlier term, until the next heartbeat. */
-static void what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked(void **state) {
+ETCD_CASE(what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked) {
     const struct place *place = *state;
     must_beat(place);
     must_take(place, "t");
@@ -325,17 +325,17 @@ static void expect_no_trust(const struct place *place, void (*after)(ten_etcd_ca
     assert_true(etcd_wire.kept_alive > 1 || etcd_fact(place, "node/a", "lease") != lease);
 }
 
-static void a_keep_alive_of_an_earlier_term_does_not_count(void **state) {
+ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count) {
     expect_no_trust(*state, of_another_term);
 }
 
-static void a_keep_alive_by_another_member_than_the_reading_does_not_count(void **state) {
+ETCD_CASE(a_keep_alive_by_another_member_than_the_reading_does_not_count) {
     expect_no_trust(*state, of_another_member);
 }
 
 /* ---- no room */
 
-static void sessions_go_on_without_room_also_after_a_change_of_leader(void **state) {
+ETCD_CASE(sessions_go_on_without_room_also_after_a_change_of_leader) {
     const struct place *place = *state;
     ten_op ops[] = {
         beat_op(place, LONG_MS),
@@ -366,25 +366,4 @@ static void sessions_go_on_without_room_also_after_a_change_of_leader(void **sta
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_OK);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond),
-        ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds),
-        ETCD_CASE(taking_over_a_thousand_leases_of_a_dead_session_is_few_requests),
-        ETCD_CASE(a_group_of_targets_that_as_many_dead_sessions_held_is_one_step),
-        ETCD_CASE(an_acquire_on_a_session_is_two_requests),
-        ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session),
-        ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat),
-        ETCD_CASE(the_same_by_a_handle_that_does_not_know_the_session_yet),
-        ETCD_CASE(an_acquire_does_not_keep_the_session_alive),
-        ETCD_CASE(a_session_that_is_revoked_by_hand_has_ended_with_its_leases),
-        ETCD_CASE(nothing_is_put_on_a_session_that_is_revoked_in_between),
-        ETCD_CASE(a_session_goes_on_over_a_change_of_leader),
-        ETCD_CASE(a_session_of_an_earlier_term_that_was_revoked_goes_on),
-        ETCD_CASE(what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked),
-        ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count),
-        ETCD_CASE(a_keep_alive_by_another_member_than_the_reading_does_not_count),
-        ETCD_CASE(sessions_go_on_without_room_also_after_a_change_of_leader),
-    };
-    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
-}
+TEST_GROUP(etcd_group_setup, etcd_group_teardown)

@@ -42,7 +42,7 @@ static ten_pin pin_of(const struct place *place, ten_store *store) {
 }
 
 /* Hosts whose clocks differ would plan differently, and hand a pinned target to and fro. */
-static void a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead(void **state) {
+ETCD_CASE(a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead) {
     const struct place *place = *state;
     ten_clock ahead = ten_system_clock;
     ahead.wall_ms = two_hours_ahead;
@@ -64,7 +64,7 @@ static void a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead(void *
 
 /* ---- groups */
 
-static void the_holder_releases_with_one_request(void **state) {
+ETCD_CASE(the_holder_releases_with_one_request) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t before = etcd_calls_served();
@@ -76,7 +76,7 @@ static void the_holder_releases_with_one_request(void **state) {
     assert_int_equal(etcd_calls_served() - before, 2); /* the etcd lease, and the commit */
 }
 
-static void renewing_a_thousand_leases_of_one_holder_is_two_requests(void **state) {
+ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 1000, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0); /* all of them are in one group now */
@@ -97,7 +97,7 @@ static void renewing_a_thousand_leases_of_one_holder_is_two_requests(void **stat
 }
 
 /* A member that is cut off from the others answers what only compares, from what it knows. */
-static void every_comparison_needs_a_quorum(void **state) {
+ETCD_CASE(every_comparison_needs_a_quorum) {
     const struct place *place = *state;
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -112,7 +112,7 @@ static void every_comparison_needs_a_quorum(void **state) {
     assert_int_equal(etcd_wire.local, 0);
 }
 
-static void a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed(void **state) {
+ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 3, "a", TTL_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -135,7 +135,7 @@ static void a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed(vo
     expect_outcome(many->results[2], TEN_LOST);
 }
 
-static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void **state) {
+ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     struct many *many = many_acquire(place, 2, "a", TTL_MS);
@@ -162,7 +162,7 @@ static void a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it(void 
 }
 
 /* Each of them has a mark. */
-static void a_group_of_targets_that_as_many_others_held_is_one_step(void **state) {
+ETCD_CASE(a_group_of_targets_that_as_many_others_held_is_one_step) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     static char names[TEN_GROUP_MAX][8];
@@ -192,7 +192,7 @@ static void delete_and_take(const struct place *place, const char *target) {
     must_acquire(&rival, target, "rival", LONG_MS);
 }
 
-static void a_lease_whose_key_was_deleted_is_lost(void **state) {
+ETCD_CASE(a_lease_whose_key_was_deleted_is_lost) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
@@ -201,7 +201,7 @@ static void a_lease_whose_key_was_deleted_is_lost(void **state) {
     assert_int_equal(etcd_key_fact(place, "t", "lease"), 0);
 }
 
-static void a_lease_whose_key_was_deleted_and_taken_is_lost(void **state) {
+ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
@@ -212,7 +212,7 @@ static void a_lease_whose_key_was_deleted_and_taken_is_lost(void **state) {
 }
 
 /* Not all of them are compared by each renewal, but each in its turn. */
-static void a_deleted_key_among_three_hundred_is_noticed_within_four_renewals(void **state) {
+ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -225,7 +225,7 @@ static void a_deleted_key_among_three_hundred_is_noticed_within_four_renewals(vo
     assert_int_equal(many_renew(place, many), 1);
 }
 
-static void a_lease_among_three_hundred_that_was_deleted_and_taken_is_lost_at_once(void **state) {
+ETCD_CASE(a_lease_among_three_hundred_that_was_deleted_and_taken_is_lost_at_once) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     static const size_t chosen[] = {0, 150, 299};
@@ -245,7 +245,7 @@ static void delete_and_take_the_first(const struct place *place) {
 }
 
 /* The keep-alive has succeeded, and what it kept alive is another's when it is compared. */
-static void what_is_taken_between_keep_alive_and_comparison_is_lost(void **state) {
+ETCD_CASE(what_is_taken_between_keep_alive_and_comparison_is_lost) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -263,7 +263,7 @@ static void take_the_second(const struct place *place) {
 }
 
 /* Between an acquire's reading, which found it free, and its writing. */
-static void whoever_comes_in_between_is_not_overwritten(void **state) {
+ETCD_CASE(whoever_comes_in_between_is_not_overwritten) {
     const struct place *place = *state;
     must_acquire(place, "t-0", "a", LONG_MS);
     etcd_wire.place = place;
@@ -280,7 +280,7 @@ static void declare_gone(const struct place *place) {
     expect_outcome(apply_one(place->other, leave), TEN_LOST);
 }
 
-static void whoever_is_declared_gone_in_between_gets_nothing(void **state) {
+ETCD_CASE(whoever_is_declared_gone_in_between_gets_nothing) {
     const struct place *place = *state;
     etcd_wire.place = place;
     etcd_wire.hook_path = "/v3/lease/grant"; /* after its reading, before its writing */
@@ -301,7 +301,7 @@ static void bar_it(const struct place *place) {
     expect_outcome(force(&other, "t", TEN_OP_FORCE, "root"), TEN_OK);
 }
 
-static void a_late_release_does_nothing_to_whoever_took_it(void **state) {
+ETCD_CASE(a_late_release_does_nothing_to_whoever_took_it) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     etcd_wire.place = place;
@@ -312,7 +312,7 @@ static void a_late_release_does_nothing_to_whoever_took_it(void **state) {
     expect_holder(read_lease(place, "t"), "rival");
 }
 
-static void what_was_forced_meanwhile_is_released_as_ever(void **state) {
+ETCD_CASE(what_was_forced_meanwhile_is_released_as_ever) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     etcd_wire.place = place;
@@ -329,7 +329,7 @@ static void revoke_it(const struct place *place) {
                   etcd_member.port);
 }
 
-static void an_etcd_lease_that_is_revoked_by_hand_before_it_is_used_is_replaced(void **state) {
+ETCD_CASE(an_etcd_lease_that_is_revoked_by_hand_before_it_is_used_is_replaced) {
     const struct place *place = *state;
     must_acquire(place, "warm", "a", LONG_MS);
     etcd_wire.place = place;
@@ -343,7 +343,7 @@ static void an_etcd_lease_that_is_revoked_by_hand_before_it_is_used_is_replaced(
 }
 
 /* The first term of a successor does not go on with its heartbeat. */
-static void what_a_successor_does_not_confirm_ends_although_it_keeps_its_heartbeat(void **state) {
+ETCD_CASE(what_a_successor_does_not_confirm_ends_although_it_keeps_its_heartbeat) {
     const struct place *place = *state;
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "b", .ttl_ms = LONG_MS, .weight = 1};
     expect_outcome(apply_one(place->other, beat), TEN_OK);
@@ -360,7 +360,7 @@ static void what_a_successor_does_not_confirm_ends_although_it_keeps_its_heartbe
     expect_end(place, "t", since_ms);
 }
 
-static void handing_a_thousand_leases_over_to_ten_is_few_requests(void **state) {
+ETCD_CASE(handing_a_thousand_leases_over_to_ten_is_few_requests) {
     const struct place *place = *state;
     static char successors[10][8];
     struct many *many = many_acquire(place, 1000, "a", LONG_MS);
@@ -387,7 +387,7 @@ static void handing_a_thousand_leases_over_to_ten_is_few_requests(void **state) 
         fail_msg("handing 1,000 leases over was %llu requests", (unsigned long long)calls);
 }
 
-static void a_forced_lease_ends_although_its_holder_renews_the_others(void **state) {
+ETCD_CASE(a_forced_lease_ends_although_its_holder_renews_the_others) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 3, "a", TTL_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -407,7 +407,7 @@ static void a_forced_lease_ends_although_its_holder_renews_the_others(void **sta
 
 /* ---- batches */
 
-static void batches_of_more_than_a_transaction_are_carried_out_in_order(void **state) {
+ETCD_CASE(batches_of_more_than_a_transaction_are_carried_out_in_order) {
     const struct place *place = *state;
     enum { COUNT = 150 };
     static char targets[COUNT][16];
@@ -436,7 +436,7 @@ static void batches_of_more_than_a_transaction_are_carried_out_in_order(void **s
     }
 }
 
-static void many_namespaces_are_renewed_in_one_batch(void **state) {
+ETCD_CASE(many_namespaces_are_renewed_in_one_batch) {
     const struct place *place = *state;
     enum { COUNT = 150 };
     static char namespaces[COUNT][TENURE_NAMESPACE_MAX + 1];
@@ -462,7 +462,7 @@ static void many_namespaces_are_renewed_in_one_batch(void **state) {
     expect_outcome(results[COUNT - 1], TEN_LOST);
 }
 
-static void two_prefixes_do_not_see_each_other(void **state) {
+ETCD_CASE(two_prefixes_do_not_see_each_other) {
     const struct place *place = *state;
     char url[FIXTURE_URL_SIZE];
     etcd_url(url, "/elsewhere");
@@ -507,7 +507,7 @@ static void compact(void) {
     (void)etcdctl("compaction --physical %llu", strtoull(revision + 11, NULL, 10));
 }
 
-static void compaction_under_a_watch_hides_no_change(void **state) {
+ETCD_CASE(compaction_under_a_watch_hides_no_change) {
     const struct place *place = *state;
     char target[16];
     int fd;
@@ -526,7 +526,7 @@ static void compaction_under_a_watch_hides_no_change(void **state) {
 
 /* The member goes away and comes back, and forgets what it had before: the stream has ended, what came meanwhile is in
  * the feed, and what comes later is heard of. */
-static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
+ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing) {
     const struct place *place = *state;
     int fd;
     uint64_t cursor = cursor_now(place->other, place->ns);
@@ -547,7 +547,7 @@ static void a_watch_that_was_ended_goes_on_and_misses_nothing(void **state) {
 
 /* ---- garbage of others */
 
-static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void **state) {
+ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else) {
     const struct place *place = *state;
     static const char *const garbage[] = {"''",      "garbage",          "'[1,2]'", "42",
                                           "'\"a\"'", "'{\"holder\":7}'", "'{}'",    "'{\"holder\":\"\"}'"};
@@ -571,7 +571,7 @@ static void whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else(void 
     }
 }
 
-static void garbage_in_the_feed_stops_nothing(void **state) {
+ETCD_CASE(garbage_in_the_feed_stops_nothing) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
     (void)etcdctl("put tenure/%s/feed/garbage garbage", place->ns);
@@ -604,7 +604,7 @@ static void expect_refused(ten_store *store, int r) {
     assert_non_null(strstr(store->error.message, "use another namespace, or another prefix"));
 }
 
-static void a_namespace_of_an_earlier_version_is_refused_and_left_as_it_is(void **state) {
+ETCD_CASE(a_namespace_of_an_earlier_version_is_refused_and_left_as_it_is) {
     const struct place *place = *state;
     ten_store *store = place->other;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -648,7 +648,7 @@ static void expect_lost_reply(const struct place *place, ten_op op) {
 }
 
 /* Fault 7. */
-static void an_acquire_whose_reply_was_lost_recognises_itself(void **state) {
+ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself) {
     const struct place *place = *state;
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
     must_acquire(place, "warm", "a", LONG_MS);
@@ -664,7 +664,7 @@ static void an_acquire_whose_reply_was_lost_recognises_itself(void **state) {
 }
 
 /* Fault 6. */
-static void a_renewal_whose_reply_was_lost_can_be_repeated(void **state) {
+ETCD_CASE(a_renewal_whose_reply_was_lost_can_be_repeated) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op op = {.kind = TEN_OP_RENEW,
@@ -689,7 +689,7 @@ static void a_renewal_whose_reply_was_lost_can_be_repeated(void **state) {
 }
 
 /* What was to be read anew has not been: the next renewal must not believe in it. */
-static void a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost(void **state) {
+ETCD_CASE(a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -704,7 +704,7 @@ static void a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_
 }
 
 /* And when another has it by then, the repetition does not take it back. */
-static void a_renewal_whose_reply_was_lost_does_not_touch_a_successor(void **state) {
+ETCD_CASE(a_renewal_whose_reply_was_lost_does_not_touch_a_successor) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op op = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
@@ -720,7 +720,7 @@ static void a_renewal_whose_reply_was_lost_does_not_touch_a_successor(void **sta
 }
 
 /* The real thing: the member stands still. */
-static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out(void **state) {
+ETCD_CASE(a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_op op = {.kind = TEN_OP_RENEW, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
@@ -741,41 +741,4 @@ static void a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out
     must_acquire(place, "u", "a", LONG_MS);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ETCD_CASE(a_pin_lasts_as_long_for_a_host_whose_clock_is_two_hours_ahead),
-        ETCD_CASE(the_holder_releases_with_one_request),
-        ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests),
-        ETCD_CASE(every_comparison_needs_a_quorum),
-        ETCD_CASE(a_lease_that_is_left_out_ends_although_its_neighbours_are_renewed),
-        ETCD_CASE(a_renewal_by_another_handle_moves_the_lease_there_and_keeps_it),
-        ETCD_CASE(a_group_of_targets_that_as_many_others_held_is_one_step),
-        ETCD_CASE(a_lease_whose_key_was_deleted_is_lost),
-        ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost),
-        ETCD_CASE(a_deleted_key_among_three_hundred_is_noticed_within_four_renewals),
-        ETCD_CASE(a_lease_among_three_hundred_that_was_deleted_and_taken_is_lost_at_once),
-        ETCD_CASE(what_is_taken_between_keep_alive_and_comparison_is_lost),
-        ETCD_CASE(whoever_comes_in_between_is_not_overwritten),
-        ETCD_CASE(whoever_is_declared_gone_in_between_gets_nothing),
-        ETCD_CASE(a_late_release_does_nothing_to_whoever_took_it),
-        ETCD_CASE(what_was_forced_meanwhile_is_released_as_ever),
-        ETCD_CASE(an_etcd_lease_that_is_revoked_by_hand_before_it_is_used_is_replaced),
-        ETCD_CASE(what_a_successor_does_not_confirm_ends_although_it_keeps_its_heartbeat),
-        ETCD_CASE(handing_a_thousand_leases_over_to_ten_is_few_requests),
-        ETCD_CASE(a_forced_lease_ends_although_its_holder_renews_the_others),
-        ETCD_CASE(batches_of_more_than_a_transaction_are_carried_out_in_order),
-        ETCD_CASE(many_namespaces_are_renewed_in_one_batch),
-        ETCD_CASE(two_prefixes_do_not_see_each_other),
-        ETCD_CASE(compaction_under_a_watch_hides_no_change),
-        ETCD_CASE(a_watch_that_was_ended_goes_on_and_misses_nothing),
-        ETCD_CASE(whatever_somebody_put_under_a_lease_key_is_held_by_nobody_else),
-        ETCD_CASE(garbage_in_the_feed_stops_nothing),
-        ETCD_CASE(a_namespace_of_an_earlier_version_is_refused_and_left_as_it_is),
-        ETCD_CASE(an_acquire_whose_reply_was_lost_recognises_itself),
-        ETCD_CASE(a_renewal_whose_reply_was_lost_can_be_repeated),
-        ETCD_CASE(a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lost),
-        ETCD_CASE(a_renewal_whose_reply_was_lost_does_not_touch_a_successor),
-        ETCD_CASE(a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out),
-    };
-    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
-}
+TEST_GROUP(etcd_group_setup, etcd_group_teardown)

@@ -23,7 +23,7 @@ static void revoke_lease_of(const struct place *place, const char *target) {
     assert_int_equal(etcd_key_fact(place, target, "lease"), 0);
 }
 
-static void a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder(void **state) {
+ETCD_CASE(a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -43,7 +43,7 @@ static void a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder(void **
 }
 
 /* What its own holder acquires lasts for the TTL, however soon the doubt ends. */
-static void an_acquire_in_doubt_by_the_holder_gives_the_lease_its_life_back(void **state) {
+ETCD_CASE(an_acquire_in_doubt_by_the_holder_gives_the_lease_its_life_back) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", TTL_MS);
     etcd_restart();
@@ -60,7 +60,7 @@ static void an_acquire_in_doubt_by_the_holder_gives_the_lease_its_life_back(void
 }
 
 /* It is the first of all to come after the change, too. */
-static void three_hundred_revoked_leases_are_put_back_by_their_holder(void **state) {
+ETCD_CASE(three_hundred_revoked_leases_are_put_back_by_their_holder) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 300, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -76,7 +76,7 @@ static void three_hundred_revoked_leases_are_put_back_by_their_holder(void **sta
     expect_holder(acquire(&elsewhere, "t-299", "newcomer", LONG_MS), "a");
 }
 
-static void nobody_else_puts_a_revoked_lease_back(void **state) {
+ETCD_CASE(nobody_else_puts_a_revoked_lease_back) {
     const struct place *place = *state;
     expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", LONG_MS)), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -88,7 +88,7 @@ static void nobody_else_puts_a_revoked_lease_back(void **state) {
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
 
-static void when_the_wait_is_over_a_newcomer_enters_and_the_holder_is_told(void **state) {
+ETCD_CASE(when_the_wait_is_over_a_newcomer_enters_and_the_holder_is_told) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     uint64_t token = must_acquire(place, "t", "a", TTL_MS);
@@ -105,7 +105,7 @@ static void when_the_wait_is_over_a_newcomer_enters_and_the_holder_is_told(void 
     expect_holder(result, "newcomer");
 }
 
-static void the_wait_lasts_for_the_longest_ttl_of_the_namespace(void **state) {
+ETCD_CASE(the_wait_lasts_for_the_longest_ttl_of_the_namespace) {
     const struct place *place = *state;
     uint64_t longest_ms = 2 * TTL_MS;
     must_acquire(place, "short", "a", TTL_MS);
@@ -125,7 +125,7 @@ static uint64_t lease_of_wait(const struct place *place) {
 }
 
 /* What keeps newcomers waiting is of the present term itself: it could be revoked like the leases that it is for. */
-static void another_change_of_leader_begins_the_wait_anew(void **state) {
+ETCD_CASE(another_change_of_leader_begins_the_wait_anew) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -141,7 +141,7 @@ static void another_change_of_leader_begins_the_wait_anew(void **state) {
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
 }
 
-static void what_was_renewed_in_the_new_term_does_not_mind_its_old_etcd_lease(void **state) {
+ETCD_CASE(what_was_renewed_in_the_new_term_does_not_mind_its_old_etcd_lease) {
     const struct place *place = *state;
     struct many *many = many_acquire(place, 3, "a", LONG_MS);
     assert_int_equal(many_renew(place, many), 0);
@@ -157,7 +157,7 @@ static void what_was_renewed_in_the_new_term_does_not_mind_its_old_etcd_lease(vo
     assert_int_equal(etcd_key_fact(place, "t-1", "lease"), present);
 }
 
-static void what_was_released_or_never_held_is_free_at_once_in_a_new_term(void **state) {
+ETCD_CASE(what_was_released_or_never_held_is_free_at_once_in_a_new_term) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
@@ -166,7 +166,7 @@ static void what_was_released_or_never_held_is_free_at_once_in_a_new_term(void *
     must_acquire(place, "never-seen", "b", LONG_MS);
 }
 
-static void what_was_forced_is_not_put_back(void **state) {
+ETCD_CASE(what_was_forced_is_not_put_back) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE, "me"), TEN_OK);
@@ -177,7 +177,7 @@ static void what_was_forced_is_not_put_back(void **state) {
 }
 
 /* In the present term a lease that has gone has ended, whoever ended it. */
-static void an_etcd_lease_that_is_revoked_in_its_own_term_has_ended(void **state) {
+ETCD_CASE(an_etcd_lease_that_is_revoked_in_its_own_term_has_ended) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     struct many *many = many_acquire(place, 200, "a", LONG_MS);
@@ -188,7 +188,7 @@ static void an_etcd_lease_that_is_revoked_in_its_own_term_has_ended(void **state
     expect_holder(many->results[0], "newcomer");
 }
 
-static void heartbeats_move_to_the_new_term_too(void **state) {
+ETCD_CASE(heartbeats_move_to_the_new_term_too) {
     const struct place *place = *state;
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
     expect_outcome(apply_one(place->store, beat), TEN_OK);
@@ -203,7 +203,7 @@ static void heartbeats_move_to_the_new_term_too(void **state) {
 
 /* ---- no room */
 
-static void holders_go_on_without_room_also_after_a_change_of_leader(void **state) {
+ETCD_CASE(holders_go_on_without_room_also_after_a_change_of_leader) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
     ten_op ops[] = {
@@ -262,31 +262,12 @@ static void expect_no_trust(const struct place *place, void (*after)(ten_etcd_ca
     assert_true(present != former || etcd_wire.kept_alive > 1);
 }
 
-static void a_keep_alive_of_an_earlier_term_does_not_count(void **state) {
+ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count) {
     expect_no_trust(*state, of_another_term);
 }
 
-static void a_keep_alive_by_another_member_than_the_comparison_does_not_count(void **state) {
+ETCD_CASE(a_keep_alive_by_another_member_than_the_comparison_does_not_count) {
     expect_no_trust(*state, of_another_member);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        ETCD_CASE(a_revoked_lease_of_an_earlier_term_is_put_back_by_its_holder),
-        ETCD_CASE(an_acquire_in_doubt_by_the_holder_gives_the_lease_its_life_back),
-        ETCD_CASE(three_hundred_revoked_leases_are_put_back_by_their_holder),
-        ETCD_CASE(nobody_else_puts_a_revoked_lease_back),
-        ETCD_CASE(when_the_wait_is_over_a_newcomer_enters_and_the_holder_is_told),
-        ETCD_CASE(the_wait_lasts_for_the_longest_ttl_of_the_namespace),
-        ETCD_CASE(another_change_of_leader_begins_the_wait_anew),
-        ETCD_CASE(what_was_renewed_in_the_new_term_does_not_mind_its_old_etcd_lease),
-        ETCD_CASE(what_was_released_or_never_held_is_free_at_once_in_a_new_term),
-        ETCD_CASE(what_was_forced_is_not_put_back),
-        ETCD_CASE(an_etcd_lease_that_is_revoked_in_its_own_term_has_ended),
-        ETCD_CASE(heartbeats_move_to_the_new_term_too),
-        ETCD_CASE(holders_go_on_without_room_also_after_a_change_of_leader),
-        ETCD_CASE(a_keep_alive_of_an_earlier_term_does_not_count),
-        ETCD_CASE(a_keep_alive_by_another_member_than_the_comparison_does_not_count),
-    };
-    return cmocka_run_group_tests(tests, etcd_group_setup, etcd_group_teardown);
-}
+TEST_GROUP(etcd_group_setup, etcd_group_teardown)

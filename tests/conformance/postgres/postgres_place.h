@@ -29,7 +29,7 @@ int postgres_group_teardown(void **state);
 
 int postgres_place_setup(void **state);
 int postgres_place_teardown(void **state);
-#define POSTGRES_CASE(function) cmocka_unit_test_setup_teardown(function, postgres_place_setup, postgres_place_teardown)
+#define POSTGRES_CASE(name) TEST_WITH(name, postgres_place_setup, postgres_place_teardown)
 
 /* Opens the two handles (anew), with these options in the URL ("&timeout=1s", or ""). */
 void postgres_place_open(struct postgres_place *postgres, const char *options);

@@ -55,158 +55,6 @@ static void lose_something(struct postgres_place *postgres) {
     (void)postgres_text(postgres, "UPDATE tenure.store SET identity = 'another server'");
 }
 
-static void another_identity_begins_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    assert_int_equal(token, 1);
-    uint64_t cursor = cursor_now(place->store, place->ns);
-    lose_something(postgres);
-    expect_survival(place, token);
-    struct seen seen = {0};
-    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
-                     TENURE_E_RESYNC);
-    assert_int_equal(seen.count, 1);
-    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
-    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE text LIKE '%%recovering%%'"),
-                        "1");
-}
-
-static void a_lease_that_the_data_do_not_know_is_put_back_and_counted(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    must_acquire(place, "t", "a", TTL_MS);
-    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" ID "= 'u'");
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("0"));
-    lose_something(postgres);
-    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
-    expect_holder(read_lease(place, "u"), "b");
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
-}
-
-static void older_data_do_not_bring_a_former_holder_back(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(postgres, "CREATE TABLE former_records AS SELECT * FROM tenure.record WHERE" KIND("4"));
-    (void)postgres_text(postgres, "CREATE TABLE former_values AS SELECT * FROM tenure.value WHERE" KIND("4"));
-    expect_outcome(release(place, "t", "a", first), TEN_OK);
-    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("4") "; DELETE FROM tenure.value WHERE" KIND(
-                                      "4") "; "
-                                           "INSERT INTO tenure.record SELECT * FROM former_records; "
-                                           "INSERT INTO tenure.value SELECT * FROM former_values");
-    lose_something(postgres);
-    ten_result again = acquire(place, "t", "a", TTL_MS);
-    expect_outcome(again, TEN_HELD);
-    assert_true(again.recovering);
-    expect_outcome(renew(place, "t", "b", second, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
-    expect_holder(read_lease(place, "t"), "b");
-}
-
-static void tokens_that_are_shown_while_recovering_count_if_they_can_be_true(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    (void)read_lease(place, "t");
-    lose_something(postgres);
-    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
-    expect_outcome(renew(place, "t", "a", shown, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "u", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "t", "b", TTL_MS) > shown);
-    assert_true(must_acquire(place, "u", "b", TTL_MS) < shown);
-}
-
-static void a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    ten_op keep = {.kind = TEN_OP_RENEW,
-                   .flags = TEN_OP_KEEP,
-                   .namespace_name = place->ns,
-                   .target = "t",
-                   .holder = "a",
-                   .token = token,
-                   .ttl_ms = LONG_MS};
-    expect_outcome(apply_one(place->store, keep), TEN_OK);
-    lose_something(postgres);
-    expect_recovering(acquire(place, "u", "b", TTL_MS));
-    expect_outcome(apply_one(place->store, keep), TEN_OK);
-    sleep_ms(AFTER_MS);
-    must_acquire(place, "u", "b", TTL_MS);
-    expect_holder(read_lease(place, "t"), "a");
-}
-
-static void a_database_that_was_restored_from_a_dump_begins_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    char command[1024];
-    char copy[32];
-    snprintf(copy, sizeof copy, "%.20scopy", postgres->database);
-    (void)postgres_text(postgres, "CREATE DATABASE %s", copy);
-    snprintf(command, sizeof command, "pg_dump -h %s -U %s %s | psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s >/dev/null",
-             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory,
-             POSTGRES_SERVER_USER, copy);
-    assert_int_equal(system(command), 0);
-    snprintf(postgres->database, sizeof postgres->database, "%s", copy);
-    postgres_place_open(postgres, "");
-    expect_survival(place, token);
-}
-
-static void say_to_server(struct postgres_place *postgres, const char *format, const char *name, const char *other) {
-    char statement[256];
-    bool done;
-    snprintf(statement, sizeof statement, format, name, other);
-    free(postgres_server_query(postgres->server, "postgres", statement, &done));
-    assert_true(done);
-}
-
-/* A database is kept as a template, and renamed to the first one's name later: everything in it has the same numbers. */
-static void a_database_that_was_copied_and_renamed_begins_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    must_acquire(place, "t", "a", LONG_MS);
-    postgres_place_close(postgres);
-    say_to_server(postgres, "CREATE DATABASE %scopy TEMPLATE %s", postgres->database, postgres->database);
-    postgres_place_open(postgres, "");
-    uint64_t token = 0;
-    for (int i = 0; i < 3; i++) {
-        expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
-        token = must_acquire(place, "t", "a", TTL_MS);
-    }
-    postgres_place_close(postgres);
-    say_to_server(postgres, "ALTER DATABASE %s RENAME TO %sold", postgres->database, postgres->database);
-    say_to_server(postgres, "ALTER DATABASE %scopy RENAME TO %s", postgres->database, postgres->database);
-    forget_longer_ttls(postgres);
-    postgres_place_open(postgres, "");
-    expect_survival(place, token);
-}
-
-static void tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch(void **state) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    char command[1024];
-    must_acquire(place, "t", "a", TTL_MS);
-    snprintf(command, sizeof command, "pg_dump --data-only -n tenure -h %s -U %s %s > %s/data.sql",
-             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory);
-    assert_int_equal(system(command), 0);
-    uint64_t token = 0;
-    for (int i = 0; i < 3; i++) {
-        expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
-        token = must_acquire(place, "t", "a", TTL_MS);
-    }
-    (void)postgres_text(postgres, "TRUNCATE tenure.store, tenure.record, tenure.value, tenure.feed, tenure.change");
-    snprintf(command, sizeof command, "psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s < %s/data.sql >/dev/null",
-             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory);
-    assert_int_equal(system(command), 0);
-    expect_survival(place, token);
-}
-
-/* Fault 11. */
 /* Waits until the standby has the last of it: what was not replicated is not part of this case. */
 static void await_on_standby(struct postgres_place *postgres) {
     for (bool there = false; !there; sleep_ms(20)) {
@@ -220,7 +68,8 @@ static void await_on_standby(struct postgres_place *postgres) {
     }
 }
 
-static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **state) {
+/* Fault 11. The first case: its standby is a copy of all databases that there are. */
+POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -260,6 +109,157 @@ static void a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted(void **
     assert_int_equal(postgres_server_start_again(primary), 0);
 }
 
+POSTGRES_CASE(another_identity_begins_an_epoch) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    assert_int_equal(token, 1);
+    uint64_t cursor = cursor_now(place->store, place->ns);
+    lose_something(postgres);
+    expect_survival(place, token);
+    struct seen seen = {0};
+    assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 10, see_change, &seen, CALL_MS),
+                     TENURE_E_RESYNC);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
+    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.change WHERE text LIKE '%%recovering%%'"),
+                        "1");
+}
+
+POSTGRES_CASE(a_lease_that_the_data_do_not_know_is_put_back_and_counted) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", TTL_MS);
+    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
+    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" ID "= 'u'");
+    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("0"));
+    lose_something(postgres);
+    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
+    expect_holder(read_lease(place, "u"), "b");
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
+}
+
+POSTGRES_CASE(older_data_do_not_bring_a_former_holder_back) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "CREATE TABLE former_records AS SELECT * FROM tenure.record WHERE" KIND("4"));
+    (void)postgres_text(postgres, "CREATE TABLE former_values AS SELECT * FROM tenure.value WHERE" KIND("4"));
+    expect_outcome(release(place, "t", "a", first), TEN_OK);
+    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
+    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("4") "; DELETE FROM tenure.value WHERE" KIND(
+                                      "4") "; "
+                                           "INSERT INTO tenure.record SELECT * FROM former_records; "
+                                           "INSERT INTO tenure.value SELECT * FROM former_values");
+    lose_something(postgres);
+    ten_result again = acquire(place, "t", "a", TTL_MS);
+    expect_outcome(again, TEN_HELD);
+    assert_true(again.recovering);
+    expect_outcome(renew(place, "t", "b", second, TTL_MS), TEN_OK);
+    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
+    expect_holder(read_lease(place, "t"), "b");
+}
+
+POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    (void)read_lease(place, "t");
+    lose_something(postgres);
+    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
+    expect_outcome(renew(place, "t", "a", shown, TTL_MS), TEN_OK);
+    expect_outcome(renew(place, "u", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
+    sleep_ms(AFTER_MS);
+    assert_true(must_acquire(place, "t", "b", TTL_MS) > shown);
+    assert_true(must_acquire(place, "u", "b", TTL_MS) < shown);
+}
+
+POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    ten_op keep = {.kind = TEN_OP_RENEW,
+                   .flags = TEN_OP_KEEP,
+                   .namespace_name = place->ns,
+                   .target = "t",
+                   .holder = "a",
+                   .token = token,
+                   .ttl_ms = LONG_MS};
+    expect_outcome(apply_one(place->store, keep), TEN_OK);
+    lose_something(postgres);
+    expect_recovering(acquire(place, "u", "b", TTL_MS));
+    expect_outcome(apply_one(place->store, keep), TEN_OK);
+    sleep_ms(AFTER_MS);
+    must_acquire(place, "u", "b", TTL_MS);
+    expect_holder(read_lease(place, "t"), "a");
+}
+
+POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
+    char command[1024];
+    char copy[32];
+    snprintf(copy, sizeof copy, "%.20scopy", postgres->database);
+    (void)postgres_text(postgres, "CREATE DATABASE %s", copy);
+    snprintf(command, sizeof command, "pg_dump -h %s -U %s %s | psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s >/dev/null",
+             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory,
+             POSTGRES_SERVER_USER, copy);
+    assert_int_equal(system(command), 0);
+    snprintf(postgres->database, sizeof postgres->database, "%s", copy);
+    postgres_place_open(postgres, "");
+    expect_survival(place, token);
+}
+
+static void say_to_server(struct postgres_place *postgres, const char *format, const char *name, const char *other) {
+    char statement[256];
+    bool done;
+    snprintf(statement, sizeof statement, format, name, other);
+    free(postgres_server_query(postgres->server, "postgres", statement, &done));
+    assert_true(done);
+}
+
+/* A database is kept as a template, and renamed to the first one's name later: everything in it has the same numbers. */
+POSTGRES_CASE(a_database_that_was_copied_and_renamed_begins_an_epoch) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", LONG_MS);
+    postgres_place_close(postgres);
+    say_to_server(postgres, "CREATE DATABASE %scopy TEMPLATE %s", postgres->database, postgres->database);
+    postgres_place_open(postgres, "");
+    uint64_t token = 0;
+    for (int i = 0; i < 3; i++) {
+        expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
+        token = must_acquire(place, "t", "a", TTL_MS);
+    }
+    postgres_place_close(postgres);
+    say_to_server(postgres, "ALTER DATABASE %s RENAME TO %sold", postgres->database, postgres->database);
+    say_to_server(postgres, "ALTER DATABASE %scopy RENAME TO %s", postgres->database, postgres->database);
+    forget_longer_ttls(postgres);
+    postgres_place_open(postgres, "");
+    expect_survival(place, token);
+}
+
+POSTGRES_CASE(tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch) {
+    struct postgres_place *postgres = *state;
+    struct place *place = open_place(state);
+    char command[1024];
+    must_acquire(place, "t", "a", TTL_MS);
+    snprintf(command, sizeof command, "pg_dump --data-only -n tenure -h %s -U %s %s > %s/data.sql",
+             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory);
+    assert_int_equal(system(command), 0);
+    uint64_t token = 0;
+    for (int i = 0; i < 3; i++) {
+        expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
+        token = must_acquire(place, "t", "a", TTL_MS);
+    }
+    (void)postgres_text(postgres, "TRUNCATE tenure.store, tenure.record, tenure.value, tenure.feed, tenure.change");
+    snprintf(command, sizeof command, "psql -qX -v ON_ERROR_STOP=1 -h %s -U %s %s < %s/data.sql >/dev/null",
+             postgres->server->directory, POSTGRES_SERVER_USER, postgres->database, postgres->server->directory);
+    assert_int_equal(system(command), 0);
+    expect_survival(place, token);
+}
+
 /* ---- the history */
 
 static void change_a_thousand_times(const struct place *place) {
@@ -273,7 +273,7 @@ static void change_a_thousand_times(const struct place *place) {
     assert_int_equal(place->store->ops->edit_targets(place->store, place->ns, edits, COUNT, CALL_MS), TENURE_OK);
 }
 
-static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
+POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     for (int i = 0; i < 5; i++)
@@ -305,7 +305,7 @@ static void the_history_survives_an_epoch_and_stays_bounded(void **state) {
                     TEN_FEED_MAX + 2000);
 }
 
-static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     const ten_store_ops *ops = place->store->ops;
@@ -346,7 +346,7 @@ static void wait_for_standby(struct postgres_place *postgres, const char *name) 
 
 /* A standby is promoted while its primary goes on with another one: as long as nobody follows the new primary, its
  * commits wait, and the former one may grant and renew. */
-static void an_epoch_counts_from_the_moment_at_which_its_commit_returned(void **state) {
+POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", TTL_MS);
@@ -380,7 +380,7 @@ static void *cancel_waiting(void *arg) {
     return NULL;
 }
 
-static void a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer(void **state) {
+POSTGRES_CASE(a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "t", .holder = "a", .ttl_ms = LONG_MS};
@@ -398,7 +398,7 @@ static void a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer(void **
     assert_non_null(strstr(place->store->error.message, "standby"));
 }
 
-/* ---- the wall clock (fault 13) */
+/* ---- the wall clock (fault 13); these come last, because it stays where they set it */
 
 static void set_clock(struct postgres_place *postgres, const char *offset) {
     assert_int_equal(postgres_server_set_clock(postgres->server, offset), 0);
@@ -406,7 +406,7 @@ static void set_clock(struct postgres_place *postgres, const char *offset) {
     sleep_ms(20);
 }
 
-static void a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token(void **state) {
+POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token) {
     struct postgres_place *postgres = *state;
     postgres_server_stop(postgres->server);
     set_clock(postgres, "+0");
@@ -429,7 +429,7 @@ static uint64_t version_of_session(const struct place *place) {
     return result.session_version;
 }
 
-static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right(void **state) {
+POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -454,7 +454,7 @@ static void a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_ri
 }
 
 /* The handle relies on what it knows of its records, and is told that they are not so. */
-static void whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_back(void **state) {
+POSTGRES_CASE(whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_back) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     set_clock(postgres, "+1h");
@@ -477,25 +477,5 @@ static void whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_bac
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        /* The first one: its standby is a copy of all databases that there are. */
-        POSTGRES_CASE(a_standby_is_refused_and_begins_an_epoch_when_it_is_promoted),
-        POSTGRES_CASE(another_identity_begins_an_epoch),
-        POSTGRES_CASE(a_lease_that_the_data_do_not_know_is_put_back_and_counted),
-        POSTGRES_CASE(older_data_do_not_bring_a_former_holder_back),
-        POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true),
-        POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch),
-        POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch),
-        POSTGRES_CASE(a_database_that_was_copied_and_renamed_begins_an_epoch),
-        POSTGRES_CASE(tables_that_were_emptied_and_filled_from_a_dump_begin_an_epoch),
-        POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
-        POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded),
-        POSTGRES_CASE(an_epoch_counts_from_the_moment_at_which_its_commit_returned),
-        POSTGRES_CASE(a_commit_whose_wait_for_a_standby_was_cancelled_is_no_answer),
-        /* The last ones: the clock stays where they set it. */
-        POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token),
-        POSTGRES_CASE(a_clock_that_jumps_back_keeps_leases_longer_and_renewals_put_them_right),
-        POSTGRES_CASE(whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_back),
-    };
-    return cmocka_run_group_tests_name("postgres-epoch", tests, postgres_group_setup, postgres_group_teardown);
+    return run_cases(postgres_group_setup, postgres_group_teardown);
 }

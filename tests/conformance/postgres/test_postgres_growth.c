@@ -17,7 +17,7 @@ static struct place *open_place(void **state) {
 
 /* ---- what is old */
 
-static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void **state) {
+POSTGRES_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay) {
     struct postgres_place *postgres = *state;
     const struct place *place = open_place(state);
     must_acquire(place, "old", "a", LONG_MS);
@@ -36,7 +36,7 @@ static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void 
     assert_string_equal(seen.at[1].target, "t0");
 }
 
-static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
+POSTGRES_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     use_once(place, "old");
@@ -103,7 +103,7 @@ static void make_targets(struct postgres_place *postgres, unsigned count) {
 
 /* Not all of what follows it: to go through a million targets would take a million times as long as a page. Nor if few of
  * them are held, or free. */
-static void a_page_reads_about_as_many_targets_as_it_shows(void **state) {
+POSTGRES_CASE(a_page_reads_about_as_many_targets_as_it_shows) {
     enum { PAGE = 50 };
     struct postgres_place *postgres = *state;
     const struct place *place = open_place(state);
@@ -127,7 +127,7 @@ static void a_page_reads_about_as_many_targets_as_it_shows(void **state) {
 }
 
 /* A plan that was made for a table with one row must serve one with many: the next statistics may be long in coming. */
-static void a_batch_reads_about_as_many_leases_as_it_has(void **state) {
+POSTGRES_CASE(a_batch_reads_about_as_many_leases_as_it_has) {
     struct postgres_place *postgres = *state;
     const struct place *place = open_place(state);
     must_acquire(place, "t", "a", LONG_MS);
@@ -156,7 +156,7 @@ static void a_batch_reads_about_as_many_leases_as_it_has(void **state) {
 }
 
 /* Only every thousandth change reads the feed, to find out how much of it to trim. */
-static void a_change_does_not_read_the_feed(void **state) {
+POSTGRES_CASE(a_change_does_not_read_the_feed) {
     enum { FEED = 20000 };
     struct postgres_place *postgres = *state;
     const struct place *place = open_place(state);
@@ -213,34 +213,6 @@ static PGconn *begin_reading(const struct postgres_place *postgres) {
     return connection;
 }
 
-static void a_transaction_that_keeps_dead_rows_is_named_with_what_to_do(void **state) {
-    struct postgres_place *postgres = *state;
-    char expected[128];
-    (void)postgres_text(postgres, "ALTER SYSTEM SET max_prepared_transactions = 2");
-    postgres_server_stop(postgres->server);
-    assert_int_equal(postgres_server_set_clock(postgres->server, "+0"), 0);
-    assert_int_equal(postgres_server_start_again(postgres->server), 0);
-    struct place *place = open_place(state);
-    must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(postgres, "BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'it''s'");
-    PGconn *reader = begin_reading(postgres);
-    struct snapshots snapshots = look_for_snapshots(place);
-    assert_int_equal(snapshots.warnings, 0);
-    assert_non_null(strstr(snapshots.text, "none"));
-    assert_int_equal(postgres_server_set_clock(postgres->server, "+10m"), 0);
-    snapshots = look_for_snapshots(place);
-    assert_int_equal(snapshots.warnings, 2);
-    snprintf(expected, sizeof expected, "pg_terminate_backend(%d)", PQbackendPID(reader));
-    assert_non_null(strstr(snapshots.text, expected));
-    assert_non_null(strstr(snapshots.text, "idle in transaction"));
-    assert_non_null(strstr(snapshots.text, "ROLLBACK PREPARED 'it''s'"));
-    assert_non_null(strstr(snapshots.text, "has begun 10m"));
-    postgres_say(reader, "COMMIT");
-    (void)postgres_text(postgres, "ROLLBACK PREPARED 'it''s'");
-    assert_int_equal(look_for_snapshots(place).warnings, 0);
-    PQfinish(reader);
-}
-
 /* So many transactions. */
 static void run_transactions(struct postgres_place *postgres, unsigned count) {
     (void)postgres_text(postgres,
@@ -257,7 +229,7 @@ static void wait_until(struct postgres_place *postgres, const char *condition) {
     }
 }
 
-static void a_slot_that_nobody_uses_and_a_standby_that_keep_dead_rows_are_named(void **state) {
+POSTGRES_CASE(a_slot_that_nobody_uses_and_a_standby_that_keep_dead_rows_are_named) {
     static const char *const with_slot[] = {"hot_standby_feedback=on", "wal_receiver_status_interval=1",
                                             "primary_slot_name=left_over", NULL};
     static const char *const without[] = {"hot_standby_feedback=on", "wal_receiver_status_interval=1", NULL};
@@ -296,15 +268,34 @@ static void a_slot_that_nobody_uses_and_a_standby_that_keep_dead_rows_are_named(
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        POSTGRES_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
-        POSTGRES_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
-        POSTGRES_CASE(a_page_reads_about_as_many_targets_as_it_shows),
-        POSTGRES_CASE(a_batch_reads_about_as_many_leases_as_it_has),
-        POSTGRES_CASE(a_change_does_not_read_the_feed),
-        POSTGRES_CASE(a_slot_that_nobody_uses_and_a_standby_that_keep_dead_rows_are_named),
-        /* The last one: the clock stays where it sets it. */
-        POSTGRES_CASE(a_transaction_that_keeps_dead_rows_is_named_with_what_to_do),
-    };
-    return cmocka_run_group_tests_name("postgres-growth", tests, postgres_group_setup, postgres_group_teardown);
+    return run_cases(postgres_group_setup, postgres_group_teardown);
+}
+
+/* The last case: the clock stays where it sets it. */
+POSTGRES_CASE(a_transaction_that_keeps_dead_rows_is_named_with_what_to_do) {
+    struct postgres_place *postgres = *state;
+    char expected[128];
+    (void)postgres_text(postgres, "ALTER SYSTEM SET max_prepared_transactions = 2");
+    postgres_server_stop(postgres->server);
+    assert_int_equal(postgres_server_set_clock(postgres->server, "+0"), 0);
+    assert_int_equal(postgres_server_start_again(postgres->server), 0);
+    struct place *place = open_place(state);
+    must_acquire(place, "t", "a", LONG_MS);
+    (void)postgres_text(postgres, "BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'it''s'");
+    PGconn *reader = begin_reading(postgres);
+    struct snapshots snapshots = look_for_snapshots(place);
+    assert_int_equal(snapshots.warnings, 0);
+    assert_non_null(strstr(snapshots.text, "none"));
+    assert_int_equal(postgres_server_set_clock(postgres->server, "+10m"), 0);
+    snapshots = look_for_snapshots(place);
+    assert_int_equal(snapshots.warnings, 2);
+    snprintf(expected, sizeof expected, "pg_terminate_backend(%d)", PQbackendPID(reader));
+    assert_non_null(strstr(snapshots.text, expected));
+    assert_non_null(strstr(snapshots.text, "idle in transaction"));
+    assert_non_null(strstr(snapshots.text, "ROLLBACK PREPARED 'it''s'"));
+    assert_non_null(strstr(snapshots.text, "has begun 10m"));
+    postgres_say(reader, "COMMIT");
+    (void)postgres_text(postgres, "ROLLBACK PREPARED 'it''s'");
+    assert_int_equal(look_for_snapshots(place).warnings, 0);
+    PQfinish(reader);
 }

@@ -38,15 +38,15 @@ static void expect_not_renewed_behind_a_lock(void **state, const char *holder) {
     assert_true(must_acquire(place, "t", "b", TTL_MS) > token);
 }
 
-static void a_renewal_that_waited_for_a_lock_until_its_lease_was_over_is_lost(void **state) {
+POSTGRES_CASE(a_renewal_that_waited_for_a_lock_until_its_lease_was_over_is_lost) {
     expect_not_renewed_behind_a_lock(state, "a");
 }
 
-static void so_is_one_that_names_no_holder(void **state) {
+POSTGRES_CASE(so_is_one_that_names_no_holder) {
     expect_not_renewed_behind_a_lock(state, NULL);
 }
 
-static void a_lease_that_was_had_after_a_long_wait_lasts_its_whole_ttl(void **state) {
+POSTGRES_CASE(a_lease_that_was_had_after_a_long_wait_lasts_its_whole_ttl) {
     struct place *place = open_place(state);
     struct postgres_blocker blocker;
     must_acquire(place, "t", "a", TENURE_TTL_MIN_MS);
@@ -61,7 +61,7 @@ static void a_lease_that_was_had_after_a_long_wait_lasts_its_whole_ttl(void **st
     postgres_unblock(&blocker);
 }
 
-static void a_heartbeat_that_waited_until_it_was_dead_joins_anew(void **state) {
+POSTGRES_CASE(a_heartbeat_that_waited_until_it_was_dead_joins_anew) {
     struct place *place = open_place(state);
     struct postgres_blocker blocker;
     ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = TTL_MS, .weight = 1};
@@ -76,7 +76,7 @@ static void a_heartbeat_that_waited_until_it_was_dead_joins_anew(void **state) {
     assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_JOINED);
 }
 
-static void a_lock_that_is_held_too_long_is_a_timeout_and_no_harm(void **state) {
+POSTGRES_CASE(a_lock_that_is_held_too_long_is_a_timeout_and_no_harm) {
     struct place *place = open_place(state);
     struct postgres_blocker blocker;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -93,7 +93,7 @@ static void a_lock_that_is_held_too_long_is_a_timeout_and_no_harm(void **state) 
 }
 
 /* A trigger can do that, and so can a row that changed between two looks at it. */
-static void what_changed_no_row_is_never_ok(void **state) {
+POSTGRES_CASE(what_changed_no_row_is_never_ok) {
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     (void)postgres_text(
@@ -150,7 +150,7 @@ static void make_race(struct racer *racer, int round) {
     }
 }
 
-static void two_batches_for_the_same_new_targets_in_opposite_order_share_them_without_a_deadlock(void **state) {
+POSTGRES_CASE(two_batches_for_the_same_new_targets_in_opposite_order_share_them_without_a_deadlock) {
     struct place *place = open_place(state);
     struct racer *racers = calloc(RACERS, sizeof *racers);
     assert_non_null(racers);
@@ -183,7 +183,7 @@ static const char *lease_end(void **state, const char *target) {
 
 /* One renewal of two leases waits for the first, while another connection renews the second: when the first renewal
  * goes on, its clock is the older one. */
-static void a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed(void **state) {
+POSTGRES_CASE(a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed) {
     struct place *place = open_place(state);
     uint64_t tokens[] = {must_acquire(place, "t1", "a", LONG_MS), must_acquire(place, "t2", "a", LONG_MS)};
     struct postgres_blocker blocker;
@@ -226,7 +226,7 @@ static void *open_one(void *url) {
     return r < 0 ? url : NULL;
 }
 
-static void many_that_start_together_create_the_schema_once(void **state) {
+POSTGRES_CASE(many_that_start_together_create_the_schema_once) {
     struct postgres_place *postgres = *state;
     char url[FIXTURE_URL_SIZE];
     pthread_t threads[6];
@@ -243,7 +243,7 @@ static void many_that_start_together_create_the_schema_once(void **state) {
 
 /* ---- connections (fault 24) */
 
-static void a_backend_that_is_terminated_during_a_call_costs_nothing(void **state) {
+POSTGRES_CASE(a_backend_that_is_terminated_during_a_call_costs_nothing) {
     struct place *place = open_place(state);
     struct postgres_blocker blocker;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -269,7 +269,7 @@ static void a_backend_that_is_terminated_during_a_call_costs_nothing(void **stat
     postgres_unblock(&blocker);
 }
 
-static void a_restarted_server_has_its_leases_and_no_new_epoch(void **state) {
+POSTGRES_CASE(a_restarted_server_has_its_leases_and_no_new_epoch) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -284,7 +284,7 @@ static void a_restarted_server_has_its_leases_and_no_new_epoch(void **state) {
     assert_int_equal(must_acquire(place, "t", "a", LONG_MS), token + 1);
 }
 
-static void a_server_that_does_not_answer_is_a_timeout_within_bounds(void **state) {
+POSTGRES_CASE(a_server_that_does_not_answer_is_a_timeout_within_bounds) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     pid_t pid = (pid_t)atoi(postgres_text(
@@ -309,7 +309,7 @@ static void a_server_that_does_not_answer_is_a_timeout_within_bounds(void **stat
     (void)thaw_process(pid);
 }
 
-static void a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one(void **state) {
+POSTGRES_CASE(a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one) {
     struct postgres_place *postgres = *state;
     char url[FIXTURE_URL_SIZE];
     snprintf(url, sizeof url, "postgres:///%s?host=/nonexistent,%s&user=%s", postgres->database,
@@ -330,7 +330,7 @@ static void a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one(void
 
 /* ---- roles (fault 34) */
 
-static void a_role_that_may_not_create_is_told_what_to_do(void **state) {
+POSTGRES_CASE(a_role_that_may_not_create_is_told_what_to_do) {
     struct postgres_place *postgres = *state;
     ten_error error;
     (void)postgres_text(postgres, "DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN");
@@ -368,7 +368,7 @@ static void a_role_that_may_not_create_is_told_what_to_do(void **state) {
     (void)postgres_text(postgres, "DROP OWNED BY guest; DROP ROLE guest");
 }
 
-static void a_role_that_may_not_identify_the_server_works_too(void **state) {
+POSTGRES_CASE(a_role_that_may_not_identify_the_server_works_too) {
     struct postgres_place *postgres = *state;
     (void)postgres_text(postgres,
                         "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM public; DROP ROLE IF EXISTS modest;"
@@ -383,7 +383,7 @@ static void a_role_that_may_not_identify_the_server_works_too(void **state) {
 }
 
 /* Whoever may create objects in another schema of the search path must not change what our statements do. */
-static void operators_of_strangers_are_not_used(void **state) {
+POSTGRES_CASE(operators_of_strangers_are_not_used) {
     struct postgres_place *postgres = *state;
     postgres_place_open(postgres, "");
     struct place *place = &postgres->place;
@@ -397,7 +397,7 @@ static void operators_of_strangers_are_not_used(void **state) {
     assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS / 2, LONG_MS);
 }
 
-static void functions_of_strangers_are_not_used(void **state) {
+POSTGRES_CASE(functions_of_strangers_are_not_used) {
     enum { RENEWALS = 6 };
     struct postgres_place *postgres = *state;
     struct place *place = &postgres->place;
@@ -426,7 +426,7 @@ static void functions_of_strangers_are_not_used(void **state) {
     assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM public.used"), "0");
 }
 
-static void triggers_and_rules_of_strangers_are_refused(void **state) {
+POSTGRES_CASE(triggers_and_rules_of_strangers_are_refused) {
     struct postgres_place *postgres = *state;
     ten_error error;
     postgres_place_open(postgres, "");
@@ -442,7 +442,7 @@ static void triggers_and_rules_of_strangers_are_refused(void **state) {
     assert_non_null(strstr(error.message, "rule spy on tenure.change"));
 }
 
-static void an_empty_schema_of_another_role_is_refused(void **state) {
+POSTGRES_CASE(an_empty_schema_of_another_role_is_refused) {
     struct postgres_place *postgres = *state;
     ten_error error;
     (void)postgres_text(postgres, "DO $$ BEGIN CREATE ROLE fleet LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; "
@@ -454,7 +454,7 @@ static void an_empty_schema_of_another_role_is_refused(void **state) {
     assert_non_null(strstr(error.message, "belongs to the role"));
 }
 
-static void a_newer_schema_is_refused(void **state) {
+POSTGRES_CASE(a_newer_schema_is_refused) {
     struct postgres_place *postgres = *state;
     ten_error error;
     (void)open_place(state);
@@ -468,7 +468,7 @@ static void a_newer_schema_is_refused(void **state) {
     "md5((SELECT string_agg(xmin::text || record::text, ',' ORDER BY key) FROM tenure.record)) || "                    \
     "(SELECT xmin || store::text FROM tenure.store)"
 
-static void a_schema_of_an_earlier_version_is_refused_and_left_as_it_is(void **state) {
+POSTGRES_CASE(a_schema_of_an_earlier_version_is_refused_and_left_as_it_is) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     ten_op op = {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "u", .holder = "a", .ttl_ms = LONG_MS};
@@ -484,7 +484,7 @@ static void a_schema_of_an_earlier_version_is_refused_and_left_as_it_is(void **s
     assert_string_equal(postgres_text(postgres, WHOLE_SCHEMA), before);
 }
 
-static void a_schema_that_was_dropped_under_a_handle_is_made_again(void **state) {
+POSTGRES_CASE(a_schema_that_was_dropped_under_a_handle_is_made_again) {
     struct place *place = open_place(state);
     must_acquire(place, "t", "a", TTL_MS);
     (void)postgres_text(*state, "DROP SCHEMA tenure CASCADE");
@@ -493,7 +493,7 @@ static void a_schema_that_was_dropped_under_a_handle_is_made_again(void **state)
 
 /* ---- sessions of all kinds */
 
-static void time_zones_and_other_settings_of_a_session_do_not_matter(void **state) {
+POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter) {
     struct postgres_place *postgres = *state;
     struct place *place = &postgres->place;
     static const char *const options[] = {
@@ -513,7 +513,7 @@ static void time_zones_and_other_settings_of_a_session_do_not_matter(void **stat
     }
 }
 
-static void people_see_scenes_in_a_view(void **state) {
+POSTGRES_CASE(people_see_scenes_in_a_view) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
     snprintf(place->ns, sizeof place->ns, "scenes");
@@ -560,7 +560,7 @@ static void note_warning(enum tenure_check_level level, const char *check, const
         assert_int_equal(level, TENURE_CHECK_OK);
 }
 
-static void everything_works_through_a_pooler_that_changes_servers_after_each_transaction(void **state) {
+POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction) {
     struct postgres_place *postgres = *state;
     struct place *place = &postgres->place;
     postgres_place_open_pooled(postgres, "");
@@ -580,7 +580,7 @@ static void everything_works_through_a_pooler_that_changes_servers_after_each_tr
     expect_notice_within(postgres, 1500);
 }
 
-static void nothing_is_left_in_a_session_behind_a_pooler(void **state) {
+POSTGRES_CASE(nothing_is_left_in_a_session_behind_a_pooler) {
     enum { CALLS = 6 };
     struct postgres_place *postgres = *state;
     struct place *place = &postgres->place;
@@ -614,7 +614,7 @@ static void say_inside(ten_store *store, const char *statement, char *text, size
     assert_true(PQenterPipelineMode(connection));
 }
 
-static void a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed(void **state) {
+POSTGRES_CASE(a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed) {
     struct postgres_place *postgres = *state;
     struct place *place = &postgres->place;
     char text[16];
@@ -633,7 +633,7 @@ static void a_direct_connection_has_its_statements_prepared_and_works_on_when_th
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
 }
 
-static void with_a_direct_connection_beside_the_pooler_notices_come_at_once(void **state) {
+POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once) {
     struct postgres_place *postgres = *state;
     char options[FIXTURE_URL_SIZE];
     snprintf(options, sizeof options, "&listen_url=postgres%%3A%%2F%%2F%%2F%s%%3Fhost=%s%%26user=%s",
@@ -648,35 +648,5 @@ static void with_a_direct_connection_beside_the_pooler_notices_come_at_once(void
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        POSTGRES_CASE(a_renewal_that_waited_for_a_lock_until_its_lease_was_over_is_lost),
-        POSTGRES_CASE(so_is_one_that_names_no_holder),
-        POSTGRES_CASE(a_lease_that_was_had_after_a_long_wait_lasts_its_whole_ttl),
-        POSTGRES_CASE(a_heartbeat_that_waited_until_it_was_dead_joins_anew),
-        POSTGRES_CASE(a_lock_that_is_held_too_long_is_a_timeout_and_no_harm),
-        POSTGRES_CASE(what_changed_no_row_is_never_ok),
-        POSTGRES_CASE(two_batches_for_the_same_new_targets_in_opposite_order_share_them_without_a_deadlock),
-        POSTGRES_CASE(a_renewal_that_waited_never_shortens_what_a_later_one_has_renewed),
-        POSTGRES_CASE(many_that_start_together_create_the_schema_once),
-        POSTGRES_CASE(a_backend_that_is_terminated_during_a_call_costs_nothing),
-        POSTGRES_CASE(a_restarted_server_has_its_leases_and_no_new_epoch),
-        POSTGRES_CASE(a_server_that_does_not_answer_is_a_timeout_within_bounds),
-        POSTGRES_CASE(a_place_that_is_silent_or_wrong_does_not_keep_from_the_next_one),
-        POSTGRES_CASE(a_role_that_may_not_create_is_told_what_to_do),
-        POSTGRES_CASE(a_role_that_may_not_identify_the_server_works_too),
-        POSTGRES_CASE(operators_of_strangers_are_not_used),
-        POSTGRES_CASE(functions_of_strangers_are_not_used),
-        POSTGRES_CASE(triggers_and_rules_of_strangers_are_refused),
-        POSTGRES_CASE(an_empty_schema_of_another_role_is_refused),
-        POSTGRES_CASE(a_newer_schema_is_refused),
-        POSTGRES_CASE(a_schema_of_an_earlier_version_is_refused_and_left_as_it_is),
-        POSTGRES_CASE(a_schema_that_was_dropped_under_a_handle_is_made_again),
-        POSTGRES_CASE(time_zones_and_other_settings_of_a_session_do_not_matter),
-        POSTGRES_CASE(people_see_scenes_in_a_view),
-        POSTGRES_CASE(everything_works_through_a_pooler_that_changes_servers_after_each_transaction),
-        POSTGRES_CASE(nothing_is_left_in_a_session_behind_a_pooler),
-        POSTGRES_CASE(a_direct_connection_has_its_statements_prepared_and_works_on_when_they_are_removed),
-        POSTGRES_CASE(with_a_direct_connection_beside_the_pooler_notices_come_at_once),
-    };
-    return cmocka_run_group_tests_name("postgres-store", tests, postgres_group_setup, postgres_group_teardown);
+    return run_cases(postgres_group_setup, postgres_group_teardown);
 }

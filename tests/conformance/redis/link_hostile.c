@@ -40,7 +40,7 @@ static void expect_about(struct link_place *place, const char *text, uint64_t wa
 
 /* ---- silence */
 
-static void a_silent_peer_costs_the_deadline(void **state) {
+LINK_CASE_ALONE(a_silent_peer_costs_the_deadline) {
     struct peer peer = {.fd = -1};
     peer_start(&peer, peer_is_silent);
     uint64_t start_ms = boot_ms();
@@ -54,13 +54,13 @@ static void trickle(struct peer *peer, int client) {
         pause_ms(1);
 }
 
-static void a_peer_that_trickles_costs_the_deadline(void **state) {
+LINK_CASE_ALONE(a_peer_that_trickles_costs_the_deadline) {
     struct peer peer = {.fd = -1};
     peer_start(&peer, trickle);
     expect_at(*state, &peer, 150, TENURE_E_TIMEOUT, "did not answer in time");
 }
 
-static void a_peer_that_closes_at_once_is_told(void **state) {
+LINK_CASE_ALONE(a_peer_that_closes_at_once_is_told) {
     struct peer peer = {.fd = -1};
     peer_start(&peer, peer_closes);
     expect_at(*state, &peer, OPEN_MS, TENURE_E_UNREACHABLE, "closed the connection before it said anything");
@@ -70,7 +70,7 @@ static void a_peer_that_closes_at_once_is_told(void **state) {
 }
 
 /* A real conversation that ends after every possible number of bytes. */
-static void a_peer_that_is_gone_in_the_middle_of_a_reply_is_told(void **state) {
+LINK_CASE(a_peer_that_is_gone_in_the_middle_of_a_reply_is_told) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     peer_start_relay(&peer, place->server.port);
@@ -118,7 +118,7 @@ static bool enter_narrow_network(const char *ports) {
 }
 
 /* A TCP connection to a port that is also the one that the system picks for us is one to ourselves. */
-static void nobody_takes_himself_for_a_server(void **state) {
+LINK_CASE_ALONE(nobody_takes_himself_for_a_server) {
     struct link_place *place = *state;
     use_url(place, "redis://:" SECRET "@127.0.0.1:40001");
     pid_t child = fork();
@@ -140,7 +140,7 @@ static void nobody_takes_himself_for_a_server(void **state) {
 
 /* ---- another service */
 
-static void a_web_server_is_told_from_a_redis(void **state) {
+LINK_CASE_ALONE(a_web_server_is_told_from_a_redis) {
     expect_about(*state, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", OPEN_MS, TENURE_E_STORE,
                  "does not speak the Redis protocol");
     expect_said(*state, "\"H\"");
@@ -154,7 +154,7 @@ static void make_noise(struct peer *peer, int client) {
         ;
 }
 
-static void noise_is_told_from_a_redis(void **state) {
+LINK_CASE_ALONE(noise_is_told_from_a_redis) {
     struct peer peer = {.fd = -1};
     peer_start(&peer, make_noise);
     expect_at(*state, &peer, OPEN_MS, TENURE_E_STORE, "does not speak the Redis protocol (Protocol error");
@@ -166,7 +166,7 @@ static void say_and_hang_up(struct peer *peer, int client) {
     pause_ms(1);
 }
 
-static void the_last_words_of_a_peer_are_heard(void **state) {
+LINK_CASE_ALONE(the_last_words_of_a_peer_are_heard) {
     struct link_place *place = *state;
     static const char words[] = "-ERR max number of clients reached\r\n";
     struct peer peer = {.say = words, .say_size = sizeof words - 1};
@@ -180,7 +180,7 @@ static void the_last_words_of_a_peer_are_heard(void **state) {
 }
 
 /* Replies that came before the connection broke are not lost with it. */
-static void replies_that_came_before_the_end_are_had(void **state) {
+LINK_CASE(replies_that_came_before_the_end_are_had) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     static char data[4000000];
@@ -218,7 +218,7 @@ static void expect_server(struct link_place *place, const char *server, const ch
     expect_about(place, text, OPEN_MS, code, says);
 }
 
-static void old_loading_and_unknown_servers_are_refused(void **state) {
+LINK_CASE_ALONE(old_loading_and_unknown_servers_are_refused) {
     expect_server(*state, "redis_version:5.0.14\r\n", "loading:0\r\n", "maxmemory_policy:noeviction\r\n",
                   TENURE_E_UNSUPPORTED, "is Redis 5.0.14; leases need 6.0 or later");
     expect_server(*state, "redis_version:7.0.0\r\n", "loading:1\r\n", "maxmemory_policy:noeviction\r\n",
@@ -237,7 +237,7 @@ static long peak_kb(void) {
     return usage.ru_maxrss;
 }
 
-static void arrays_of_an_unlikely_size_are_refused_before_there_is_room_for_them(void **state) {
+LINK_CASE_ALONE(arrays_of_an_unlikely_size_are_refused_before_there_is_room_for_them) {
     long before = peak_kb();
     expect_about(*state, "*1000000000\r\n", OPEN_MS, TENURE_E_STORE, "too large");
     expect_about(*state, "*2147483647\r\n", OPEN_MS, TENURE_E_STORE, "too large");
@@ -250,7 +250,7 @@ static void arrays_of_an_unlikely_size_are_refused_before_there_is_room_for_them
     assert_in_range(peak_kb(), 0, before + 50000);
 }
 
-static void a_string_of_an_unlikely_size_costs_no_more_than_the_deadline(void **state) {
+LINK_CASE_ALONE(a_string_of_an_unlikely_size_costs_no_more_than_the_deadline) {
     long before = peak_kb();
     expect_about(*state, "$1000000000000\r\nabc", 100, TENURE_E_TIMEOUT, "");
     expect_about(*state, "$9223372036854775807\r\nabc", 100, TENURE_E_TIMEOUT, "");
@@ -267,7 +267,7 @@ static void say_without_end(struct peer *peer, int client) {
             ;
 }
 
-static void a_string_without_end_is_refused(void **state) {
+LINK_CASE_ALONE(a_string_without_end_is_refused) {
     long before = peak_kb();
     struct peer peer = {.say = "$1000000000000\r\n", .say_size = 16};
     peer_start(&peer, say_without_end);
@@ -285,7 +285,7 @@ static void list_without_end(struct peer *peer, int client) {
 }
 
 /* Each element costs many times its bytes. */
-static void a_list_of_a_million_is_the_end(void **state) {
+LINK_CASE_ALONE(a_list_of_a_million_is_the_end) {
     struct link_place *place = *state;
     long before = peak_kb();
     struct peer peer = {.fd = -1};
@@ -298,7 +298,7 @@ static void a_list_of_a_million_is_the_end(void **state) {
 
 /* ---- who wants our time */
 
-static void a_line_without_end_costs_the_deadline(void **state) {
+LINK_CASE_ALONE(a_line_without_end_costs_the_deadline) {
     struct peer peer = {.say = "+", .say_size = 1};
     peer_start(&peer, say_without_end);
     struct link_place *place = *state;
@@ -316,7 +316,7 @@ static void flood(struct peer *peer, int client) {
 }
 
 /* It never reads, and always has something for us. */
-static void a_flood_while_we_write_costs_the_deadline(void **state) {
+LINK_CASE_ALONE(a_flood_while_we_write_costs_the_deadline) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     static char data[8000000];
@@ -348,7 +348,7 @@ static void connect_bare(struct link_place *place, const struct peer *peer) {
     assert_int_equal(ten_redis_link_make(place->settings, fd, "h", "redis://h", 0, &place->link, NULL), TENURE_OK);
 }
 
-static void take_returns_from_a_flood_without_a_whole_reply(void **state) {
+LINK_CASE_ALONE(take_returns_from_a_flood_without_a_whole_reply) {
     struct link_place *place = *state;
     struct peer peer = {.say = "$50000000\r\n", .say_size = 11};
     redisReply *reply = NULL;
@@ -374,7 +374,7 @@ static void say_then_listen(struct peer *peer, int client) {
 }
 
 /* One that is larger than what is read at a time, from a peer who reads nothing before it is gone. */
-static void a_large_reply_that_came_before_we_had_written_is_found(void **state) {
+LINK_CASE_ALONE(a_large_reply_that_came_before_we_had_written_is_found) {
     struct link_place *place = *state;
     static char data[20000014];
     memset(data, 'x', sizeof data);
@@ -401,7 +401,7 @@ static void a_large_reply_that_came_before_we_had_written_is_found(void **state)
 
 /* ---- SIGPIPE, whose default would end this program */
 
-static void writing_to_a_peer_that_is_gone_raises_no_signal(void **state) {
+LINK_CASE(writing_to_a_peer_that_is_gone_raises_no_signal) {
     struct link_place *place = *state;
     for (int how = PEER_CLOSE; how <= PEER_RESET; how++) {
         struct peer peer = {.then = how};
@@ -427,26 +427,3 @@ static void writing_to_a_peer_that_is_gone_raises_no_signal(void **state) {
         assert_int_equal(redis_server_start_again(&place->server), 0);
     }
 }
-
-static const struct CMUnitTest tests[] = {
-    LINK_CASE_ALONE(a_silent_peer_costs_the_deadline),
-    LINK_CASE_ALONE(a_peer_that_trickles_costs_the_deadline),
-    LINK_CASE_ALONE(a_peer_that_closes_at_once_is_told),
-    LINK_CASE(a_peer_that_is_gone_in_the_middle_of_a_reply_is_told),
-    LINK_CASE_ALONE(nobody_takes_himself_for_a_server),
-    LINK_CASE_ALONE(a_web_server_is_told_from_a_redis),
-    LINK_CASE_ALONE(noise_is_told_from_a_redis),
-    LINK_CASE_ALONE(the_last_words_of_a_peer_are_heard),
-    LINK_CASE(replies_that_came_before_the_end_are_had),
-    LINK_CASE_ALONE(old_loading_and_unknown_servers_are_refused),
-    LINK_CASE_ALONE(arrays_of_an_unlikely_size_are_refused_before_there_is_room_for_them),
-    LINK_CASE_ALONE(a_string_of_an_unlikely_size_costs_no_more_than_the_deadline),
-    LINK_CASE_ALONE(a_string_without_end_is_refused),
-    LINK_CASE_ALONE(a_list_of_a_million_is_the_end),
-    LINK_CASE_ALONE(a_line_without_end_costs_the_deadline),
-    LINK_CASE_ALONE(a_flood_while_we_write_costs_the_deadline),
-    LINK_CASE_ALONE(take_returns_from_a_flood_without_a_whole_reply),
-    LINK_CASE_ALONE(a_large_reply_that_came_before_we_had_written_is_found),
-    LINK_CASE(writing_to_a_peer_that_is_gone_raises_no_signal),
-};
-const struct link_topic link_hostile_topic = {tests, TEN_COUNT(tests)};

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void a_host_is_reached_by_its_name_and_by_any_of_its_addresses(void **state) {
+LINK_CASE(a_host_is_reached_by_its_name_and_by_any_of_its_addresses) {
     struct link_place *place = *state;
     must_open(place, "redis://redis.test:%d", place->server.port);
     expect_works(place);
@@ -20,7 +20,7 @@ static void a_host_is_reached_by_its_name_and_by_any_of_its_addresses(void **sta
     assert_string_equal(ten_redis_link_server(place->link)->address, address);
 }
 
-static void a_resolver_that_fails_or_hangs_is_told_in_time(void **state) {
+LINK_CASE_ALONE(a_resolver_that_fails_or_hangs_is_told_in_time) {
     struct link_place *place = *state;
     expect_refused(place, TENURE_E_UNREACHABLE, "cannot find the host no.test", "redis://:" SECRET "@no.test:1");
     atomic_store(&names_hang, true);
@@ -29,7 +29,7 @@ static void a_resolver_that_fails_or_hangs_is_told_in_time(void **state) {
     expect_said(place, "redis.test");
 }
 
-static void the_last_good_answer_serves_while_the_resolver_does_not(void **state) {
+LINK_CASE(the_last_good_answer_serves_while_the_resolver_does_not) {
     struct link_place *place = *state;
     must_open(place, "redis://redis.test:%d", place->server.port);
     atomic_store(&names_fail, true);
@@ -49,7 +49,7 @@ static void the_last_good_answer_serves_while_the_resolver_does_not(void **state
     expect_works(place);
 }
 
-static void a_second_connection_asks_nobody(void **state) {
+LINK_CASE(a_second_connection_asks_nobody) {
     struct link_place *place = *state;
     must_open(place, "redis://redis.test:%d", place->server.port);
     atomic_store(&names_hang, true);
@@ -80,7 +80,7 @@ static void see_changes(const struct place *place, uint64_t *cursor) {
     read_changes(place->store, place->ns, cursor, &seen);
 }
 
-static void a_store_with_a_live_connection_does_not_notice_a_resolver_that_hangs(void **state) {
+LINK_CASE(a_store_with_a_live_connection_does_not_notice_a_resolver_that_hangs) {
     struct link_place *link = *state;
     struct place place = {.other = NULL};
     char url[200];
@@ -122,12 +122,3 @@ static void a_store_with_a_live_connection_does_not_notice_a_resolver_that_hangs
     expect_outcome(result, TEN_OK);
     ten_store_close(place.store);
 }
-
-static const struct CMUnitTest tests[] = {
-    LINK_CASE(a_host_is_reached_by_its_name_and_by_any_of_its_addresses),
-    LINK_CASE_ALONE(a_resolver_that_fails_or_hangs_is_told_in_time),
-    LINK_CASE(the_last_good_answer_serves_while_the_resolver_does_not),
-    LINK_CASE(a_second_connection_asks_nobody),
-    LINK_CASE(a_store_with_a_live_connection_does_not_notice_a_resolver_that_hangs),
-};
-const struct link_topic link_name_topic = {tests, TEN_COUNT(tests)};

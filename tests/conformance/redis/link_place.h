@@ -6,19 +6,13 @@
 #ifndef CONFORMANCE_LINK_PLACE_H
 #define CONFORMANCE_LINK_PLACE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/io.h"
 #include "conformance/late.h"
+#include "lib/cases.h"
 #include "lib/redis_server.h"
 #include "store/redis/redis_link_state.h"
 
@@ -38,17 +32,8 @@ struct link_place {
 int link_setup(void **state);         /* with a server */
 int link_setup_without(void **state); /* the test starts its own */
 int link_teardown(void **state);
-#define LINK_CASE(function)       cmocka_unit_test_setup_teardown(function, link_setup, link_teardown)
-#define LINK_CASE_ALONE(function) cmocka_unit_test_setup_teardown(function, link_setup_without, link_teardown)
-
-struct link_topic {
-    const struct CMUnitTest *tests;
-    size_t count;
-};
-extern const struct link_topic link_hostile_topic;
-extern const struct link_topic link_tls_topic;
-extern const struct link_topic link_name_topic;
-extern const struct link_topic link_sentinel_topic;
+#define LINK_CASE(name)       TEST_WITH(name, link_setup, link_teardown)
+#define LINK_CASE_ALONE(name) TEST_WITH(name, link_setup_without, link_teardown)
 
 /* ---- connections; whatever was open or set before is closed */
 

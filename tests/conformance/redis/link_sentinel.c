@@ -42,6 +42,8 @@ static int sentinel_teardown(void **state) {
     return link_teardown(state);
 }
 
+#define SENTINEL_CASE(name) TEST_WITH(name, sentinel_setup, sentinel_teardown)
+
 /* Whether a server's answer to the command has the text. */
 static bool says(const struct redis_server *server, const char *command, const char *text) {
     redisContext *context = redisConnectUnix(server->socket);
@@ -96,7 +98,7 @@ static void expect_master(struct sentinel_place *place, const struct redis_serve
 
 /* ---- who is asked */
 
-static void a_sentinel_names_the_master(void **state) {
+SENTINEL_CASE(a_sentinel_names_the_master) {
     struct sentinel_place *place = *state;
     start_sentinel(place, "");
     must_open(&place->link, "redis+sentinel://127.0.0.1:%d/mymaster/2", place->sentinel.port);
@@ -111,7 +113,7 @@ static void a_sentinel_names_the_master(void **state) {
                    "redis+sentinel://127.0.0.1:%d/other", place->sentinel.port);
 }
 
-static void a_dead_or_silent_sentinel_is_passed_over(void **state) {
+SENTINEL_CASE(a_dead_or_silent_sentinel_is_passed_over) {
     struct sentinel_place *place = *state;
     struct peer silent = {.fd = -1};
     struct peer garbage = {.say = "*2\r\n$1\r\nx\r\n:7\r\n", .say_size = 16};
@@ -130,7 +132,7 @@ static void a_dead_or_silent_sentinel_is_passed_over(void **state) {
     peer_stop(&garbage);
 }
 
-static void without_a_sentinel_the_one_that_is_to_be_mended_is_told(void **state) {
+SENTINEL_CASE(without_a_sentinel_the_one_that_is_to_be_mended_is_told) {
     struct sentinel_place *place = *state;
     expect_refused(&place->link, TENURE_E_UNREACHABLE, "cannot reach the Sentinel 127.0.0.1:2: Connection refused",
                    "redis+sentinel://:" SECRET "@127.0.0.1:1,127.0.0.1:2/mymaster");
@@ -141,7 +143,7 @@ static void without_a_sentinel_the_one_that_is_to_be_mended_is_told(void **state
     expect_said(&place->link, "unknown command");
 }
 
-static void a_sentinel_that_wants_a_password_is_given_ours(void **state) {
+SENTINEL_CASE(a_sentinel_that_wants_a_password_is_given_ours) {
     struct sentinel_place *place = *state;
     start_sentinel(place, "requirepass " SECRET "\n");
     expect_refused(&place->link, TENURE_E_DENIED, "the Sentinel 127.0.0.1:", "redis+sentinel://127.0.0.1:%d/mymaster",
@@ -153,7 +155,7 @@ static void a_sentinel_that_wants_a_password_is_given_ours(void **state) {
     expect_works(&place->link);
 }
 
-static void a_sentinel_that_does_not_ask_is_not_told_the_password(void **state) {
+SENTINEL_CASE(a_sentinel_that_does_not_ask_is_not_told_the_password) {
     struct sentinel_place *place = *state;
     char answer[100];
     char port[16];
@@ -178,7 +180,7 @@ static void start_naming(struct peer *peer, char answer[100], int port) {
     peer_start(peer, peer_says);
 }
 
-static void a_sentinel_that_names_a_replica_or_a_dead_master_is_passed_over(void **state) {
+SENTINEL_CASE(a_sentinel_that_names_a_replica_or_a_dead_master_is_passed_over) {
     struct sentinel_place *place = *state;
     static struct peer peers[4];
     char answers[4][100];
@@ -205,7 +207,7 @@ static void a_sentinel_that_names_a_replica_or_a_dead_master_is_passed_over(void
 
 /* ---- failovers */
 
-static void after_a_failover_the_new_master_is_found(void **state) {
+SENTINEL_CASE(after_a_failover_the_new_master_is_found) {
     struct sentinel_place *place = *state;
     start_replicas(place, 1);
     start_sentinel(place, "");
@@ -346,30 +348,14 @@ static void expect_survival_of_a_failover(struct sentinel_place *place, size_t r
     ten_store_close(store.store);
 }
 
-static void a_store_survives_a_failover(void **state) {
+SENTINEL_CASE(a_store_survives_a_failover) {
     expect_survival_of_a_failover(*state, 1, "", lose_master);
 }
 
-static void a_store_survives_a_failover_of_a_living_master(void **state) {
+SENTINEL_CASE(a_store_survives_a_failover_of_a_living_master) {
     expect_survival_of_a_failover(*state, 1, "", move_master);
 }
 
-static void a_store_that_waits_for_replicas_survives_a_failover(void **state) {
+SENTINEL_CASE(a_store_that_waits_for_replicas_survives_a_failover) {
     expect_survival_of_a_failover(*state, 2, "&wait_replicas=1", lose_master);
 }
-
-#define SENTINEL_CASE(function) cmocka_unit_test_setup_teardown(function, sentinel_setup, sentinel_teardown)
-
-static const struct CMUnitTest tests[] = {
-    SENTINEL_CASE(a_sentinel_names_the_master),
-    SENTINEL_CASE(a_dead_or_silent_sentinel_is_passed_over),
-    SENTINEL_CASE(without_a_sentinel_the_one_that_is_to_be_mended_is_told),
-    SENTINEL_CASE(a_sentinel_that_wants_a_password_is_given_ours),
-    SENTINEL_CASE(a_sentinel_that_does_not_ask_is_not_told_the_password),
-    SENTINEL_CASE(a_sentinel_that_names_a_replica_or_a_dead_master_is_passed_over),
-    SENTINEL_CASE(after_a_failover_the_new_master_is_found),
-    SENTINEL_CASE(a_store_survives_a_failover),
-    SENTINEL_CASE(a_store_survives_a_failover_of_a_living_master),
-    SENTINEL_CASE(a_store_that_waits_for_replicas_survives_a_failover),
-};
-const struct link_topic link_sentinel_topic = {tests, TEN_COUNT(tests)};

@@ -22,6 +22,8 @@ static int tls_setup(void **state) {
     return link_setup_without(state);
 }
 
+#define TLS_CASE(name) TEST_WITH(name, tls_setup, link_teardown)
+
 /* A server with TLS and the certificate of that name; `more` are two further arguments or NULL. */
 static void start_tls(struct link_place *place, const char *name, const char *option, const char *value) {
     static char certificate[200];
@@ -53,7 +55,7 @@ static void open_tls(struct link_place *place) {
 
 /* ---- whose certificate is accepted */
 
-static void a_server_is_reached_by_tls_by_address_and_by_name(void **state) {
+TLS_CASE(a_server_is_reached_by_tls_by_address_and_by_name) {
     struct link_place *place = *state;
     start_tls(place, "server", NULL, NULL);
     open_tls(place);
@@ -70,7 +72,7 @@ static void a_server_is_reached_by_tls_by_address_and_by_name(void **state) {
     expect_works(place);
 }
 
-static void old_and_new_versions_of_tls_are_spoken(void **state) {
+TLS_CASE(old_and_new_versions_of_tls_are_spoken) {
     static const char *const versions[] = {"TLSv1.2", "TLSv1.3"};
     for (size_t i = 0; i < TEN_COUNT(versions); i++) {
         start_tls(*state, "server", "--tls-protocols", versions[i]);
@@ -91,14 +93,14 @@ static void expect_certificate_refused(struct link_place *place, const char *hos
         fail_msg("'%s' says '%s'", place->error.message, lacks);
 }
 
-static void certificates_of_strangers_are_refused(void **state) {
+TLS_CASE(certificates_of_strangers_are_refused) {
     struct link_place *place = *state;
     start_tls(place, "server", NULL, NULL);
     expect_certificate_refused(place, "127.0.0.1", "other-ca.crt", "ca_file names the authority", "expired");
     expect_certificate_refused(place, "127.0.0.1", NULL, "ca_file names the authority", "expired");
 }
 
-static void a_certificate_of_another_host_is_refused(void **state) {
+TLS_CASE(a_certificate_of_another_host_is_refused) {
     struct link_place *place = *state;
     start_tls(place, "by-name", NULL, NULL);
     expect_certificate_refused(place, "other.test", "ca.crt", "hostname mismatch", "ca_file");
@@ -106,7 +108,7 @@ static void a_certificate_of_another_host_is_refused(void **state) {
     must_open(place, "rediss://redis.test:%d?ca_file=%s", place->server.port, certificates.ca);
 }
 
-static void a_certificate_that_has_expired_is_refused(void **state) {
+TLS_CASE(a_certificate_that_has_expired_is_refused) {
     struct link_place *place = *state;
     start_tls(place, "expired", NULL, NULL);
     expect_certificate_refused(place, "127.0.0.1", "ca.crt", "certificate has expired", "ca_file");
@@ -123,7 +125,7 @@ static void expect_client(struct link_place *place, const char *name, int code, 
     expect_said(place, says);
 }
 
-static void a_server_that_wants_a_certificate_of_ours_says_so(void **state) {
+TLS_CASE(a_server_that_wants_a_certificate_of_ours_says_so) {
     struct link_place *place = *state;
     static const char *const versions[] = {"TLSv1.3", "TLSv1.2"};
     for (size_t i = 0; i < TEN_COUNT(versions); i++) {
@@ -142,7 +144,7 @@ static void a_server_that_wants_a_certificate_of_ours_says_so(void **state) {
     }
 }
 
-static void certificates_that_cannot_be_used_are_told(void **state) {
+TLS_CASE(certificates_that_cannot_be_used_are_told) {
     struct link_place *place = *state;
     char file[300];
     start_tls(place, "server", NULL, NULL);
@@ -159,7 +161,7 @@ static void certificates_that_cannot_be_used_are_told(void **state) {
 }
 
 /* Nobody is asked at the terminal. */
-static void a_key_with_a_pass_phrase_is_refused_at_once(void **state) {
+TLS_CASE(a_key_with_a_pass_phrase_is_refused_at_once) {
     struct link_place *place = *state;
     start_tls(place, "server", NULL, NULL);
     uint64_t start_ms = boot_ms();
@@ -173,7 +175,7 @@ static void copy_file(const char *from, const char *to) {
     assert_int_equal(system(command), 0);
 }
 
-static void certificates_can_be_replaced_while_a_program_runs(void **state) {
+TLS_CASE(certificates_can_be_replaced_while_a_program_runs) {
     struct link_place *place = *state;
     const struct certificate_wish moved = {
         .name = "moved", .alternatives = "IP:127.0.0.1", .authority = "other-ca", .ends_s = 86400};
@@ -198,7 +200,7 @@ static void certificates_can_be_replaced_while_a_program_runs(void **state) {
 
 /* ---- one side without TLS */
 
-static void nothing_is_sent_in_clear_to_a_server_without_tls(void **state) {
+TLS_CASE(nothing_is_sent_in_clear_to_a_server_without_tls) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     peer_start(&peer, peer_is_silent);
@@ -220,7 +222,7 @@ static void nothing_is_sent_in_clear_to_a_server_without_tls(void **state) {
     }
 }
 
-static void somebody_who_answers_in_clear_is_told(void **state) {
+TLS_CASE(somebody_who_answers_in_clear_is_told) {
     static const char *const answers[] = {"-ERR unknown command\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"};
     for (size_t i = 0; i < TEN_COUNT(answers); i++) {
         struct link_place *place = *state;
@@ -233,7 +235,7 @@ static void somebody_who_answers_in_clear_is_told(void **state) {
     }
 }
 
-static void a_server_with_tls_behind_a_plain_url_is_told(void **state) {
+TLS_CASE(a_server_with_tls_behind_a_plain_url_is_told) {
     struct link_place *place = *state;
     start_tls(place, "server", NULL, NULL);
     use_url(place, "redis://127.0.0.1:%d", place->server.port);
@@ -245,7 +247,7 @@ static void a_server_with_tls_behind_a_plain_url_is_told(void **state) {
 
 /* ---- conversations that are cut short */
 
-static void a_handshake_that_stops_anywhere_has_an_end(void **state) {
+TLS_CASE(a_handshake_that_stops_anywhere_has_an_end) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     start_tls(place, "server", NULL, NULL);
@@ -268,7 +270,7 @@ static void a_handshake_that_stops_anywhere_has_an_end(void **state) {
     peer_stop(&peer);
 }
 
-static void a_session_is_fresh_until_its_server_ends_it(void **state) {
+TLS_CASE(a_session_is_fresh_until_its_server_ends_it) {
     struct link_place *place = *state;
     static const char *const versions[] = {"TLSv1.2", "TLSv1.3"};
     for (size_t i = 0; i < TEN_COUNT(versions); i++) {
@@ -288,7 +290,7 @@ static void a_session_is_fresh_until_its_server_ends_it(void **state) {
     }
 }
 
-static void large_pipelines_by_tls_do_not_wait_for_each_other(void **state) {
+TLS_CASE(large_pipelines_by_tls_do_not_wait_for_each_other) {
     struct link_place *place = *state;
     static char data[100000];
     start_tls(place, "server", NULL, NULL);
@@ -311,7 +313,7 @@ static void large_pipelines_by_tls_do_not_wait_for_each_other(void **state) {
     assert_true(ten_redis_link_is_fresh(place->link));
 }
 
-static void writing_to_a_session_that_is_gone_raises_no_signal(void **state) {
+TLS_CASE(writing_to_a_session_that_is_gone_raises_no_signal) {
     struct link_place *place = *state;
     for (int how = PEER_CLOSE; how <= PEER_RESET; how++) {
         struct peer peer = {.then = how};
@@ -332,7 +334,7 @@ static void writing_to_a_session_that_is_gone_raises_no_signal(void **state) {
     }
 }
 
-static void closing_in_a_child_says_no_goodbye_for_the_parent(void **state) {
+TLS_CASE(closing_in_a_child_says_no_goodbye_for_the_parent) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     start_tls(place, "server", NULL, NULL);
@@ -356,34 +358,10 @@ static void closing_in_a_child_says_no_goodbye_for_the_parent(void **state) {
     peer_stop(&peer);
 }
 
-static void every_allocation_of_a_session_that_fails_is_told(void **state) {
+TLS_CASE(every_allocation_of_a_session_that_fails_is_told) {
     struct link_place *place = *state;
     start_tls(place, "server", NULL, NULL);
     use_url(place, TLS, place->server.port, certificates.ca);
     fail_allocations(place, 2);
     expect_works(place);
 }
-
-#define TLS_CASE(function) cmocka_unit_test_setup_teardown(function, tls_setup, link_teardown)
-
-static const struct CMUnitTest tests[] = {
-    TLS_CASE(a_server_is_reached_by_tls_by_address_and_by_name),
-    TLS_CASE(old_and_new_versions_of_tls_are_spoken),
-    TLS_CASE(certificates_of_strangers_are_refused),
-    TLS_CASE(a_certificate_of_another_host_is_refused),
-    TLS_CASE(a_certificate_that_has_expired_is_refused),
-    TLS_CASE(a_server_that_wants_a_certificate_of_ours_says_so),
-    TLS_CASE(certificates_that_cannot_be_used_are_told),
-    TLS_CASE(a_key_with_a_pass_phrase_is_refused_at_once),
-    TLS_CASE(certificates_can_be_replaced_while_a_program_runs),
-    TLS_CASE(nothing_is_sent_in_clear_to_a_server_without_tls),
-    TLS_CASE(somebody_who_answers_in_clear_is_told),
-    TLS_CASE(a_server_with_tls_behind_a_plain_url_is_told),
-    TLS_CASE(a_handshake_that_stops_anywhere_has_an_end),
-    TLS_CASE(a_session_is_fresh_until_its_server_ends_it),
-    TLS_CASE(large_pipelines_by_tls_do_not_wait_for_each_other),
-    TLS_CASE(writing_to_a_session_that_is_gone_raises_no_signal),
-    TLS_CASE(closing_in_a_child_says_no_goodbye_for_the_parent),
-    TLS_CASE(every_allocation_of_a_session_that_fails_is_told),
-};
-const struct link_topic link_tls_topic = {tests, TEN_COUNT(tests)};

@@ -17,7 +17,7 @@ struct redis_place {
 
 int redis_place_setup(void **state);
 int redis_place_teardown(void **state);
-#define REDIS_CASE(function) cmocka_unit_test_setup_teardown(function, redis_place_setup, redis_place_teardown)
+#define REDIS_CASE(name) TEST_WITH(name, redis_place_setup, redis_place_teardown)
 
 /* Opens the two handles (anew), with these options in the URL. */
 void redis_place_open(struct redis_place *redis, const char *options);

@@ -350,7 +350,7 @@ static void run_sequence(struct twins *twins) {
     compare_keys(twins);
 }
 
-static void the_lean_heartbeat_does_what_the_full_one_does(void **state) {
+REDIS_CASE(the_lean_heartbeat_does_what_the_full_one_does) {
     struct twins *twins = calloc(1, sizeof *twins);
     assert_non_null(twins);
     twins->redis = *state;
@@ -410,7 +410,7 @@ static uint64_t session_end(void **state, const struct place *place) {
     return strtoull(strchr(text, ' '), NULL, 10);
 }
 
-static void a_lean_heartbeat_makes_session_and_instance_last(void **state) {
+REDIS_CASE(a_lean_heartbeat_makes_session_and_instance_last) {
     struct place *place = open_with_lease(state);
     ten_result read;
     uint64_t before_ms = session_end(state, place);
@@ -432,7 +432,7 @@ static void set_session(void **state, const struct place *place, uint64_t number
                   (unsigned long long)number, (unsigned long long)end_ms, (unsigned long long)ttl_ms, place->ns);
 }
 
-static void a_heartbeat_with_a_shorter_ttl_does_not_shorten_a_session(void **state) {
+REDIS_CASE(a_heartbeat_with_a_shorter_ttl_does_not_shorten_a_session) {
     struct place *place = open_with_lease(state);
     ten_result read;
     uint64_t number = beat_and_read(place, &read).session;
@@ -441,7 +441,7 @@ static void a_heartbeat_with_a_shorter_ttl_does_not_shorten_a_session(void **sta
     assert_int_equal(session_end(state, place), UINT64_C(9000000000000));
 }
 
-static void an_end_is_put_right_after_the_clock_went_back(void **state) {
+REDIS_CASE(an_end_is_put_right_after_the_clock_went_back) {
     struct place *place = open_with_lease(state);
     ten_result read;
     uint64_t number = beat_and_read(place, &read).session;
@@ -451,7 +451,7 @@ static void an_end_is_put_right_after_the_clock_went_back(void **state) {
     assert_true(session_end(state, place) < UINT64_C(9000000000000));
 }
 
-static void a_session_that_has_ended_never_comes_back(void **state) {
+REDIS_CASE(a_session_that_has_ended_never_comes_back) {
     struct place *place = open_with_lease(state);
     ten_result read;
     uint64_t number = beat_and_read(place, &read).session;
@@ -460,7 +460,7 @@ static void a_session_that_has_ended_never_comes_back(void **state) {
     expect_holder(read, NULL);
 }
 
-static void a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless(void **state) {
+REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless) {
     struct place *place = open_with_lease(state);
     ten_result read;
     redis_command(*state, "DEL tenure:%s:held", place->ns);
@@ -470,7 +470,7 @@ static void a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless(vo
     assert_int_equal(read.ttl_ms, LONG_MS);
 }
 
-static void an_instance_that_was_ended_stays_ended(void **state) {
+REDIS_CASE(an_instance_that_was_ended_stays_ended) {
     struct place *place = open_with_lease(state);
     ten_result read;
     redis_command(*state, "ZADD tenure:%s:gone 9000000000000 a", place->ns);
@@ -479,24 +479,10 @@ static void an_instance_that_was_ended_stays_ended(void **state) {
     assert_int_equal(result.error, TENURE_E_GONE);
 }
 
-static void the_dead_are_buried_by_the_living(void **state) {
+REDIS_CASE(the_dead_are_buried_by_the_living) {
     struct place *place = open_with_lease(state);
     ten_result read;
     redis_command(*state, "ZADD tenure:%s:nodes 1000 dead", place->ns);
     expect_outcome(beat_and_read(place, &read), TEN_OK);
     assert_string_equal(redis_text(*state, "ZCARD tenure:%s:nodes", place->ns), "1");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        REDIS_CASE(the_lean_heartbeat_does_what_the_full_one_does),
-        REDIS_CASE(a_lean_heartbeat_makes_session_and_instance_last),
-        REDIS_CASE(a_heartbeat_with_a_shorter_ttl_does_not_shorten_a_session),
-        REDIS_CASE(an_end_is_put_right_after_the_clock_went_back),
-        REDIS_CASE(a_session_that_has_ended_never_comes_back),
-        REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless),
-        REDIS_CASE(an_instance_that_was_ended_stays_ended),
-        REDIS_CASE(the_dead_are_buried_by_the_living),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

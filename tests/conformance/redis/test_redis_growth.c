@@ -25,7 +25,7 @@ static ten_op heartbeat(const struct place *place, const char *instance) {
 
 /* The replica is promoted while its master goes on. As long as nobody follows the new one, the former may have the
  * other replicas, and may grant and renew. */
-static void an_epoch_counts_from_the_moment_at_which_replicas_have_it(void **state) {
+REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     ten_result result;
@@ -49,7 +49,7 @@ static void an_epoch_counts_from_the_moment_at_which_replicas_have_it(void **sta
     expect_outcome(granted, TEN_OK);
 }
 
-static void without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever(void **state) {
+REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     ten_result result;
@@ -77,7 +77,7 @@ static struct place open_other(const struct redis_place *redis) {
     return other;
 }
 
-static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **state) {
+REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     struct place other = open_other(redis);
@@ -93,7 +93,7 @@ static void a_database_that_was_exchanged_with_another_begins_an_epoch(void **st
 }
 
 /* While it was away, targets were taken in the other one, of which it knows nothing. */
-static void a_database_that_comes_back_begins_an_epoch(void **state) {
+REDIS_CASE(a_database_that_comes_back_begins_an_epoch) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -111,7 +111,7 @@ static void a_database_that_comes_back_begins_an_epoch(void **state) {
 }
 
 /* `fresh` is wrong of a database that has only been exchanged. */
-static void an_empty_database_that_came_for_another_is_not_fresh(void **state) {
+REDIS_CASE(an_empty_database_that_came_for_another_is_not_fresh) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -124,7 +124,7 @@ static void an_empty_database_that_came_for_another_is_not_fresh(void **state) {
 }
 
 /* Fleets in several databases of one server have nothing to do with each other. */
-static void an_epoch_of_one_database_leaves_the_others_alone(void **state) {
+REDIS_CASE(an_epoch_of_one_database_leaves_the_others_alone) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     struct place other = open_other(redis);
@@ -136,7 +136,7 @@ static void an_epoch_of_one_database_leaves_the_others_alone(void **state) {
 
 /* ---- the history */
 
-static void the_history_survives_a_restart(void **state) {
+REDIS_CASE(the_history_survives_a_restart) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     struct seen seen;
@@ -154,7 +154,7 @@ static void the_history_survives_a_restart(void **state) {
 
 /* ---- the end of a recovery */
 
-static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+REDIS_CASE(an_operator_ends_a_recovery_and_the_history_says_who) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     const ten_store_ops *ops;
@@ -182,7 +182,7 @@ static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
     assert_int_equal(left_ms, 0);
 }
 
-static void a_recovery_that_no_replica_has_confirmed_cannot_be_ended(void **state) {
+REDIS_CASE(a_recovery_that_no_replica_has_confirmed_cannot_be_ended) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     uint64_t left_ms = 0;
@@ -197,7 +197,7 @@ static void a_recovery_that_no_replica_has_confirmed_cannot_be_ended(void **stat
 
 /* ---- settings that change */
 
-static void a_server_that_begins_to_evict_is_refused_while_it_is_in_use(void **state) {
+REDIS_CASE(a_server_that_begins_to_evict_is_refused_while_it_is_in_use) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     ten_result result;
@@ -221,7 +221,7 @@ static unsigned calls_of(struct redis_place *redis, const char *command) {
     return found ? (unsigned)strtoul(found + strlen(name), NULL, 10) : 0;
 }
 
-static void a_hundred_heartbeats_take_one_step_of_the_sweep_a_second(void **state) {
+REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -231,7 +231,7 @@ static void a_hundred_heartbeats_take_one_step_of_the_sweep_a_second(void **stat
     assert_in_range(calls_of(redis, "scan"), 1, 2 + (now_ms() - start_ms) / 1000);
 }
 
-static void marks_of_ended_leases_are_wiped_however_many_there_are(void **state) {
+REDIS_CASE(marks_of_ended_leases_are_wiped_however_many_there_are) {
     enum { COUNT = 300 };
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -251,7 +251,7 @@ static void marks_of_ended_leases_are_wiped_however_many_there_are(void **state)
 }
 
 /* No script goes through a long feed at once: everybody would wait for it. */
-static void the_history_of_what_is_forgotten_goes_in_steps(void **state) {
+REDIS_CASE(the_history_of_what_is_forgotten_goes_in_steps) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     ten_forget item = {.id = "t"};
@@ -271,7 +271,7 @@ static void the_history_of_what_is_forgotten_goes_in_steps(void **state) {
     assert_string_equal(seen.at[0].target, "busy0");
 }
 
-static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
+REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -297,24 +297,4 @@ static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(voi
     assert_int_equal(read_lease(place, "registered").token, registered);
     expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
     assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        REDIS_CASE(an_epoch_counts_from_the_moment_at_which_replicas_have_it),
-        REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever),
-        REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch),
-        REDIS_CASE(a_database_that_comes_back_begins_an_epoch),
-        REDIS_CASE(an_empty_database_that_came_for_another_is_not_fresh),
-        REDIS_CASE(an_epoch_of_one_database_leaves_the_others_alone),
-        REDIS_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
-        REDIS_CASE(a_recovery_that_no_replica_has_confirmed_cannot_be_ended),
-        REDIS_CASE(the_history_survives_a_restart),
-        REDIS_CASE(a_server_that_begins_to_evict_is_refused_while_it_is_in_use),
-        REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second),
-        REDIS_CASE(marks_of_ended_leases_are_wiped_however_many_there_are),
-        REDIS_CASE(the_history_of_what_is_forgotten_goes_in_steps),
-        REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

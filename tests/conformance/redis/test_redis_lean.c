@@ -385,7 +385,7 @@ static void run_sequence(struct twins *twins) {
     compare_keys(twins);
 }
 
-static void the_lean_script_does_what_the_full_one_does(void **state) {
+REDIS_CASE(the_lean_script_does_what_the_full_one_does) {
     struct twins *twins = calloc(1, sizeof *twins);
     assert_non_null(twins);
     twins->redis = *state;
@@ -400,9 +400,4 @@ static void the_lean_script_does_what_the_full_one_does(void **state) {
         ten_buf_free(&twins->sides[i].state);
     redisFree(twins->raw);
     free(twins);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {REDIS_CASE(the_lean_script_does_what_the_full_one_does)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

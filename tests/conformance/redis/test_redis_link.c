@@ -21,7 +21,7 @@
 
 /* ---- reaching a server */
 
-static void a_server_is_reached_by_its_port_and_by_its_socket(void **state) {
+LINK_CASE(a_server_is_reached_by_its_port_and_by_its_socket) {
     struct link_place *place = *state;
     char address[64];
     must_open(place, AT, place->server.port);
@@ -39,14 +39,14 @@ static void a_server_is_reached_by_its_port_and_by_its_socket(void **state) {
     assert_string_equal(ten_redis_link_server(place->link)->address, place->server.socket);
 }
 
-static void nobody_there_is_told_at_once(void **state) {
+LINK_CASE_ALONE(nobody_there_is_told_at_once) {
     struct link_place *place = *state;
     expect_refused(place, TENURE_E_UNREACHABLE, "cannot reach redis://127.0.0.1:1: Connection refused",
                    "redis://:" SECRET "@127.0.0.1:1");
     expect_refused(place, TENURE_E_UNREACHABLE, "/no/such/socket", "redis+unix:///no/such/socket");
 }
 
-static void the_database_of_the_url_is_selected(void **state) {
+LINK_CASE(the_database_of_the_url_is_selected) {
     struct link_place *place = *state;
     must_open(place, AT "/3", place->server.port);
     assert_string_equal(ask(place, "SET", "here", "3", NULL), "OK");
@@ -57,7 +57,7 @@ static void the_database_of_the_url_is_selected(void **state) {
     expect_refused(place, TENURE_E_STORE, "SELECT 99", AT "/99", place->server.port);
 }
 
-static void a_second_connection_goes_to_the_same_server_and_database(void **state) {
+LINK_CASE(a_second_connection_goes_to_the_same_server_and_database) {
     struct link_place *place = *state;
     ten_redis_link *beside = NULL;
     tell_server(&place->server, "CONFIG SET requirepass " SECRET);
@@ -79,7 +79,7 @@ static void a_second_connection_goes_to_the_same_server_and_database(void **stat
 
 /* ---- logging in */
 
-static void a_missing_or_wrong_password_is_told_and_not_shown(void **state) {
+LINK_CASE(a_missing_or_wrong_password_is_told_and_not_shown) {
     struct link_place *place = *state;
     int port = place->server.port;
     /* Before there is one. */
@@ -101,7 +101,7 @@ static void write_file(const char *path, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_password_file_is_read_again_for_every_connection(void **state) {
+LINK_CASE(a_password_file_is_read_again_for_every_connection) {
     struct link_place *place = *state;
     char path[300];
     snprintf(path, sizeof path, "%s/password", place->server.directory);
@@ -123,7 +123,7 @@ static void a_password_file_is_read_again_for_every_connection(void **state) {
 }
 
 /* Some are tokens that a cloud has signed. */
-static void a_long_password_is_not_cut(void **state) {
+LINK_CASE(a_long_password_is_not_cut) {
     struct link_place *place = *state;
     char path[300];
     static char password[20000];
@@ -137,7 +137,7 @@ static void a_long_password_is_not_cut(void **state) {
     expect_refused(place, TENURE_E_DENIED, "too long", AT "?password_file=%s", place->server.port, path);
 }
 
-static void a_missing_permission_is_told_by_the_name_of_the_command(void **state) {
+LINK_CASE(a_missing_permission_is_told_by_the_name_of_the_command) {
     struct link_place *place = *state;
     tell_server(&place->server, "ACL SETUSER me on >" SECRET " ~* &* +@all -info");
     tell_server(&place->server, "ACL SETUSER you on >" SECRET " ~* &* +@all -client -select");
@@ -152,7 +152,7 @@ static void a_missing_permission_is_told_by_the_name_of_the_command(void **state
 
 /* ---- servers that are not fit for leases */
 
-static void a_server_that_evicts_is_refused(void **state) {
+LINK_CASE(a_server_that_evicts_is_refused) {
     struct link_place *place = *state;
     tell_server(&place->server, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
     expect_refused(place, TENURE_E_UNSUPPORTED, "allkeys-lru", AT, place->server.port);
@@ -161,7 +161,7 @@ static void a_server_that_evicts_is_refused(void **state) {
     assert_int_equal(ten_redis_link_server(place->link)->maxmemory, 100 << 20);
 }
 
-static void a_replica_is_refused_until_it_is_a_master(void **state) {
+LINK_CASE(a_replica_is_refused_until_it_is_a_master) {
     struct link_place *place = *state;
     tell_server(&place->server, "REPLICAOF 127.0.0.1 1");
     expect_refused(place, TENURE_E_UNREACHABLE, "replica", AT, place->server.port);
@@ -179,7 +179,7 @@ static void a_replica_is_refused_until_it_is_a_master(void **state) {
     assert_non_null(strstr(error.message, "READONLY"));
 }
 
-static void a_cluster_is_refused(void **state) {
+LINK_CASE_ALONE(a_cluster_is_refused) {
     struct link_place *place = *state;
     static const char *const more[] = {"--cluster-enabled", "yes", NULL};
     assert_int_equal(redis_server_start(&place->server, more), 0);
@@ -188,7 +188,7 @@ static void a_cluster_is_refused(void **state) {
     assert_true(ten_redis_link_server(place->link)->is_cluster);
 }
 
-static void a_server_with_too_many_clients_says_so(void **state) {
+LINK_CASE(a_server_with_too_many_clients_says_so) {
     struct link_place *place = *state;
     struct link_place other = {.link = NULL};
     must_open(place, AT, place->server.port);
@@ -202,7 +202,7 @@ static void a_server_with_too_many_clients_says_so(void **state) {
 
 /* ---- time */
 
-static void a_server_that_is_stopped_costs_no_more_than_the_deadline(void **state) {
+LINK_CASE(a_server_that_is_stopped_costs_no_more_than_the_deadline) {
     struct link_place *place = *state;
     must_open(place, AT, place->server.port);
     assert_int_equal(freeze_process(place->server.pid), 0);
@@ -218,7 +218,7 @@ static void a_server_that_is_stopped_costs_no_more_than_the_deadline(void **stat
     must_reopen(place);
 }
 
-static void a_unix_socket_whose_queue_is_full_costs_no_more_than_the_deadline(void **state) {
+LINK_CASE_ALONE(a_unix_socket_whose_queue_is_full_costs_no_more_than_the_deadline) {
     struct link_place *place = *state;
     char path[100];
     int fds[8];
@@ -253,7 +253,7 @@ static void storm(bool on) {
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void signals_disturb_nothing(void **state) {
+LINK_CASE(signals_disturb_nothing) {
     struct link_place *place = *state;
     use_url(place, AT, place->server.port);
     storm(true);
@@ -272,7 +272,7 @@ static void send_one(struct link_place *place, const char *word, const char *dat
                      TENURE_OK);
 }
 
-static void thousand_commands_with_large_replies_do_not_wait_for_each_other(void **state) {
+LINK_CASE(thousand_commands_with_large_replies_do_not_wait_for_each_other) {
     struct link_place *place = *state;
     static char data[100000];
     must_open(place, AT, place->server.port);
@@ -301,7 +301,7 @@ static size_t memory_in_use(void) {
     return info.uordblks + info.hblkhd;
 }
 
-static void memory_is_given_back_after_a_large_reply(void **state) {
+LINK_CASE(memory_is_given_back_after_a_large_reply) {
     struct link_place *place = *state;
     static char data[20000000];
     memset(data, 'x', sizeof data);
@@ -317,7 +317,7 @@ static void memory_is_given_back_after_a_large_reply(void **state) {
     assert_in_range(after, 0, before + 4000000);
 }
 
-static void take_gives_what_is_there_and_does_not_wait(void **state) {
+LINK_CASE(take_gives_what_is_there_and_does_not_wait) {
     struct link_place *place = *state;
     redisReply *reply = NULL;
     must_open(place, AT, place->server.port);
@@ -342,7 +342,7 @@ static void take_gives_what_is_there_and_does_not_wait(void **state) {
 
 /* ---- stale connections */
 
-static void a_connection_is_fresh_until_its_server_closes_it(void **state) {
+LINK_CASE(a_connection_is_fresh_until_its_server_closes_it) {
     struct link_place *place = *state;
     must_open(place, AT, place->server.port);
     assert_true(ten_redis_link_is_fresh(place->link));
@@ -355,7 +355,7 @@ static void a_connection_is_fresh_until_its_server_closes_it(void **state) {
     assert_false(ten_redis_link_is_fresh(place->link));
 }
 
-static void a_connection_that_lay_idle_for_long_is_not_fresh(void **state) {
+LINK_CASE(a_connection_that_lay_idle_for_long_is_not_fresh) {
     struct link_place *place = *state;
     must_open(place, AT, place->server.port);
     place->link->used_ms -= UINT64_C(4) * 60 * 1000;
@@ -366,7 +366,7 @@ static void a_connection_that_lay_idle_for_long_is_not_fresh(void **state) {
     assert_true(ten_redis_link_is_fresh(place->link));
 }
 
-static void a_connection_with_something_unasked_for_is_not_fresh(void **state) {
+LINK_CASE(a_connection_with_something_unasked_for_is_not_fresh) {
     struct link_place *place = *state;
     must_open(place, AT, place->server.port);
     send_one(place, "ECHO", "x", 1);
@@ -378,7 +378,7 @@ static void a_connection_with_something_unasked_for_is_not_fresh(void **state) {
 
 /* ---- children, and memory that is refused */
 
-static void closing_in_a_child_leaves_the_parents_connection_alone(void **state) {
+LINK_CASE(closing_in_a_child_leaves_the_parents_connection_alone) {
     struct link_place *place = *state;
     struct peer peer = {.fd = -1};
     peer_start_relay(&peer, place->server.port);
@@ -399,7 +399,7 @@ static void closing_in_a_child_leaves_the_parents_connection_alone(void **state)
     peer_stop(&peer);
 }
 
-static void every_allocation_that_fails_is_told_and_leaves_nothing(void **state) {
+LINK_CASE(every_allocation_that_fails_is_told_and_leaves_nothing) {
     struct link_place *place = *state;
     use_url(place, "redis://redis.test:%d/1", place->server.port);
     fail_allocations(place, 3);
@@ -408,8 +408,7 @@ static void every_allocation_that_fails_is_told_and_leaves_nothing(void **state)
 
 /* ---- refusals */
 
-static void refusals_are_known_by_their_first_word(void **state) {
-    (void)state;
+LINK_CASE_ALONE(refusals_are_known_by_their_first_word) {
     static const struct {
         const char *text;
         int code;
@@ -443,8 +442,7 @@ static void refusals_are_known_by_their_first_word(void **state) {
     }
 }
 
-static void what_a_server_says_is_one_line_of_text(void **state) {
-    (void)state;
+LINK_CASE_ALONE(what_a_server_says_is_one_line_of_text) {
     redisReply reply = {.type = REDIS_REPLY_ERROR,
                         .str = (char *)(uintptr_t) "ERR a\x1b[2J\n\xff\x80 \xc2\x9b \xc3\xa4"};
     ten_error error;
@@ -461,48 +459,10 @@ static void what_a_server_says_is_one_line_of_text(void **state) {
     assert_in_range(strlen(error.message), 100, 250);
 }
 
-/* ---- all */
-
-static const struct CMUnitTest own_tests[] = {
-    LINK_CASE(a_server_is_reached_by_its_port_and_by_its_socket),
-    LINK_CASE_ALONE(nobody_there_is_told_at_once),
-    LINK_CASE(the_database_of_the_url_is_selected),
-    LINK_CASE(a_second_connection_goes_to_the_same_server_and_database),
-    LINK_CASE(a_missing_or_wrong_password_is_told_and_not_shown),
-    LINK_CASE(a_password_file_is_read_again_for_every_connection),
-    LINK_CASE(a_long_password_is_not_cut),
-    LINK_CASE(a_missing_permission_is_told_by_the_name_of_the_command),
-    LINK_CASE(a_server_that_evicts_is_refused),
-    LINK_CASE(a_replica_is_refused_until_it_is_a_master),
-    LINK_CASE_ALONE(a_cluster_is_refused),
-    LINK_CASE(a_server_with_too_many_clients_says_so),
-    LINK_CASE(a_server_that_is_stopped_costs_no_more_than_the_deadline),
-    LINK_CASE_ALONE(a_unix_socket_whose_queue_is_full_costs_no_more_than_the_deadline),
-    LINK_CASE(signals_disturb_nothing),
-    LINK_CASE(thousand_commands_with_large_replies_do_not_wait_for_each_other),
-    LINK_CASE(memory_is_given_back_after_a_large_reply),
-    LINK_CASE(take_gives_what_is_there_and_does_not_wait),
-    LINK_CASE(a_connection_is_fresh_until_its_server_closes_it),
-    LINK_CASE(a_connection_that_lay_idle_for_long_is_not_fresh),
-    LINK_CASE(a_connection_with_something_unasked_for_is_not_fresh),
-    LINK_CASE(closing_in_a_child_leaves_the_parents_connection_alone),
-    LINK_CASE(every_allocation_that_fails_is_told_and_leaves_nothing),
-    LINK_CASE_ALONE(refusals_are_known_by_their_first_word),
-    LINK_CASE_ALONE(what_a_server_says_is_one_line_of_text),
-};
-
-/* All topics are one group: cmocka's output has one plan. An argument is a pattern of tests' names. */
+/* An argument is a pattern of tests' names. */
 int main(int argc, char **argv) {
-    static const struct link_topic own = {own_tests, TEN_COUNT(own_tests)};
-    const struct link_topic *topics[] = {&own, &link_hostile_topic, &link_tls_topic, &link_name_topic,
-                                         &link_sentinel_topic};
-    static struct CMUnitTest all[200];
-    size_t count = 0;
-    for (size_t i = 0; i < TEN_COUNT(topics); i++)
-        for (size_t j = 0; j < topics[i]->count && count < TEN_COUNT(all); j++)
-            all[count++] = topics[i]->tests[j];
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     signal(SIGPIPE, SIG_DFL);
-    return _cmocka_run_group_tests("redis link", all, count, NULL, NULL);
+    return run_cases(NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void expect_refused(ten_store *store, const char *ns, const char *others,
     assert_non_null(strstr(store->error.message, words));
 }
 
-static void an_instance_with_another_setting_than_the_fleet_is_refused(void **state) {
+REDIS_CASE(an_instance_with_another_setting_than_the_fleet_is_refused) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     ten_result result;
@@ -71,7 +71,7 @@ static void an_instance_with_another_setting_than_the_fleet_is_refused(void **st
     expect_refused(place->store, place->ns, "key", "session");
 }
 
-static void of_two_settings_that_come_at_once_one_is_refused(void **state) {
+REDIS_CASE(of_two_settings_that_come_at_once_one_is_refused) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     for (unsigned i = 0; i < 20; i++) {
@@ -88,7 +88,7 @@ static void of_two_settings_that_come_at_once_one_is_refused(void **state) {
 
 /* ---- what others see */
 
-static void the_key_names_holder_and_session_and_has_no_end(void **state) {
+REDIS_CASE(the_key_names_holder_and_session_and_has_no_end) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     uint64_t session = beat(place, "a", LONG_MS).session;
@@ -100,7 +100,7 @@ static void the_key_names_holder_and_session_and_has_no_end(void **state) {
 }
 
 /* The second handle takes the lean scripts, for one and for many. */
-static void who_knows_no_sessions_is_told_the_holder_and_changes_nothing(void **state) {
+REDIS_CASE(who_knows_no_sessions_is_told_the_holder_and_changes_nothing) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis), keys = elsewhere_of(place);
     ten_result session = beat(place, "a", LONG_MS);
@@ -127,7 +127,7 @@ static void who_knows_no_sessions_is_told_the_holder_and_changes_nothing(void **
     assert_string_equal(redis_text(redis, "GET %s:lease:t", place->ns), "a");
 }
 
-static void what_ended_with_its_session_is_not_renewed_by_anybody_and_anybody_gets_it(void **state) {
+REDIS_CASE(what_ended_with_its_session_is_not_renewed_by_anybody_and_anybody_gets_it) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis), keys = elsewhere_of(place);
     beat(place, "a", TTL_MS);
@@ -158,7 +158,7 @@ static void what_ended_with_its_session_is_not_renewed_by_anybody_and_anybody_ge
     assert_string_equal(redis_text(redis, "EXISTS %s:lease:v", place->ns), "0");
 }
 
-static void a_strangers_value_with_a_tab_is_a_strangers_lease(void **state) {
+REDIS_CASE(a_strangers_value_with_a_tab_is_a_strangers_lease) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     beat(place, "a", LONG_MS);
@@ -194,7 +194,7 @@ static void open_later(struct redis_place *redis) {
     redis_place_open(redis, "leases=session");
 }
 
-static void after_flushall_the_leases_of_a_session_are_put_back(void **state) {
+REDIS_CASE(after_flushall_the_leases_of_a_session_are_put_back) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     ten_result session = beat(place, "a", TTL_MS);
@@ -205,7 +205,7 @@ static void after_flushall_the_leases_of_a_session_are_put_back(void **state) {
     expect_survival(place, session, token);
 }
 
-static void an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_own(void **state) {
+REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_own) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     beat(place, "a", LONG_MS);
@@ -232,7 +232,7 @@ static void an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_o
     assert_int_not_equal(beat(place, "a", LONG_MS).session_version, next.session_version);
 }
 
-static void sessions_that_somebody_deleted_are_a_loss_of_data(void **state) {
+REDIS_CASE(sessions_that_somebody_deleted_are_a_loss_of_data) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     ten_result session = beat(place, "a", TTL_MS);
@@ -242,7 +242,7 @@ static void sessions_that_somebody_deleted_are_a_loss_of_data(void **state) {
 }
 
 /* Else it would be held as long as its holder lives, who could not even give it up. */
-static void a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless(void **state) {
+REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     beat(place, "a", LONG_MS);
@@ -260,7 +260,7 @@ static unsigned long long in_an_hour_ms(void) {
     return ten_wall_ms(&ten_system_clock) + 3600000;
 }
 
-static void a_heartbeat_puts_a_session_right_that_ends_too_late(void **state) {
+REDIS_CASE(a_heartbeat_puts_a_session_right_that_ends_too_late) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     ten_result session = beat(place, "a", TTL_MS);
@@ -275,7 +275,7 @@ static void a_heartbeat_puts_a_session_right_that_ends_too_late(void **state) {
 }
 
 /* Its holder may believe in the lease for as long: it may not have heard of the second heartbeat. */
-static void heartbeats_with_a_shorter_ttl_do_not_shorten_a_session(void **state) {
+REDIS_CASE(heartbeats_with_a_shorter_ttl_do_not_shorten_a_session) {
     struct place *place = open_both(*state);
     ten_result session = beat(place, "a", LONG_MS);
     must_take(place, "t", "a", LONG_MS);
@@ -284,7 +284,7 @@ static void heartbeats_with_a_shorter_ttl_do_not_shorten_a_session(void **state)
     assert_true(read_lease(place, "t").remaining_ms > TTL_MS);
 }
 
-static void an_epoch_is_another_version_also_after_the_clock_was_set_back(void **state) {
+REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     beat(place, "a", TTL_MS);
@@ -298,23 +298,4 @@ static void an_epoch_is_another_version_also_after_the_clock_was_set_back(void *
         sleep_ms(AFTER_MS / 2);
         assert_int_equal(beat(place, "a", TTL_MS).session_version, after.session_version);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        REDIS_CASE(an_instance_with_another_setting_than_the_fleet_is_refused),
-        REDIS_CASE(of_two_settings_that_come_at_once_one_is_refused),
-        REDIS_CASE(the_key_names_holder_and_session_and_has_no_end),
-        REDIS_CASE(who_knows_no_sessions_is_told_the_holder_and_changes_nothing),
-        REDIS_CASE(what_ended_with_its_session_is_not_renewed_by_anybody_and_anybody_gets_it),
-        REDIS_CASE(a_strangers_value_with_a_tab_is_a_strangers_lease),
-        REDIS_CASE(after_flushall_the_leases_of_a_session_are_put_back),
-        REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_own),
-        REDIS_CASE(sessions_that_somebody_deleted_are_a_loss_of_data),
-        REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless),
-        REDIS_CASE(a_heartbeat_puts_a_session_right_that_ends_too_late),
-        REDIS_CASE(heartbeats_with_a_shorter_ttl_do_not_shorten_a_session),
-        REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

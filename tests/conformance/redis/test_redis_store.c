@@ -19,7 +19,7 @@ static void expect_recovering(ten_result result) {
 
 /* ---- epochs */
 
-static void a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl(void **state) {
+REDIS_CASE(a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -29,7 +29,7 @@ static void a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl(void **stat
     must_acquire(place, "u", "a", TTL_MS);
 }
 
-static void a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer(void **state) {
+REDIS_CASE(a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -43,7 +43,7 @@ static void a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer(voi
     must_acquire(place, "t", "a", TTL_MS);
 }
 
-static void fresh_lets_newcomers_in_at_once_and_not_after_a_restart(void **state) {
+REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -76,7 +76,7 @@ static void expect_survival(struct redis_place *redis, uint64_t token) {
     assert_true(next > token);
 }
 
-static void after_flushall_holders_go_on_newcomers_wait_and_tokens_rise(void **state) {
+REDIS_CASE(after_flushall_holders_go_on_newcomers_wait_and_tokens_rise) {
     struct redis_place *redis = *state;
     redis_place_open(redis, "fresh=1");
     uint64_t token = must_acquire(&redis->place, "t", "a", TTL_MS);
@@ -86,7 +86,7 @@ static void after_flushall_holders_go_on_newcomers_wait_and_tokens_rise(void **s
     expect_survival(redis, token);
 }
 
-static void after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise(void **state) {
+REDIS_CASE(after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise) {
     struct redis_place *redis = *state;
     redis_place_open(redis, "fresh=1");
     uint64_t token = must_acquire(&redis->place, "t", "a", TTL_MS);
@@ -95,7 +95,7 @@ static void after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens
     expect_survival(redis, token);
 }
 
-static void an_older_dump_does_not_bring_a_former_holder_back(void **state) {
+REDIS_CASE(an_older_dump_does_not_bring_a_former_holder_back) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -126,7 +126,7 @@ static ten_result write_checkpoint(const struct place *place, const char *target
                                             .checkpoint = "1"});
 }
 
-static void checkpoints_are_taken_again_a_ttl_after_an_epoch_although_no_renewal_named_its_ttl(void **state) {
+REDIS_CASE(checkpoints_are_taken_again_a_ttl_after_an_epoch_although_no_renewal_named_its_ttl) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -145,7 +145,7 @@ static void checkpoints_are_taken_again_a_ttl_after_an_epoch_although_no_renewal
     expect_outcome(write_checkpoint(place, "t", token), TEN_HELD); /* its own TTL is longer */
 }
 
-static void what_was_acquired_after_the_dump_is_put_back_and_counted(void **state) {
+REDIS_CASE(what_was_acquired_after_the_dump_is_put_back_and_counted) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -159,7 +159,7 @@ static void what_was_acquired_after_the_dump_is_put_back_and_counted(void **stat
     assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
 }
 
-static void a_promoted_replica_begins_an_epoch(void **state) {
+REDIS_CASE(a_promoted_replica_begins_an_epoch) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -172,7 +172,7 @@ static void a_promoted_replica_begins_an_epoch(void **state) {
 }
 
 /* The run id is the old one then, but not the data: it is those of the other server. */
-static void a_server_that_was_demoted_and_promoted_again_begins_an_epoch(void **state) {
+REDIS_CASE(a_server_that_was_demoted_and_promoted_again_begins_an_epoch) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -188,7 +188,7 @@ static void a_server_that_was_demoted_and_promoted_again_begins_an_epoch(void **
     expect_survival(redis, token);
 }
 
-static void a_second_loss_makes_newcomers_wait_again(void **state) {
+REDIS_CASE(a_second_loss_makes_newcomers_wait_again) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -200,7 +200,7 @@ static void a_second_loss_makes_newcomers_wait_again(void **state) {
     expect_recovering(acquire(place, "t", "a", TTL_MS));
 }
 
-static void a_token_that_was_shown_while_recovering_is_not_granted_again(void **state) {
+REDIS_CASE(a_token_that_was_shown_while_recovering_is_not_granted_again) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -211,7 +211,7 @@ static void a_token_that_was_shown_while_recovering_is_not_granted_again(void **
     assert_true(must_acquire(place, "t", "a", TTL_MS) > shown);
 }
 
-static void a_token_that_nobody_can_have_had_does_not_use_the_tokens_up(void **state) {
+REDIS_CASE(a_token_that_nobody_can_have_had_does_not_use_the_tokens_up) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -232,7 +232,7 @@ static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_m
 }
 
 /* Its holder believes in it for its TTL and no longer, so nothing has to be waited for beyond that. */
-static void a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss(void **state) {
+REDIS_CASE(a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -248,7 +248,7 @@ static void a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss(
 }
 
 /* Also when its holder is the first of all that the server hears of. */
-static void a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come(void **state) {
+REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -265,7 +265,7 @@ static void a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_ha
     expect_holder(acquire(place, "t", "b", TTL_MS), "a");
 }
 
-static void a_long_ttl_that_is_shown_later_makes_nobody_else_wait(void **state) {
+REDIS_CASE(a_long_ttl_that_is_shown_later_makes_nobody_else_wait) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -277,7 +277,7 @@ static void a_long_ttl_that_is_shown_later_makes_nobody_else_wait(void **state) 
 }
 
 /* Its NUL would end the feed's text in the middle. */
-static void a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed(void **state) {
+REDIS_CASE(a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -291,7 +291,7 @@ static void a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed(void 
     assert_int_equal(seen.count, 2);
 }
 
-static void a_lower_token_is_not_put_back(void **state) {
+REDIS_CASE(a_lower_token_is_not_put_back) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -304,7 +304,7 @@ static void a_lower_token_is_not_put_back(void **state) {
 }
 
 /* A late renewal puts 100 back; the one that had a later token meanwhile is dead, and nobody knows of it. */
-static void a_token_from_before_the_epoch_is_not_recognised_later(void **state) {
+REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -319,7 +319,7 @@ static void a_token_from_before_the_epoch_is_not_recognised_later(void **state) 
     assert_true(must_acquire(place, "t", "a", TTL_MS) > 1000000);
 }
 
-static void a_guard_that_reads_after_a_loss_refuses_what_was_granted_before(void **state) {
+REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -329,7 +329,7 @@ static void a_guard_that_reads_after_a_loss_refuses_what_was_granted_before(void
     assert_true(read_lease(place, "t").token >= token);
 }
 
-static void an_instance_that_was_declared_gone_puts_nothing_back(void **state) {
+REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "");
@@ -367,7 +367,7 @@ static void expect_refused(ten_store *store, int r) {
     assert_non_null(strstr(store->error.message, "fresh=1 in the URL removes its records"));
 }
 
-static void records_of_an_earlier_version_are_refused_and_left_as_they_are(void **state) {
+REDIS_CASE(records_of_an_earlier_version_are_refused_and_left_as_they_are) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     char before[64];
@@ -398,7 +398,7 @@ static void records_of_an_earlier_version_are_refused_and_left_as_they_are(void 
     assert_string_equal(redis_text(redis, "HGET tenure:%s:epoch layout", place->ns), "2");
 }
 
-static void records_of_a_newer_version_are_refused_also_by_who_begins_anew(void **state) {
+REDIS_CASE(records_of_a_newer_version_are_refused_also_by_who_begins_anew) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     char before[64];
@@ -412,7 +412,7 @@ static void records_of_a_newer_version_are_refused_also_by_who_begins_anew(void 
     assert_string_equal(whole_database(redis), before);
 }
 
-static void another_pattern_of_keys_is_another_epoch(void **state) {
+REDIS_CASE(another_pattern_of_keys_is_another_epoch) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -421,7 +421,7 @@ static void another_pattern_of_keys_is_another_epoch(void **state) {
     expect_survival(redis, token);
 }
 
-static void a_cursor_from_before_an_epoch_has_to_start_over(void **state) {
+REDIS_CASE(a_cursor_from_before_an_epoch_has_to_start_over) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -440,7 +440,7 @@ static void a_cursor_from_before_an_epoch_has_to_start_over(void **state) {
 
 /* ---- the layout, and other programs on it */
 
-static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before(void **state) {
+REDIS_CASE(entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before) {
     struct redis_place *redis = *state;
     const struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -461,7 +461,7 @@ static void entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_befo
     assert_string_equal(seen.at[2].target, "t");
 }
 
-static void leases_and_heartbeats_are_plain_keys(void **state) {
+REDIS_CASE(leases_and_heartbeats_are_plain_keys) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -475,7 +475,7 @@ static void leases_and_heartbeats_are_plain_keys(void **state) {
     assert_in_range(atoi(redis_text(redis, "PTTL %s:node:host-1-abc", place->ns)), LONG_MS - LONG_MS / 4, LONG_MS);
 }
 
-static void elections_have_the_key_of_the_role(void **state) {
+REDIS_CASE(elections_have_the_key_of_the_role) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -484,7 +484,7 @@ static void elections_have_the_key_of_the_role(void **state) {
     assert_string_equal(redis_text(redis, "GET leader:cleanup"), "a");
 }
 
-static void patterns_of_the_url_are_followed(void **state) {
+REDIS_CASE(patterns_of_the_url_are_followed) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1&lease_key=app:{{{ns}}}:{id}:lock&node_key=app:alive:{ns}:{instance}");
@@ -495,7 +495,7 @@ static void patterns_of_the_url_are_followed(void **state) {
     assert_string_equal(redis_text(redis, "GET app:alive:%s:a", place->ns), "1");
 }
 
-static void bad_patterns_and_options_are_refused_with_the_reason(void **state) {
+REDIS_CASE(bad_patterns_and_options_are_refused_with_the_reason) {
     struct redis_place *redis = *state;
     static const struct {
         const char *options;
@@ -518,7 +518,7 @@ static void bad_patterns_and_options_are_refused_with_the_reason(void **state) {
     }
 }
 
-static void a_key_that_another_program_set_locks_us_out_until_it_ends(void **state) {
+REDIS_CASE(a_key_that_another_program_set_locks_us_out_until_it_ends) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -539,7 +539,7 @@ static void a_key_that_another_program_set_locks_us_out_until_it_ends(void **sta
     assert_true(must_acquire(place, "t", "a", LONG_MS) > first);
 }
 
-static void a_living_holder_does_not_take_back_what_another_program_took_after_a_loss(void **state) {
+REDIS_CASE(a_living_holder_does_not_take_back_what_another_program_took_after_a_loss) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -551,7 +551,7 @@ static void a_living_holder_does_not_take_back_what_another_program_took_after_a
     assert_string_equal(redis_text(redis, "GET %s:lease:t", place->ns), "foreigner");
 }
 
-static void a_key_without_an_end_is_held_and_asked_for_again(void **state) {
+REDIS_CASE(a_key_without_an_end_is_held_and_asked_for_again) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -561,7 +561,7 @@ static void a_key_without_an_end_is_held_and_asked_for_again(void **state) {
     assert_in_range(held.remaining_ms, 1, TTL_MS);
 }
 
-static void a_key_of_another_type_is_an_error_and_harms_nobody_else(void **state) {
+REDIS_CASE(a_key_of_another_type_is_an_error_and_harms_nobody_else) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -589,7 +589,7 @@ static size_t count_instances(const struct place *place) {
     return roll.count;
 }
 
-static void a_heartbeat_that_another_program_wrote_is_found_and_forgotten(void **state) {
+REDIS_CASE(a_heartbeat_that_another_program_wrote_is_found_and_forgotten) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -605,7 +605,7 @@ static void a_heartbeat_that_another_program_wrote_is_found_and_forgotten(void *
     assert_int_equal(count_instances(place), 1);
 }
 
-static void no_command_walks_the_keyspace_but_the_bounded_sweep(void **state) {
+REDIS_CASE(no_command_walks_the_keyspace_but_the_bounded_sweep) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -624,7 +624,7 @@ static void no_command_walks_the_keyspace_but_the_bounded_sweep(void **state) {
 
 /* ---- the server */
 
-static void scripts_that_the_server_forgot_are_loaded_again(void **state) {
+REDIS_CASE(scripts_that_the_server_forgot_are_loaded_again) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -637,7 +637,7 @@ static void scripts_that_the_server_forgot_are_loaded_again(void **state) {
     put_target(place, "t");
 }
 
-static void a_server_that_became_a_replica_is_an_error_until_it_is_a_master_again(void **state) {
+REDIS_CASE(a_server_that_became_a_replica_is_an_error_until_it_is_a_master_again) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -660,7 +660,7 @@ static void a_server_that_became_a_replica_is_an_error_until_it_is_a_master_agai
     expect_outcome(apply_one(place->store, op), TEN_OK);
 }
 
-static void with_wait_replicas_nothing_counts_that_no_replica_has(void **state) {
+REDIS_CASE(with_wait_replicas_nothing_counts_that_no_replica_has) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1&wait_replicas=1");
@@ -683,7 +683,7 @@ static void with_wait_replicas_nothing_counts_that_no_replica_has(void **state) 
     expect_outcome(apply_one(place->store, op), TEN_OK);
 }
 
-static void a_large_batch_with_repeated_targets_takes_effect_in_its_order(void **state) {
+REDIS_CASE(a_large_batch_with_repeated_targets_takes_effect_in_its_order) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
     redis_place_open(redis, "fresh=1");
@@ -707,50 +707,4 @@ static void a_large_batch_with_repeated_targets_takes_effect_in_its_order(void *
         if (!granted)
             assert_string_equal(results[i].holder, "c");
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        REDIS_CASE(a_redis_without_an_epoch_lets_newcomers_in_after_one_ttl),
-        REDIS_CASE(a_longer_ttl_that_is_shown_meanwhile_makes_everybody_wait_longer),
-        REDIS_CASE(a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss),
-        REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come),
-        REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart),
-        REDIS_CASE(after_flushall_holders_go_on_newcomers_wait_and_tokens_rise),
-        REDIS_CASE(checkpoints_are_taken_again_a_ttl_after_an_epoch_although_no_renewal_named_its_ttl),
-        REDIS_CASE(after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_rise),
-        REDIS_CASE(an_older_dump_does_not_bring_a_former_holder_back),
-        REDIS_CASE(what_was_acquired_after_the_dump_is_put_back_and_counted),
-        REDIS_CASE(a_promoted_replica_begins_an_epoch),
-        REDIS_CASE(a_server_that_was_demoted_and_promoted_again_begins_an_epoch),
-        REDIS_CASE(a_second_loss_makes_newcomers_wait_again),
-        REDIS_CASE(a_token_that_was_shown_while_recovering_is_not_granted_again),
-        REDIS_CASE(a_token_that_nobody_can_have_had_does_not_use_the_tokens_up),
-        REDIS_CASE(a_long_ttl_that_is_shown_later_makes_nobody_else_wait),
-        REDIS_CASE(a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed),
-        REDIS_CASE(a_lower_token_is_not_put_back),
-        REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later),
-        REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before),
-        REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back),
-        REDIS_CASE(records_of_an_earlier_version_are_refused_and_left_as_they_are),
-        REDIS_CASE(records_of_a_newer_version_are_refused_also_by_who_begins_anew),
-        REDIS_CASE(another_pattern_of_keys_is_another_epoch),
-        REDIS_CASE(a_cursor_from_before_an_epoch_has_to_start_over),
-        REDIS_CASE(entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_before),
-        REDIS_CASE(leases_and_heartbeats_are_plain_keys),
-        REDIS_CASE(elections_have_the_key_of_the_role),
-        REDIS_CASE(patterns_of_the_url_are_followed),
-        REDIS_CASE(bad_patterns_and_options_are_refused_with_the_reason),
-        REDIS_CASE(a_key_that_another_program_set_locks_us_out_until_it_ends),
-        REDIS_CASE(a_living_holder_does_not_take_back_what_another_program_took_after_a_loss),
-        REDIS_CASE(a_key_without_an_end_is_held_and_asked_for_again),
-        REDIS_CASE(a_key_of_another_type_is_an_error_and_harms_nobody_else),
-        REDIS_CASE(a_heartbeat_that_another_program_wrote_is_found_and_forgotten),
-        REDIS_CASE(no_command_walks_the_keyspace_but_the_bounded_sweep),
-        REDIS_CASE(scripts_that_the_server_forgot_are_loaded_again),
-        REDIS_CASE(a_server_that_became_a_replica_is_an_error_until_it_is_a_master_again),
-        REDIS_CASE(with_wait_replicas_nothing_counts_that_no_replica_has),
-        REDIS_CASE(a_large_batch_with_repeated_targets_takes_effect_in_its_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,13 +176,12 @@ void copy_bytes(const char *from, const char *to) {
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-int run_sqlite_tests(int argc, char **argv, const char *name, const struct CMUnitTest *tests, size_t count,
-                     int (*worker)(int count, char **arguments)) {
+int run_sqlite_tests(int argc, char **argv, int (*worker)(int count, char **arguments)) {
     signal(SIGPIPE, SIG_IGN);
     suite_program = argv[0];
     if (argc > 2 && strcmp(argv[1], "--worker") == 0) {
         end_with_parent();
         return worker ? worker(argc - 2, argv + 2) : 2;
     }
-    return _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+    return run_cases(NULL, NULL);
 }

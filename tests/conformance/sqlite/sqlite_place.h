@@ -27,7 +27,7 @@ struct sqlite_place {
 
 int sqlite_place_setup(void **state);
 int sqlite_place_teardown(void **state);
-#define SQLITE_CASE(function) cmocka_unit_test_setup_teardown(function, sqlite_place_setup, sqlite_place_teardown)
+#define SQLITE_CASE(name) TEST_WITH(name, sqlite_place_setup, sqlite_place_teardown)
 
 /* A handle on the place's database, by the fake clock, or by the system's. */
 ten_store *open_fake(struct sqlite_place *place);
@@ -52,7 +52,6 @@ bool same_bytes(const char *path, const char *other);
 void copy_bytes(const char *from, const char *to);
 
 /* This program once more; see suite.h. */
-int run_sqlite_tests(int argc, char **argv, const char *name, const struct CMUnitTest *tests, size_t count,
-                     int (*worker)(int count, char **arguments));
+int run_sqlite_tests(int argc, char **argv, int (*worker)(int count, char **arguments));
 
 #endif

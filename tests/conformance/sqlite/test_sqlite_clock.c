@@ -10,7 +10,7 @@ static void reboot(struct sqlite_place *sqlite, uint64_t boot_ms) {
     sqlite->place.store = open_fake(sqlite);
 }
 
-static void after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue(void **state) {
+SQLITE_CASE(after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue) {
     static const uint64_t starts_ms[] = {0, 500, 5000000, 9000000000};
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
@@ -46,7 +46,7 @@ static void after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue(void **
     }
 }
 
-static void a_holder_that_somehow_lived_through_a_reboot_may_renew(void **state) {
+SQLITE_CASE(a_holder_that_somehow_lived_through_a_reboot_may_renew) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -62,7 +62,7 @@ static int count_instances(const ten_instance *instance, void *userdata) {
     return 0;
 }
 
-static void after_a_reboot_instances_and_tombstones_end_by_their_ttl(void **state) {
+SQLITE_CASE(after_a_reboot_instances_and_tombstones_end_by_their_ttl) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -83,7 +83,7 @@ static void after_a_reboot_instances_and_tombstones_end_by_their_ttl(void **stat
 }
 
 /* Faults 12 and 13. */
-static void a_wall_clock_that_jumps_does_nothing(void **state) {
+SQLITE_CASE(a_wall_clock_that_jumps_does_nothing) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     static const int64_t jumps_ms[] = {3600000, -7200000, 1000000000000, -1800000000000 + 5};
@@ -107,7 +107,7 @@ static void a_wall_clock_that_jumps_does_nothing(void **state) {
     assert_int_equal(must_acquire(place, "t", "b", 30000), token + 1);
 }
 
-static void entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay(void **state) {
+SQLITE_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -137,7 +137,7 @@ static void use_often(const struct place *place) {
 }
 
 /* Its holder may have died a moment ago, and whoever follows goes on from the checkpoint. */
-static void what_was_held_on_a_session_for_long_is_not_taken_for_free_as_long(void **state) {
+SQLITE_CASE(what_was_held_on_a_session_for_long_is_not_taken_for_free_as_long) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -189,7 +189,7 @@ static void what_was_held_on_a_session_for_long_is_not_taken_for_free_as_long(vo
     assert_null(followed.checkpoint);
 }
 
-static void another_time_namespace_of_the_same_boot_is_refused(void **state) {
+SQLITE_CASE(another_time_namespace_of_the_same_boot_is_refused) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -210,7 +210,7 @@ static void another_time_namespace_of_the_same_boot_is_refused(void **state) {
     assert_int_equal(try_open(sqlite->url, &sqlite->clock.clock, &error), TENURE_E_UNSUPPORTED);
 }
 
-static void a_system_without_a_boot_id_is_refused(void **state) {
+SQLITE_CASE(a_system_without_a_boot_id_is_refused) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     sqlite->clock.boot_id[0] = '\0';
@@ -231,7 +231,7 @@ static void work_for_a_while(const struct place *place, int rounds) {
         expect_outcome(release(place, "busy", "b", must_acquire(place, "busy", "b", 30000)), TEN_OK);
 }
 
-static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(void **state) {
+SQLITE_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -258,18 +258,6 @@ static void counters_go_when_they_were_free_and_unregistered_for_thirty_days(voi
     assert_true(must_acquire(place, "released", "b", 30000) > last);
 }
 
-static const struct CMUnitTest tests[] = {
-    SQLITE_CASE(after_a_reboot_leases_stay_for_their_ttl_and_tokens_continue),
-    SQLITE_CASE(a_holder_that_somehow_lived_through_a_reboot_may_renew),
-    SQLITE_CASE(after_a_reboot_instances_and_tombstones_end_by_their_ttl),
-    SQLITE_CASE(a_wall_clock_that_jumps_does_nothing),
-    SQLITE_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay),
-    SQLITE_CASE(what_was_held_on_a_session_for_long_is_not_taken_for_free_as_long),
-    SQLITE_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days),
-    SQLITE_CASE(another_time_namespace_of_the_same_boot_is_refused),
-    SQLITE_CASE(a_system_without_a_boot_id_is_refused),
-};
-
 int main(int argc, char **argv) {
-    return run_sqlite_tests(argc, argv, "sqlite clock", tests, TEN_COUNT(tests), NULL);
+    return run_sqlite_tests(argc, argv, NULL);
 }

@@ -138,28 +138,28 @@ static void check_after_loss(struct sqlite_place *sqlite, const struct before *b
     expect_intact(sqlite->path);
 }
 
-static void a_database_replaced_by_an_older_backup_begins_an_epoch(void **state) {
+SQLITE_CASE(a_database_replaced_by_an_older_backup_begins_an_epoch) {
     struct sqlite_place *sqlite = *state;
     struct before before = make_history(sqlite);
     move_backup_over(sqlite);
     check_after_loss(sqlite, &before);
 }
 
-static void a_database_restored_in_place_from_an_older_backup_begins_an_epoch(void **state) {
+SQLITE_CASE(a_database_restored_in_place_from_an_older_backup_begins_an_epoch) {
     struct sqlite_place *sqlite = *state;
     struct before before = make_history(sqlite);
     restore_backup_into(sqlite);
     check_after_loss(sqlite, &before);
 }
 
-static void a_database_deleted_beside_its_side_file_begins_an_epoch(void **state) {
+SQLITE_CASE(a_database_deleted_beside_its_side_file_begins_an_epoch) {
     struct sqlite_place *sqlite = *state;
     struct before before = make_history(sqlite);
     delete_database(sqlite);
     check_after_loss(sqlite, &before);
 }
 
-static void a_loss_while_nobody_had_the_store_open_begins_an_epoch_too(void **state) {
+SQLITE_CASE(a_loss_while_nobody_had_the_store_open_begins_an_epoch_too) {
     static void (*const ways[])(struct sqlite_place *) = {move_backup_over, restore_backup_into, delete_database};
     for (size_t i = 0; i < TEN_COUNT(ways); i++) {
         struct sqlite_place *sqlite = *state;
@@ -175,7 +175,7 @@ static void a_loss_while_nobody_had_the_store_open_begins_an_epoch_too(void **st
     }
 }
 
-static void the_quarantine_lasts_until_the_longest_forgotten_lease_has_ended(void **state) {
+SQLITE_CASE(the_quarantine_lasts_until_the_longest_forgotten_lease_has_ended) {
     struct sqlite_place *sqlite = *state;
     struct before before = make_history(sqlite);
     const struct place *place = &sqlite->place;
@@ -194,7 +194,7 @@ static void the_quarantine_lasts_until_the_longest_forgotten_lease_has_ended(voi
 }
 
 /* Renewals are in no feed, but a lease that was only renewed since the backup is forgotten as well. */
-static void a_renewal_lost_with_the_database_begins_an_epoch_too(void **state) {
+SQLITE_CASE(a_renewal_lost_with_the_database_begins_an_epoch_too) {
     static void (*const ways[])(struct sqlite_place *) = {move_backup_over, restore_backup_into};
     for (size_t i = 0; i < TEN_COUNT(ways); i++) {
         struct sqlite_place *sqlite = *state;
@@ -215,7 +215,7 @@ static void a_renewal_lost_with_the_database_begins_an_epoch_too(void **state) {
     }
 }
 
-static void a_copy_opened_elsewhere_begins_an_epoch_and_leaves_the_original_alone(void **state) {
+SQLITE_CASE(a_copy_opened_elsewhere_begins_an_epoch_and_leaves_the_original_alone) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -236,7 +236,7 @@ static void a_copy_opened_elsewhere_begins_an_epoch_and_leaves_the_original_alon
     assert_int_equal(must_acquire(place, "u", "b", TTL_MS), 1);
 }
 
-static void losing_the_side_file_alone_is_no_loss(void **state) {
+SQLITE_CASE(losing_the_side_file_alone_is_no_loss) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     char side[FIXTURE_PATH_SIZE + 64];
@@ -321,20 +321,20 @@ static void put_directory_back(struct sqlite_place *sqlite, int how) {
     assert_true(must_acquire(place, "t", "c", TTL_MS) > token);
 }
 
-static void a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are(void **state) {
+SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are) {
     put_directory_back(*state, MOVED);
 }
 
-static void a_directory_that_was_copied_over_the_old_one_does_so_too(void **state) {
+SQLITE_CASE(a_directory_that_was_copied_over_the_old_one_does_so_too) {
     put_directory_back(*state, COPIED_OVER);
 }
 
-static void a_directory_that_was_copied_over_the_one_in_use_does_so_too(void **state) {
+SQLITE_CASE(a_directory_that_was_copied_over_the_one_in_use_does_so_too) {
     put_directory_back(*state, COPIED_OVER_WHILE_OPEN);
 }
 
 /* As `cp backup.db leases.db`: the same file with older content, in which nothing but a renewal is missing. */
-static void older_content_is_noticed_also_when_only_renewals_are_missing(void **state) {
+SQLITE_CASE(older_content_is_noticed_also_when_only_renewals_are_missing) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     char backup[FIXTURE_PATH_SIZE + 32];
@@ -358,7 +358,7 @@ static void older_content_is_noticed_also_when_only_renewals_are_missing(void **
     expect_holder(acquire(place, "t", "b", TTL_MS), "a");
 }
 
-static void a_long_lease_that_was_released_makes_nobody_wait(void **state) {
+SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     const uint64_t month_ms = UINT64_C(30) * 24 * 3600 * 1000;
@@ -385,7 +385,7 @@ static ten_result keep(const struct place *place, const char *target, const char
 }
 
 /* As `once --at-least 23h` leaves it: also after other leases were released, which makes the store count again. */
-static void a_lease_that_is_only_kept_makes_nobody_wait(void **state) {
+SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     const uint64_t day_ms = UINT64_C(23) * 3600 * 1000;
@@ -416,7 +416,7 @@ static void a_lease_that_is_only_kept_makes_nobody_wait(void **state) {
 
 /* ---- the history */
 
-static void the_history_survives_an_epoch_and_readers_start_over(void **state) {
+SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     place->store = open_fake(sqlite);
@@ -452,7 +452,7 @@ static int count_change(const ten_change *change, void *userdata) {
 }
 
 /* The database was much newer than its backup: cursors leap by more than the feed is long. */
-static void the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded(void **state) {
+SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     char path[FIXTURE_PATH_SIZE + 32];
@@ -481,7 +481,7 @@ static void the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded(vo
     assert_in_range(count, TEN_FEED_MAX, TEN_FEED_MAX + 600);
 }
 
-static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
+SQLITE_CASE(an_operator_ends_a_recovery_and_the_history_says_who) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     uint64_t left_ms = 1;
@@ -512,26 +512,6 @@ static void an_operator_ends_a_recovery_and_the_history_says_who(void **state) {
     assert_string_equal(seen.at[2].actor, "me@here");
 }
 
-static const struct CMUnitTest tests[] = {
-    SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait),
-    SQLITE_CASE(an_operator_ends_a_recovery_and_the_history_says_who),
-    SQLITE_CASE(the_history_survives_an_epoch_and_readers_start_over),
-    SQLITE_CASE(the_history_survives_a_long_leap_of_the_cursors_and_stays_bounded),
-    SQLITE_CASE(a_directory_that_was_put_back_makes_newcomers_wait_as_long_as_leases_are),
-    SQLITE_CASE(a_directory_that_was_copied_over_the_old_one_does_so_too),
-    SQLITE_CASE(a_directory_that_was_copied_over_the_one_in_use_does_so_too),
-    SQLITE_CASE(older_content_is_noticed_also_when_only_renewals_are_missing),
-    SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait),
-    SQLITE_CASE(a_database_replaced_by_an_older_backup_begins_an_epoch),
-    SQLITE_CASE(a_database_restored_in_place_from_an_older_backup_begins_an_epoch),
-    SQLITE_CASE(a_database_deleted_beside_its_side_file_begins_an_epoch),
-    SQLITE_CASE(a_loss_while_nobody_had_the_store_open_begins_an_epoch_too),
-    SQLITE_CASE(the_quarantine_lasts_until_the_longest_forgotten_lease_has_ended),
-    SQLITE_CASE(a_renewal_lost_with_the_database_begins_an_epoch_too),
-    SQLITE_CASE(a_copy_opened_elsewhere_begins_an_epoch_and_leaves_the_original_alone),
-    SQLITE_CASE(losing_the_side_file_alone_is_no_loss),
-};
-
 int main(int argc, char **argv) {
-    return run_sqlite_tests(argc, argv, "sqlite epoch", tests, TEN_COUNT(tests), NULL);
+    return run_sqlite_tests(argc, argv, NULL);
 }

@@ -36,7 +36,7 @@ static void expect_refused_and_untouched(struct sqlite_place *sqlite, int expect
     assert_non_null(strstr(error.message, sqlite->path));
 }
 
-static void a_newer_schema_is_refused_and_untouched(void **state) {
+SQLITE_CASE(a_newer_schema_is_refused_and_untouched) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
@@ -45,7 +45,7 @@ static void a_newer_schema_is_refused_and_untouched(void **state) {
 }
 
 /* As Tenure 0.1 and 0.2 wrote it. */
-static void an_older_layout_is_refused_with_the_remedy_and_untouched(void **state) {
+SQLITE_CASE(an_older_layout_is_refused_with_the_remedy_and_untouched) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     run_sql(sqlite->path,
@@ -56,7 +56,7 @@ static void an_older_layout_is_refused_with_the_remedy_and_untouched(void **stat
     assert_non_null(strstr(error.message, "name another file"));
 }
 
-static void a_database_of_another_program_is_refused_and_untouched(void **state) {
+SQLITE_CASE(a_database_of_another_program_is_refused_and_untouched) {
     static const char *const schemas[] = {
         "CREATE TABLE bookmark (url TEXT)",
         "PRAGMA journal_mode = WAL; CREATE TABLE bookmark (url TEXT)",
@@ -73,7 +73,7 @@ static void a_database_of_another_program_is_refused_and_untouched(void **state)
     }
 }
 
-static void what_is_not_a_database_is_refused_and_untouched(void **state) {
+SQLITE_CASE(what_is_not_a_database_is_refused_and_untouched) {
     struct sqlite_place *sqlite = *state;
     FILE *file = fopen(sqlite->path, "w");
     assert_non_null(file);
@@ -84,14 +84,14 @@ static void what_is_not_a_database_is_refused_and_untouched(void **state) {
     assert_false(exists(sqlite->path, "-lock"));
 }
 
-static void a_directory_in_place_of_the_file_is_refused(void **state) {
+SQLITE_CASE(a_directory_in_place_of_the_file_is_refused) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     assert_int_equal(mkdir(sqlite->path, 0700), 0);
     assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_E_UNREACHABLE);
 }
 
-static void a_missing_directory_is_said_to_be_missing(void **state) {
+SQLITE_CASE(a_missing_directory_is_said_to_be_missing) {
     struct sqlite_place *sqlite = *state;
     char url[FIXTURE_URL_SIZE];
     ten_error error;
@@ -100,8 +100,7 @@ static void a_missing_directory_is_said_to_be_missing(void **state) {
     assert_non_null(strstr(error.message, "/no/such/"));
 }
 
-static void a_file_system_that_is_not_known_to_be_local_is_refused(void **state) {
-    (void)state;
+SQLITE_CASE(a_file_system_that_is_not_known_to_be_local_is_refused) {
     ten_error error;
     assert_int_equal(try_open("sqlite:/proc/leases.db", NULL, &error), TENURE_E_UNSUPPORTED);
     assert_non_null(strstr(error.message, "proc"));
@@ -134,7 +133,7 @@ static void a_file_system_that_is_not_known_to_be_local_is_refused(void **state)
     }
 }
 
-static void a_link_to_a_wrong_place_is_refused(void **state) {
+SQLITE_CASE(a_link_to_a_wrong_place_is_refused) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     assert_int_equal(symlink("/proc/version", sqlite->path), 0);
@@ -142,7 +141,7 @@ static void a_link_to_a_wrong_place_is_refused(void **state) {
     assert_true(r == TENURE_E_UNSUPPORTED || r == TENURE_E_UNREACHABLE);
 }
 
-static void a_file_with_two_names_is_refused(void **state) {
+SQLITE_CASE(a_file_with_two_names_is_refused) {
     struct sqlite_place *sqlite = *state;
     char other[FIXTURE_PATH_SIZE + 32];
     ten_error error;
@@ -174,7 +173,7 @@ static int open_with_mount(const struct sqlite_place *sqlite, const char *from, 
     return WEXITSTATUS(status);
 }
 
-static void a_file_that_is_mounted_alone_is_refused(void **state) {
+SQLITE_CASE(a_file_that_is_mounted_alone_is_refused) {
     struct sqlite_place *sqlite = *state;
     char other[FIXTURE_PATH_SIZE + 32];
     ten_error error;
@@ -185,7 +184,7 @@ static void a_file_that_is_mounted_alone_is_refused(void **state) {
     assert_in_range(found, 0, 1);
 }
 
-static void a_boot_id_that_is_not_the_kernels_is_refused(void **state) {
+SQLITE_CASE(a_boot_id_that_is_not_the_kernels_is_refused) {
     struct sqlite_place *sqlite = *state;
     char id[FIXTURE_PATH_SIZE + 32];
     path_beside(sqlite, "boot_id", id);
@@ -197,7 +196,7 @@ static void a_boot_id_that_is_not_the_kernels_is_refused(void **state) {
 }
 
 /* DIRECTORY/current leads to DIRECTORY/v1, and then to DIRECTORY/v2. */
-static void a_link_that_leads_elsewhere_is_followed(void **state) {
+SQLITE_CASE(a_link_that_leads_elsewhere_is_followed) {
     struct sqlite_place *sqlite = *state;
     struct place *place = &sqlite->place;
     char directories[2][FIXTURE_PATH_SIZE + 32];
@@ -230,7 +229,7 @@ static void a_link_that_leads_elsewhere_is_followed(void **state) {
     }
 }
 
-static void a_file_that_may_not_be_written_is_refused_with_a_clear_error(void **state) {
+SQLITE_CASE(a_file_that_may_not_be_written_is_refused_with_a_clear_error) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     const uid_t nobody = 65534;
@@ -249,7 +248,7 @@ static void a_file_that_may_not_be_written_is_refused_with_a_clear_error(void **
     assert_non_null(strstr(error.message, "leases.db"));
 }
 
-static void a_relative_path_means_the_same_file_after_a_change_of_directory(void **state) {
+SQLITE_CASE(a_relative_path_means_the_same_file_after_a_change_of_directory) {
     struct sqlite_place *sqlite = *state;
     char here[FIXTURE_PATH_SIZE];
     char away[FIXTURE_PATH_SIZE + 32];
@@ -268,7 +267,7 @@ static void a_relative_path_means_the_same_file_after_a_change_of_directory(void
 }
 
 /* Only the database is ever made: what is beside it belongs to who may write it. */
-static void the_side_file_has_the_permissions_of_the_database(void **state) {
+SQLITE_CASE(the_side_file_has_the_permissions_of_the_database) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     int fd = open(sqlite->path, O_CREAT | O_RDWR, 0660);
@@ -283,7 +282,7 @@ static void the_side_file_has_the_permissions_of_the_database(void **state) {
 }
 
 /* A side path that cannot be opened for a while: an error, then all is well, and who watches still wakes. */
-static void a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only(void **state) {
+SQLITE_CASE(a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     char side[FIXTURE_PATH_SIZE + 64];
@@ -319,7 +318,7 @@ static void a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only(vo
 }
 
 /* Fault 30. */
-static void a_counter_at_its_end_is_refused_and_never_wraps(void **state) {
+SQLITE_CASE(a_counter_at_its_end_is_refused_and_never_wraps) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_real(sqlite);
@@ -364,7 +363,7 @@ static int make_store(int count, char **arguments) {
     return r == TENURE_OK && result.outcome == TEN_OK && result.token == 1 ? 0 : 4;
 }
 
-static void several_processes_may_make_the_same_database_at_once(void **state) {
+SQLITE_CASE(several_processes_may_make_the_same_database_at_once) {
     struct sqlite_place *sqlite = *state;
     for (int round = 0; round < 4; round++) {
         int go[2];
@@ -391,27 +390,6 @@ static void several_processes_may_make_the_same_database_at_once(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    SQLITE_CASE(a_newer_schema_is_refused_and_untouched),
-    SQLITE_CASE(an_older_layout_is_refused_with_the_remedy_and_untouched),
-    SQLITE_CASE(a_database_of_another_program_is_refused_and_untouched),
-    SQLITE_CASE(what_is_not_a_database_is_refused_and_untouched),
-    SQLITE_CASE(a_directory_in_place_of_the_file_is_refused),
-    SQLITE_CASE(a_missing_directory_is_said_to_be_missing),
-    SQLITE_CASE(a_file_system_that_is_not_known_to_be_local_is_refused),
-    SQLITE_CASE(a_link_to_a_wrong_place_is_refused),
-    SQLITE_CASE(a_file_with_two_names_is_refused),
-    SQLITE_CASE(a_file_that_is_mounted_alone_is_refused),
-    SQLITE_CASE(a_boot_id_that_is_not_the_kernels_is_refused),
-    SQLITE_CASE(a_link_that_leads_elsewhere_is_followed),
-    SQLITE_CASE(a_file_that_may_not_be_written_is_refused_with_a_clear_error),
-    SQLITE_CASE(a_relative_path_means_the_same_file_after_a_change_of_directory),
-    SQLITE_CASE(the_side_file_has_the_permissions_of_the_database),
-    SQLITE_CASE(a_side_file_that_cannot_be_opened_for_a_while_costs_an_error_only),
-    SQLITE_CASE(a_counter_at_its_end_is_refused_and_never_wraps),
-    SQLITE_CASE(several_processes_may_make_the_same_database_at_once),
-};
-
 int main(int argc, char **argv) {
-    return run_sqlite_tests(argc, argv, "sqlite file", tests, TEN_COUNT(tests), make_store);
+    return run_sqlite_tests(argc, argv, make_store);
 }

@@ -21,7 +21,7 @@ static unsigned count_flushes(void) {
     return count;
 }
 
-static void a_grant_waits_for_the_disk_once_and_a_renewal_not_at_all(void **state) {
+SQLITE_CASE(a_grant_waits_for_the_disk_once_and_a_renewal_not_at_all) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_fake(sqlite);
@@ -36,9 +36,4 @@ static void a_grant_waits_for_the_disk_once_and_a_renewal_not_at_all(void **stat
         expect_outcome(release(place, "t", "a", token), TEN_OK);
         assert_int_equal(count_flushes(), 1);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {SQLITE_CASE(a_grant_waits_for_the_disk_once_and_a_renewal_not_at_all)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

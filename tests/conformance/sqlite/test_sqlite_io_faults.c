@@ -81,7 +81,7 @@ static void run_faults(void **state, const struct fault *faults, size_t count) {
 }
 
 /* Fault 22. */
-static void an_fsync_that_fails_is_never_a_success(void **state) {
+SQLITE_CASE(an_fsync_that_fails_is_never_a_success) {
     static const struct fault faults[] = {
         {"fsync fails once", FAULT_SYNC, false, TENURE_E_STORE},
         {"fsync fails from then on", FAULT_SYNC, true, 0},
@@ -90,7 +90,7 @@ static void an_fsync_that_fails_is_never_a_success(void **state) {
 }
 
 /* Fault 20. */
-static void a_full_disk_is_told_as_such_and_recovers_when_there_is_room(void **state) {
+SQLITE_CASE(a_full_disk_is_told_as_such_and_recovers_when_there_is_room) {
     static const struct fault faults[] = {
         {"the disk is full for one write", FAULT_FULL, false, TENURE_E_FULL},
         {"the disk is full from then on", FAULT_FULL, true, TENURE_E_FULL},
@@ -98,7 +98,7 @@ static void a_full_disk_is_told_as_such_and_recovers_when_there_is_room(void **s
     run_faults(state, faults, TEN_COUNT(faults));
 }
 
-static void a_write_that_fails_half_way_is_never_a_success(void **state) {
+SQLITE_CASE(a_write_that_fails_half_way_is_never_a_success) {
     static const struct fault faults[] = {
         {"a write fails once", FAULT_WRITE, false, 0},
         {"writes fail from then on", FAULT_WRITE, true, 0},
@@ -106,7 +106,7 @@ static void a_write_that_fails_half_way_is_never_a_success(void **state) {
     run_faults(state, faults, TEN_COUNT(faults));
 }
 
-static void reads_locks_and_shared_memory_may_fail_at_any_call(void **state) {
+SQLITE_CASE(reads_locks_and_shared_memory_may_fail_at_any_call) {
     static const struct fault faults[] = {
         {"a lock or the shared index fails once", FAULT_SHM | FAULT_LOCK, false, 0},
         {"anything fails once", FAULT_READ | FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_OPEN, false, 0},
@@ -115,7 +115,7 @@ static void reads_locks_and_shared_memory_may_fail_at_any_call(void **state) {
 }
 
 /* The Nth call fails from opening to closing. */
-static void opening_fails_cleanly_at_any_call(void **state) {
+SQLITE_CASE(opening_fails_cleanly_at_any_call) {
     struct sqlite_place *sqlite = *state;
     static const struct fault any = {
         "opening", FAULT_READ | FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_OPEN | FAULT_SHM | FAULT_LOCK, false,
@@ -160,7 +160,7 @@ static void opening_fails_cleanly_at_any_call(void **state) {
 }
 
 /* With every fsync failing, what must survive a power cut fails, and what need not does not ask for one. */
-static void what_must_last_waits_for_the_disk_and_a_plain_renewal_does_not(void **state) {
+SQLITE_CASE(what_must_last_waits_for_the_disk_and_a_plain_renewal_does_not) {
     struct sqlite_place *sqlite = *state;
     ten_store *store = sqlite->place.store = open_without_faults(sqlite);
     uint64_t token = must_acquire(&sqlite->place, "t", "a", LONG_MS);
@@ -208,16 +208,7 @@ static void what_must_last_waits_for_the_disk_and_a_plain_renewal_does_not(void 
     expect_intact(sqlite->path);
 }
 
-static const struct CMUnitTest tests[] = {
-    SQLITE_CASE(what_must_last_waits_for_the_disk_and_a_plain_renewal_does_not),
-    SQLITE_CASE(an_fsync_that_fails_is_never_a_success),
-    SQLITE_CASE(a_full_disk_is_told_as_such_and_recovers_when_there_is_room),
-    SQLITE_CASE(a_write_that_fails_half_way_is_never_a_success),
-    SQLITE_CASE(reads_locks_and_shared_memory_may_fail_at_any_call),
-    SQLITE_CASE(opening_fails_cleanly_at_any_call),
-};
-
 int main(int argc, char **argv) {
     faulty_vfs_register();
-    return run_sqlite_tests(argc, argv, "sqlite I/O faults", tests, TEN_COUNT(tests), NULL);
+    return run_sqlite_tests(argc, argv, NULL);
 }

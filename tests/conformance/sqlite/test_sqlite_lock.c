@@ -37,7 +37,7 @@ static void expect_timeout(ten_store *store, const ten_op *op, uint64_t timeout_
 }
 
 /* Fault 21. */
-static void a_lock_held_longer_than_the_time_out_is_a_time_out_and_nothing_else(void **state) {
+SQLITE_CASE(a_lock_held_longer_than_the_time_out_is_a_time_out_and_nothing_else) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_real(sqlite);
@@ -66,7 +66,7 @@ static void a_lock_held_longer_than_the_time_out_is_a_time_out_and_nothing_else(
     expect_outcome(apply_one(place->store, join), TEN_OK);
 }
 
-static void opening_a_locked_database_is_bounded(void **state) {
+SQLITE_CASE(opening_a_locked_database_is_bounded) {
     struct sqlite_place *sqlite = *state;
     ten_error error;
     assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
@@ -101,7 +101,7 @@ static void start_call(struct waiting_call *call) {
 }
 
 /* The clock counts when the lock is had, not when the call was made. */
-static void a_renewal_that_waited_for_the_lock_past_the_end_of_its_lease_is_lost(void **state) {
+SQLITE_CASE(a_renewal_that_waited_for_the_lock_past_the_end_of_its_lease_is_lost) {
     struct sqlite_place *sqlite = *state;
     sqlite->place.store = open_real(sqlite);
     sqlite->place.other = open_real(sqlite);
@@ -130,7 +130,7 @@ static void a_renewal_that_waited_for_the_lock_past_the_end_of_its_lease_is_lost
     }
 }
 
-static void an_acquire_that_waited_for_the_lock_gets_its_whole_ttl(void **state) {
+SQLITE_CASE(an_acquire_that_waited_for_the_lock_gets_its_whole_ttl) {
     struct sqlite_place *sqlite = *state;
     sqlite->place.store = open_real(sqlite);
     sqlite->place.other = open_real(sqlite);
@@ -196,7 +196,7 @@ static pid_t start_in_queue(const struct sqlite_place *sqlite, const char *targe
     return pid;
 }
 
-static void a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long(void **state) {
+SQLITE_CASE(a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_real(sqlite);
@@ -222,7 +222,7 @@ static void a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long(
     expect_holder(read_lease(place, "queued"), "queued");
 }
 
-static void a_process_killed_in_the_queue_is_out_of_the_way_at_once(void **state) {
+SQLITE_CASE(a_process_killed_in_the_queue_is_out_of_the_way_at_once) {
     struct sqlite_place *sqlite = *state;
     const struct place *place = &sqlite->place;
     sqlite->place.store = open_real(sqlite);
@@ -237,15 +237,6 @@ static void a_process_killed_in_the_queue_is_out_of_the_way_at_once(void **state
     expect_intact(sqlite->path);
 }
 
-static const struct CMUnitTest tests[] = {
-    SQLITE_CASE(a_lock_held_longer_than_the_time_out_is_a_time_out_and_nothing_else),
-    SQLITE_CASE(opening_a_locked_database_is_bounded),
-    SQLITE_CASE(a_renewal_that_waited_for_the_lock_past_the_end_of_its_lease_is_lost),
-    SQLITE_CASE(an_acquire_that_waited_for_the_lock_gets_its_whole_ttl),
-    SQLITE_CASE(a_stopped_process_in_the_queue_does_not_hold_up_the_others_for_long),
-    SQLITE_CASE(a_process_killed_in_the_queue_is_out_of_the_way_at_once),
-};
-
 int main(int argc, char **argv) {
-    return run_sqlite_tests(argc, argv, "sqlite lock", tests, TEN_COUNT(tests), stand_in_queue);
+    return run_sqlite_tests(argc, argv, stand_in_queue);
 }

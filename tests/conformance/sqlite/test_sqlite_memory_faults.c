@@ -149,7 +149,7 @@ static void run_open_to_close(struct sqlite_place *sqlite, const char *url, cons
         expect_intact(sqlite->path);
 }
 
-static void each_allocation_of_an_open_sqlite_store_may_fail(void **state) {
+SQLITE_CASE(each_allocation_of_an_open_sqlite_store_may_fail) {
     for (size_t i = 0; i < TEN_COUNT(memories); i++) {
         struct sqlite_place *sqlite = *state;
         run_script(sqlite, sqlite->url, &memories[i]);
@@ -158,7 +158,7 @@ static void each_allocation_of_an_open_sqlite_store_may_fail(void **state) {
     }
 }
 
-static void each_allocation_of_a_sqlite_store_may_fail_from_open_to_close(void **state) {
+SQLITE_CASE(each_allocation_of_a_sqlite_store_may_fail_from_open_to_close) {
     for (size_t i = 0; i < TEN_COUNT(memories); i++) {
         struct sqlite_place *sqlite = *state;
         run_open_to_close(sqlite, sqlite->url, &memories[i]);
@@ -167,21 +167,14 @@ static void each_allocation_of_a_sqlite_store_may_fail_from_open_to_close(void *
     }
 }
 
-static void each_allocation_of_a_memory_store_may_fail(void **state) {
-    (void)state;
+SQLITE_CASE(each_allocation_of_a_memory_store_may_fail) {
     run_script(NULL, "memory:faults", &memories[1]);
     run_open_to_close(NULL, "memory:more-faults", &memories[1]);
 }
-
-static const struct CMUnitTest tests[] = {
-    SQLITE_CASE(each_allocation_of_an_open_sqlite_store_may_fail),
-    SQLITE_CASE(each_allocation_of_a_sqlite_store_may_fail_from_open_to_close),
-    SQLITE_CASE(each_allocation_of_a_memory_store_may_fail),
-};
 
 int main(int argc, char **argv) {
     take_over_memory();
     faulty_vfs_register();
     faulty_vfs_skip_sync();
-    return run_sqlite_tests(argc, argv, "sqlite memory faults", tests, TEN_COUNT(tests), NULL);
+    return run_sqlite_tests(argc, argv, NULL);
 }

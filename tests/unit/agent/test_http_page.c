@@ -18,22 +18,19 @@ static const char *next_of(const char *value) {
     return shown;
 }
 
-static void a_link_that_says_next_is_the_next_page(void **state) {
-    (void)state;
+TEST(a_link_that_says_next_is_the_next_page) {
     assert_string_equal(next_of("<http://h:1/b?after=x>; rel=\"next\""), "http://h:1/b?after=x");
     assert_string_equal(next_of("</b?after=x%2Fy>; rel=next"), "http://h:1/b?after=x%2Fy");
     assert_string_equal(next_of("<?after=x>;rel=\"NEXT\""), "http://h:1/a/list?after=x");
     assert_string_equal(next_of("<b>; title=\"x; y\"; rel=\"prefetch next\""), "http://h:1/a/b");
 }
 
-static void it_is_found_among_others(void **state) {
-    (void)state;
+TEST(it_is_found_among_others) {
     assert_string_equal(next_of("</p>; rel=\"prev\", </n>; rel=\"next\", </l>; rel=\"last\""), "http://h:1/n");
     assert_string_equal(next_of("</p?a,b>; rel=prev; title=\"a, b\", </n>; rel=next"), "http://h:1/n");
 }
 
-static void other_links_are_none(void **state) {
-    (void)state;
+TEST(other_links_are_none) {
     assert_string_equal(next_of(""), "");
     assert_string_equal(next_of("</p>; rel=\"prev\""), "");
     assert_string_equal(next_of("</p>; rel=\"nextish\""), "");
@@ -44,21 +41,10 @@ static void other_links_are_none(void **state) {
     assert_string_equal(next_of("<,;\"=,,"), "");
 }
 
-static void a_page_on_another_server_is_refused(void **state) {
-    (void)state;
+TEST(a_page_on_another_server_is_refused) {
     assert_contains(next_of("<http://other:1/a>; rel=next"), "on another server");
     assert_contains(next_of("<http://h:2/a>; rel=next"), "on another server");
     assert_contains(next_of("<https://h:1/a>; rel=next"), "on another server");
     assert_contains(next_of("<//other/a>; rel=next"), "on another server");
     assert_contains(next_of("<file:///etc/passwd>; rel=next"), "on another server");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_link_that_says_next_is_the_next_page),
-        cmocka_unit_test(it_is_found_among_others),
-        cmocka_unit_test(other_links_are_none),
-        cmocka_unit_test(a_page_on_another_server_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,7 @@ static bool is_left(ten_leftovers *leftovers, uint64_t mark, uint64_t walks_befo
     return left;
 }
 
-static void one_walk_answers_for_all_that_were_reaped_before_it(void **state) {
-    (void)state;
+TEST(one_walk_answers_for_all_that_were_reaped_before_it) {
     ten_leftovers leftovers = {0};
     pid_t pid = start(TEN_POLL_MARK "=7", 7);
     for (uint64_t mark = 100; mark < 1100; mark++)
@@ -73,8 +72,7 @@ static void one_walk_answers_for_all_that_were_reaped_before_it(void **state) {
     ten_leftovers_free(&leftovers);
 }
 
-static void what_has_no_mark_may_be_anybodys(void **state) {
-    (void)state;
+TEST(what_has_no_mark_may_be_anybodys) {
     ten_leftovers leftovers = {0};
     pid_t pid = fork();
     if (pid == 0)
@@ -87,8 +85,7 @@ static void what_has_no_mark_may_be_anybodys(void **state) {
     ten_leftovers_free(&leftovers);
 }
 
-static void a_mark_that_no_command_has_counts_as_none(void **state) {
-    (void)state;
+TEST(a_mark_that_no_command_has_counts_as_none) {
     ten_leftovers leftovers = {0};
     pid_t pid = start(TEN_POLL_MARK "=4242", 4242);
     assert_true(is_left(&leftovers, 7, 0));
@@ -100,8 +97,7 @@ static void a_mark_that_no_command_has_counts_as_none(void **state) {
 }
 
 /* Its child is adopted by this process when it ends. */
-static void what_was_below_one_that_was_reaped_is_not_taken_for_gone(void **state) {
-    (void)state;
+TEST(what_was_below_one_that_was_reaped_is_not_taken_for_gone) {
     ten_leftovers leftovers = {0};
     int ends[2];
     pid_t below;
@@ -132,14 +128,8 @@ static void what_was_below_one_that_was_reaped_is_not_taken_for_gone(void **stat
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_walk_answers_for_all_that_were_reaped_before_it),
-        cmocka_unit_test(what_has_no_mark_may_be_anybodys),
-        cmocka_unit_test(a_mark_that_no_command_has_counts_as_none),
-        cmocka_unit_test(what_was_below_one_that_was_reaped_is_not_taken_for_gone),
-    };
     ten_tree_adopt();
     add_command(7);
     add_command(8);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(NULL, NULL);
 }

@@ -40,8 +40,7 @@ static const char *topic_of(const char *pattern, const char *target) {
     return shown;
 }
 
-static void a_url_names_broker_user_and_topic(void **state) {
-    (void)state;
+TEST(a_url_names_broker_user_and_topic) {
     assert_string_equal(read_url("mqtt://broker/a"), "broker 1883 - a 2000");
     assert_string_equal(read_url("mqtts://broker/a/b"), "broker 8883 - a/b 2000");
     assert_string_equal(read_url("mqtt://me@broker:99/a?timeout=5s"), "broker 99 me a 5000");
@@ -50,8 +49,7 @@ static void a_url_names_broker_user_and_topic(void **state) {
     assert_string_equal(read_url("mqtt:///a"), "127.0.0.1 1883 - a 2000");
 }
 
-static void a_url_that_makes_no_sense_is_refused(void **state) {
-    (void)state;
+TEST(a_url_that_makes_no_sense_is_refused) {
     assert_contains(read_url("mqtt://broker"), "names no topic");
     assert_contains(read_url("mqtt://broker:x/a"), "is not a port");
     assert_contains(read_url("mqtt://broker:65536/a"), "is not a port");
@@ -63,22 +61,19 @@ static void a_url_that_makes_no_sense_is_refused(void **state) {
     assert_contains(read_url("mqtt://broker/%ff"), "not printable UTF-8");
 }
 
-static void a_password_in_a_url_is_refused_and_not_shown(void **state) {
-    (void)state;
+TEST(a_password_in_a_url_is_refused_and_not_shown) {
     assert_contains(read_url("mqtt://me:secret@broker/a"), "password_file=PATH");
     assert_lacks(shown, "secret");
 }
 
-static void a_topic_is_filled_in(void **state) {
-    (void)state;
+TEST(a_topic_is_filled_in) {
     assert_string_equal(topic_of("data/{target}", "scene-1"), "data/scene-1");
     assert_string_equal(topic_of("{namespace}/{target}/{target}", "s"), "scenes/s/s");
     assert_string_equal(topic_of("{{{target}}", "s"), "{s}");
     assert_string_equal(topic_of("plain", "s"), "plain");
 }
 
-static void wildcards_in_an_id_are_encoded(void **state) {
-    (void)state;
+TEST(wildcards_in_an_id_are_encoded) {
     assert_string_equal(topic_of("{target}", "a+b"), "a%2Bb");
     assert_string_equal(topic_of("{target}", "#%"), "%23%25");
     assert_string_equal(topic_of("{target}", "floor/2/~c:d@e"), "floor/2/~c:d@e");
@@ -97,8 +92,7 @@ static const char *read_input(const char *url) {
     return shown;
 }
 
-static void an_input_has_a_topic_to_subscribe_to(void **state) {
-    (void)state;
+TEST(an_input_has_a_topic_to_subscribe_to) {
     assert_string_equal(read_input("mqtt://broker/a"), "a -");
     assert_string_equal(read_input("mqtt://broker/+/a/{x}/+/#?client_id=me"), "+/a/{x}/+/# me");
     assert_string_equal(read_input("mqtt://broker/#"), "# -");
@@ -109,16 +103,4 @@ static void an_input_has_a_topic_to_subscribe_to(void **state) {
     assert_contains(read_input("mqtt://broker/a/b#"), "is none to subscribe to");
     assert_contains(read_input("mqtt://broker/a?client_id="), "client_id is not");
     assert_contains(read_url("mqtt://broker/a?client_id=me"), "client_id");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_url_names_broker_user_and_topic),
-        cmocka_unit_test(a_url_that_makes_no_sense_is_refused),
-        cmocka_unit_test(a_password_in_a_url_is_refused_and_not_shown),
-        cmocka_unit_test(a_topic_is_filled_in),
-        cmocka_unit_test(wildcards_in_an_id_are_encoded),
-        cmocka_unit_test(an_input_has_a_topic_to_subscribe_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

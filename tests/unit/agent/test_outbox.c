@@ -35,8 +35,7 @@ static uint64_t dropped(ten_outbox *outbox) {
     return event.dropped;
 }
 
-static void a_message_keeps_what_it_was_given(void **state) {
-    (void)state;
+TEST(a_message_keeps_what_it_was_given) {
     ten_outbox outbox;
     ten_outbox_init(&outbox);
     assert_true(put(&outbox, "{}", NEVER));
@@ -50,8 +49,7 @@ static void a_message_keeps_what_it_was_given(void **state) {
     ten_outbox_free(&outbox);
 }
 
-static void what_was_not_confirmed_is_sent_again_in_order(void **state) {
-    (void)state;
+TEST(what_was_not_confirmed_is_sent_again_in_order) {
     ten_outbox outbox;
     ten_outbox_init(&outbox);
     put(&outbox, "1", NEVER);
@@ -71,8 +69,7 @@ static void what_was_not_confirmed_is_sent_again_in_order(void **state) {
     ten_outbox_free(&outbox);
 }
 
-static void the_last_one_sent_can_be_confirmed_first(void **state) {
-    (void)state;
+TEST(the_last_one_sent_can_be_confirmed_first) {
     ten_outbox outbox;
     ten_outbox_init(&outbox);
     put(&outbox, "1", NEVER);
@@ -86,8 +83,7 @@ static void the_last_one_sent_can_be_confirmed_first(void **state) {
     ten_outbox_free(&outbox);
 }
 
-static void a_message_whose_lease_has_ended_is_dropped(void **state) {
-    (void)state;
+TEST(a_message_whose_lease_has_ended_is_dropped) {
     ten_outbox outbox;
     ten_outbox_init(&outbox);
     put(&outbox, "1", soon_ms(0));
@@ -97,8 +93,7 @@ static void a_message_whose_lease_has_ended_is_dropped(void **state) {
     ten_outbox_free(&outbox);
 }
 
-static void a_message_whose_lease_has_ended_is_not_sent_again(void **state) {
-    (void)state;
+TEST(a_message_whose_lease_has_ended_is_not_sent_again) {
     ten_outbox outbox;
     ten_outbox_init(&outbox);
     put(&outbox, "1", NEVER);
@@ -145,8 +140,7 @@ static void close_two(struct two *two) {
     ten_receipts_close(two->receipts);
 }
 
-static void the_loop_hears_of_a_message_when_it_has_left_all_sinks(void **state) {
-    (void)state;
+TEST(the_loop_hears_of_a_message_when_it_has_left_all_sinks) {
     struct two *two = open_two();
     assert_true(ten_receipt_is_open(two->receipt));
     ten_outbox_finish(&two->boxes[0], ten_outbox_send_next(&two->boxes[0]), false);
@@ -164,8 +158,7 @@ static void the_loop_hears_of_a_message_when_it_has_left_all_sinks(void **state)
     close_two(two);
 }
 
-static void a_message_that_was_withdrawn_does_not_leave(void **state) {
-    (void)state;
+TEST(a_message_that_was_withdrawn_does_not_leave) {
     struct two *two = open_two();
     (void)ten_outbox_send_next(&two->boxes[0]);
     ten_receipt_withdraw(two->receipt);
@@ -181,8 +174,7 @@ static void a_message_that_was_withdrawn_does_not_leave(void **state) {
     close_two(two);
 }
 
-static void a_receipt_that_the_loop_has_forgotten_lives_until_the_sinks_have_let_go(void **state) {
-    (void)state;
+TEST(a_receipt_that_the_loop_has_forgotten_lives_until_the_sinks_have_let_go) {
     struct two *two = open_two();
     ten_outgoing *first = ten_outbox_send_next(&two->boxes[0]);
     ten_receipt_withdraw(two->receipt);
@@ -194,8 +186,7 @@ static void a_receipt_that_the_loop_has_forgotten_lives_until_the_sinks_have_let
     ten_outbox_free(&two->boxes[0]);
 }
 
-static void one_that_was_told_and_then_forgotten_is_not_taken(void **state) {
-    (void)state;
+TEST(one_that_was_told_and_then_forgotten_is_not_taken) {
     struct two *two = open_two();
     for (size_t i = 0; i < 2; i++)
         ten_outbox_finish(&two->boxes[i], ten_outbox_send_next(&two->boxes[i]), false);
@@ -204,8 +195,7 @@ static void one_that_was_told_and_then_forgotten_is_not_taken(void **state) {
     close_two(two);
 }
 
-static void there_is_an_end_to_its_size(void **state) {
-    (void)state;
+TEST(there_is_an_end_to_its_size) {
     enum { SIZE = 1024 * 1024 };
     static char large[SIZE + 1];
     ten_outbox outbox;
@@ -223,8 +213,7 @@ static void there_is_an_end_to_its_size(void **state) {
     ten_outbox_free(&outbox);
 }
 
-static void a_failure_is_told_once_and_its_end_when_a_message_got_there(void **state) {
-    (void)state;
+TEST(a_failure_is_told_once_and_its_end_when_a_message_got_there) {
     ten_outbox outbox;
     ten_sink_event event;
     ten_error error;
@@ -250,8 +239,7 @@ static void a_failure_is_told_once_and_its_end_when_a_message_got_there(void **s
     ten_outbox_free(&outbox);
 }
 
-static void without_memory_a_message_is_not_taken(void **state) {
-    (void)state;
+TEST(without_memory_a_message_is_not_taken) {
     ten_outbox outbox;
     ten_outbox_init(&outbox);
     ten_alloc_fail_after(0);
@@ -259,22 +247,4 @@ static void without_memory_a_message_is_not_taken(void **state) {
     ten_alloc_fail_after(-1);
     assert_int_equal(ten_outbox_count(&outbox), 0);
     ten_outbox_free(&outbox);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_keeps_what_it_was_given),
-        cmocka_unit_test(what_was_not_confirmed_is_sent_again_in_order),
-        cmocka_unit_test(the_last_one_sent_can_be_confirmed_first),
-        cmocka_unit_test(a_message_whose_lease_has_ended_is_dropped),
-        cmocka_unit_test(a_message_whose_lease_has_ended_is_not_sent_again),
-        cmocka_unit_test(the_loop_hears_of_a_message_when_it_has_left_all_sinks),
-        cmocka_unit_test(a_message_that_was_withdrawn_does_not_leave),
-        cmocka_unit_test(a_receipt_that_the_loop_has_forgotten_lives_until_the_sinks_have_let_go),
-        cmocka_unit_test(one_that_was_told_and_then_forgotten_is_not_taken),
-        cmocka_unit_test(there_is_an_end_to_its_size),
-        cmocka_unit_test(a_failure_is_told_once_and_its_end_when_a_message_got_there),
-        cmocka_unit_test(without_memory_a_message_is_not_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,7 @@ static bool is_known(uint64_t *left_ms, enum tenure_event_kind kind, uint64_t re
 }
 
 /* A candidate asks more often towards the end; etcd may be late, and says that 100 ms are left again and again. */
-static void a_wait_for_a_store_is_told_once_and_again_when_it_begins_again(void **state) {
-    (void)state;
+TEST(a_wait_for_a_store_is_told_once_and_again_when_it_begins_again) {
     uint64_t left_ms = 0;
     assert_false(is_known(&left_ms, TENURE_EVENT_RECOVERING, 3000));
     assert_true(is_known(&left_ms, TENURE_EVENT_RECOVERING, 3000)); /* of another target */
@@ -23,18 +22,9 @@ static void a_wait_for_a_store_is_told_once_and_again_when_it_begins_again(void 
     assert_false(is_known(&left_ms, TENURE_EVENT_RECOVERING, 1000));
 }
 
-static void the_first_renewal_of_each_token_is_told(void **state) {
-    (void)state;
+TEST(the_first_renewal_of_each_token_is_told) {
     uint64_t token = 0;
     assert_true(ten_renewals_is_first(&token, 7));
     assert_false(ten_renewals_is_first(&token, 7));
     assert_true(ten_renewals_is_first(&token, 8));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_for_a_store_is_told_once_and_again_when_it_begins_again),
-        cmocka_unit_test(the_first_renewal_of_each_token_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,7 @@ enum { MANY = 4096, NUMBERS = 40000 };
 
 static struct ten_child children[NUMBERS]; /* by number; pid 0: not in the table */
 
-static void nothing_is_found_in_an_empty_table(void **state) {
-    (void)state;
+TEST(nothing_is_found_in_an_empty_table) {
     ten_running commands = {0};
     assert_null(ten_running_find(&commands, 1));
     ten_running_remove(&commands, 1);
@@ -32,8 +31,7 @@ static void check_all(const ten_running *commands) {
 }
 
 /* Numbers that collide, too: the table has fewer entries than there are numbers. */
-static void thousands_come_and_go_and_each_is_found(void **state) {
-    (void)state;
+TEST(thousands_come_and_go_and_each_is_found) {
     ten_running commands = {0};
     unsigned count = 0;
     srandom(1);
@@ -59,12 +57,4 @@ static void thousands_come_and_go_and_each_is_found(void **state) {
     }
     check_all(&commands);
     ten_running_free(&commands);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_found_in_an_empty_table),
-        cmocka_unit_test(thousands_come_and_go_and_each_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

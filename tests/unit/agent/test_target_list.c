@@ -39,8 +39,7 @@ static const char *pass(ten_target_list *list, uint64_t now_ms, const char *ids)
     return gone;
 }
 
-static void a_target_is_the_same_until_its_text_changes(void **state) {
-    (void)state;
+TEST(a_target_is_the_same_until_its_text_changes) {
     ten_target_list list = {.ttl_ms = TTL};
     ten_target_list_begin(&list);
     assert_int_equal(ten_target_list_look(&list, "a", "1", 1), TEN_LISTED_CHANGED);
@@ -55,8 +54,7 @@ static void a_target_is_the_same_until_its_text_changes(void **state) {
     ten_target_list_free(&list);
 }
 
-static void a_target_is_gone_when_two_passes_in_a_row_miss_it(void **state) {
-    (void)state;
+TEST(a_target_is_gone_when_two_passes_in_a_row_miss_it) {
     ten_target_list list = {.ttl_ms = TTL};
     assert_string_equal(pass(&list, 1000, "abc"), "");
     assert_string_equal(pass(&list, 2000, "ab"), "");
@@ -67,8 +65,7 @@ static void a_target_is_gone_when_two_passes_in_a_row_miss_it(void **state) {
     ten_target_list_free(&list);
 }
 
-static void a_pass_that_was_not_completed_says_nothing(void **state) {
-    (void)state;
+TEST(a_pass_that_was_not_completed_says_nothing) {
     ten_target_list list = {.ttl_ms = TTL};
     (void)pass(&list, 1000, "abc");
     for (int i = 0; i < 5; i++)
@@ -80,8 +77,7 @@ static void a_pass_that_was_not_completed_says_nothing(void **state) {
     ten_target_list_free(&list);
 }
 
-static void an_empty_list_is_believed_after_a_ttl(void **state) {
-    (void)state;
+TEST(an_empty_list_is_believed_after_a_ttl) {
     ten_target_list list = {.ttl_ms = TTL};
     (void)pass(&list, 1000, "a");
     assert_string_equal(pass(&list, 2000, ""), "");
@@ -95,8 +91,7 @@ static void an_empty_list_is_believed_after_a_ttl(void **state) {
     ten_target_list_free(&list);
 }
 
-static void less_than_half_of_a_list_is_believed_after_a_ttl(void **state) {
-    (void)state;
+TEST(less_than_half_of_a_list_is_believed_after_a_ttl) {
     ten_target_list list = {.ttl_ms = TTL};
     (void)pass(&list, 1000, "abcde");
     (void)pass(&list, 2000, "ab");
@@ -111,8 +106,7 @@ static void less_than_half_of_a_list_is_believed_after_a_ttl(void **state) {
     ten_target_list_free(&list);
 }
 
-static void half_of_a_list_and_one_of_two_are_believed_at_once(void **state) {
-    (void)state;
+TEST(half_of_a_list_and_one_of_two_are_believed_at_once) {
     ten_target_list list = {.ttl_ms = TTL};
     (void)pass(&list, 1000, "abcd");
     (void)pass(&list, 2000, "ab");
@@ -128,8 +122,7 @@ static void half_of_a_list_and_one_of_two_are_believed_at_once(void **state) {
     ten_target_list_free(&list);
 }
 
-static void doubt_lasts_for_a_ttl_and_until_everything_is_there(void **state) {
-    (void)state;
+TEST(doubt_lasts_for_a_ttl_and_until_everything_is_there) {
     ten_target_list list = {.ttl_ms = TTL};
     (void)pass(&list, 1000, "abcd");
     ten_target_list_doubt(&list, 1500);
@@ -146,8 +139,7 @@ static void doubt_lasts_for_a_ttl_and_until_everything_is_there(void **state) {
     ten_target_list_free(&list);
 }
 
-static void what_could_not_be_removed_is_asked_again(void **state) {
-    (void)state;
+TEST(what_could_not_be_removed_is_asked_again) {
     ten_target_list list = {.ttl_ms = TTL};
     (void)pass(&list, 1000, "abc");
     (void)pass(&list, 2000, "ab");
@@ -159,8 +151,7 @@ static void what_could_not_be_removed_is_asked_again(void **state) {
     ten_target_list_free(&list);
 }
 
-static void a_bad_entry_is_news_once_for_each_reason(void **state) {
-    (void)state;
+TEST(a_bad_entry_is_news_once_for_each_reason) {
     ten_target_list list = {.ttl_ms = TTL};
     ten_target_list_begin(&list);
     assert_false(ten_target_list_is_refused(&list, "x", 1));
@@ -180,8 +171,7 @@ static void a_bad_entry_is_news_once_for_each_reason(void **state) {
     ten_target_list_free(&list);
 }
 
-static void memory_that_is_refused_loses_nothing(void **state) {
-    (void)state;
+TEST(memory_that_is_refused_loses_nothing) {
     for (long skip = 0;; skip++) {
         ten_target_list list = {.ttl_ms = TTL};
         (void)pass(&list, 1000, "a");
@@ -201,20 +191,4 @@ static void memory_that_is_refused_loses_nothing(void **state) {
         if (clean)
             return;
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_target_is_the_same_until_its_text_changes),
-        cmocka_unit_test(a_target_is_gone_when_two_passes_in_a_row_miss_it),
-        cmocka_unit_test(a_pass_that_was_not_completed_says_nothing),
-        cmocka_unit_test(an_empty_list_is_believed_after_a_ttl),
-        cmocka_unit_test(less_than_half_of_a_list_is_believed_after_a_ttl),
-        cmocka_unit_test(half_of_a_list_and_one_of_two_are_believed_at_once),
-        cmocka_unit_test(doubt_lasts_for_a_ttl_and_until_everything_is_there),
-        cmocka_unit_test(what_could_not_be_removed_is_asked_again),
-        cmocka_unit_test(a_bad_entry_is_news_once_for_each_reason),
-        cmocka_unit_test(memory_that_is_refused_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 
 #include "base/alloc.h"
 
-static void nothing_fails_unless_it_is_asked_for(void **state) {
-    (void)state;
+TEST(nothing_fails_unless_it_is_asked_for) {
     ten_alloc_fail_after(-1);
     for (int i = 0; i < 100; i++) {
         void *memory = ten_malloc(16);
@@ -16,8 +15,7 @@ static void nothing_fails_unless_it_is_asked_for(void **state) {
     assert_false(ten_alloc_has_failed());
 }
 
-static void exactly_the_named_call_fails(void **state) {
-    (void)state;
+TEST(exactly_the_named_call_fails) {
     for (long skip = 0; skip < 5; skip++) {
         ten_alloc_fail_after(skip);
         for (long i = 0; i < 10; i++) {
@@ -31,8 +29,7 @@ static void exactly_the_named_call_fails(void **state) {
     assert_false(ten_alloc_has_failed());
 }
 
-static void every_kind_of_call_can_fail(void **state) {
-    (void)state;
+TEST(every_kind_of_call_can_fail) {
     ten_alloc_fail_after(0);
     assert_null(ten_malloc(1));
     ten_alloc_fail_after(0);
@@ -52,20 +49,9 @@ static void every_kind_of_call_can_fail(void **state) {
     ten_free(NULL);
 }
 
-static void cleared_memory_is_clear(void **state) {
-    (void)state;
+TEST(cleared_memory_is_clear) {
     char *memory = ten_calloc(10, 10);
     for (size_t i = 0; i < 100; i++)
         assert_int_equal(memory[i], 0);
     ten_free(memory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_fails_unless_it_is_asked_for),
-        cmocka_unit_test(exactly_the_named_call_fails),
-        cmocka_unit_test(every_kind_of_call_can_fail),
-        cmocka_unit_test(cleared_memory_is_clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

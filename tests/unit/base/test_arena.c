@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 
-static void copies_stay_valid_while_others_follow(void **state) {
-    (void)state;
+TEST(copies_stay_valid_while_others_follow) {
     ten_arena arena = {0};
     const char *copies[5000];
     char text[32];
@@ -24,8 +23,7 @@ static void copies_stay_valid_while_others_follow(void **state) {
     ten_arena_free(&arena);
 }
 
-static void a_text_may_be_larger_than_a_block(void **state) {
-    (void)state;
+TEST(a_text_may_be_larger_than_a_block) {
     ten_arena arena = {0};
     size_t size = 100000;
     char *large = malloc(size);
@@ -45,8 +43,7 @@ static void fill(ten_arena *arena) {
         assert_non_null(ten_arena_text(arena, "a text of some length, as a holder's name may have"));
 }
 
-static void a_steady_load_allocates_nothing(void **state) {
-    (void)state;
+TEST(a_steady_load_allocates_nothing) {
     ten_arena arena = {0};
     for (int round = 0; round < 3; round++) {
         fill(&arena);
@@ -62,22 +59,11 @@ static void a_steady_load_allocates_nothing(void **state) {
     ten_arena_free(&arena);
 }
 
-static void an_empty_arena_can_be_reset_and_freed(void **state) {
-    (void)state;
+TEST(an_empty_arena_can_be_reset_and_freed) {
     ten_arena arena = {0};
     ten_arena_reset(&arena);
     ten_arena_free(&arena);
     ten_arena_free(&arena);
     assert_string_equal(ten_arena_text(&arena, ""), "");
     ten_arena_free(&arena);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_stay_valid_while_others_follow),
-        cmocka_unit_test(a_text_may_be_larger_than_a_block),
-        cmocka_unit_test(a_steady_load_allocates_nothing),
-        cmocka_unit_test(an_empty_arena_can_be_reset_and_freed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-static void an_empty_buffer_is_the_empty_text(void **state) {
-    (void)state;
+TEST(an_empty_buffer_is_the_empty_text) {
     ten_buf buf = {0};
     assert_string_equal(ten_buf_string(&buf), "");
     ten_buf_text(&buf, "");
@@ -16,8 +15,7 @@ static void an_empty_buffer_is_the_empty_text(void **state) {
     ten_buf_free(&buf); /* again: nothing */
 }
 
-static void pieces_are_put_one_after_the_other(void **state) {
-    (void)state;
+TEST(pieces_are_put_one_after_the_other) {
     ten_buf buf = {0};
     ten_buf_text(&buf, "ab");
     ten_buf_char(&buf, 'c');
@@ -28,8 +26,7 @@ static void pieces_are_put_one_after_the_other(void **state) {
     ten_buf_free(&buf);
 }
 
-static void a_buffer_grows_at_every_size(void **state) {
-    (void)state;
+TEST(a_buffer_grows_at_every_size) {
     ten_buf added = {0};
     ten_buf formatted = {0};
     for (size_t i = 0; i < 5000; i++) {
@@ -44,8 +41,7 @@ static void a_buffer_grows_at_every_size(void **state) {
     ten_buf_free(&formatted);
 }
 
-static void a_piece_may_be_larger_than_the_doubled_room(void **state) {
-    (void)state;
+TEST(a_piece_may_be_larger_than_the_doubled_room) {
     char large[3000];
     memset(large, 'y', sizeof large - 1);
     large[sizeof large - 1] = '\0';
@@ -57,8 +53,7 @@ static void a_piece_may_be_larger_than_the_doubled_room(void **state) {
     ten_buf_free(&buf);
 }
 
-static void a_cleared_buffer_keeps_its_memory(void **state) {
-    (void)state;
+TEST(a_cleared_buffer_keeps_its_memory) {
     ten_buf buf = {0};
     ten_buf_clear(&buf);
     ten_buf_text(&buf, "text");
@@ -70,8 +65,7 @@ static void a_cleared_buffer_keeps_its_memory(void **state) {
     ten_buf_free(&buf);
 }
 
-static void a_failed_buffer_takes_nothing_more_until_it_is_cleared(void **state) {
-    (void)state;
+TEST(a_failed_buffer_takes_nothing_more_until_it_is_cleared) {
     ten_buf buf = {0};
     ten_buf_text(&buf, "kept");
     ten_alloc_fail_after(0);
@@ -89,23 +83,9 @@ static void a_failed_buffer_takes_nothing_more_until_it_is_cleared(void **state)
     ten_buf_free(&buf);
 }
 
-static void a_size_that_no_memory_has_is_a_failure(void **state) {
-    (void)state;
+TEST(a_size_that_no_memory_has_is_a_failure) {
     ten_buf buf = {0};
     ten_buf_add(&buf, "x", SIZE_MAX - 1);
     assert_true(buf.failed);
     ten_buf_free(&buf);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_buffer_is_the_empty_text),
-        cmocka_unit_test(pieces_are_put_one_after_the_other),
-        cmocka_unit_test(a_buffer_grows_at_every_size),
-        cmocka_unit_test(a_piece_may_be_larger_than_the_doubled_room),
-        cmocka_unit_test(a_cleared_buffer_keeps_its_memory),
-        cmocka_unit_test(a_failed_buffer_takes_nothing_more_until_it_is_cleared),
-        cmocka_unit_test(a_size_that_no_memory_has_is_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

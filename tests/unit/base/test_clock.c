@@ -11,8 +11,7 @@ static void assert_time(uint64_t wall_ms, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static void a_time_is_rfc_3339_in_utc_with_milliseconds(void **state) {
-    (void)state;
+TEST(a_time_is_rfc_3339_in_utc_with_milliseconds) {
     setenv("TZ", "America/New_York", 1);
     tzset();
     assert_time(0, "1970-01-01T00:00:00.000Z");
@@ -23,16 +22,14 @@ static void a_time_is_rfc_3339_in_utc_with_milliseconds(void **state) {
     assert_time(UINT64_C(253402300799999), "9999-12-31T23:59:59.999Z");
 }
 
-static void a_time_beyond_all_calendars_still_fits(void **state) {
-    (void)state;
+TEST(a_time_beyond_all_calendars_still_fits) {
     char text[TEN_RFC3339_SIZE];
     ten_rfc3339(UINT64_MAX, text);
     assert_true(strlen(text) < TEN_RFC3339_SIZE);
     assert_int_equal(text[strlen(text) - 1], 'Z');
 }
 
-static void the_boot_clock_never_goes_back(void **state) {
-    (void)state;
+TEST(the_boot_clock_never_goes_back) {
     uint64_t last_ms = ten_boot_ms(&ten_system_clock);
     uint64_t last_us = ten_boot_us();
     for (int i = 0; i < 10000; i++) {
@@ -45,14 +42,12 @@ static void the_boot_clock_never_goes_back(void **state) {
     assert_in_range(last_us / 1000u, ten_sub_saturating(last_ms, 1), last_ms + 1000);
 }
 
-static void the_wall_clock_is_unix_time(void **state) {
-    (void)state;
+TEST(the_wall_clock_is_unix_time) {
     uint64_t now_ms = (uint64_t)time(NULL) * 1000u;
     assert_in_range(ten_wall_ms(&ten_system_clock), ten_sub_saturating(now_ms, 60000), now_ms + 60000);
 }
 
-static void the_boot_id_stays_the_same(void **state) {
-    (void)state;
+TEST(the_boot_id_stays_the_same) {
     char first[TEN_BOOT_ID_SIZE];
     char second[TEN_BOOT_ID_SIZE];
     ten_system_clock.boot_id(ten_system_clock.arg, first);
@@ -60,15 +55,4 @@ static void the_boot_id_stays_the_same(void **state) {
     assert_string_equal(first, second);
     assert_null(strchr(first, '\n'));
     assert_int_equal(ten_system_clock.time_namespace(NULL), ten_system_clock.time_namespace(NULL));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_time_is_rfc_3339_in_utc_with_milliseconds),
-        cmocka_unit_test(a_time_beyond_all_calendars_still_fits),
-        cmocka_unit_test(the_boot_clock_never_goes_back),
-        cmocka_unit_test(the_wall_clock_is_unix_time),
-        cmocka_unit_test(the_boot_id_stays_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,8 +22,7 @@ static void assert_refused(const char *text, const char *why) {
     assert_int_equal(found, 12345);
 }
 
-static void every_unit_is_understood(void **state) {
-    (void)state;
+TEST(every_unit_is_understood) {
     assert_parses("500ms", 500);
     assert_parses("30s", 30000);
     assert_parses("5m", 300000);
@@ -34,28 +33,24 @@ static void every_unit_is_understood(void **state) {
     assert_parses("366d", TENURE_TTL_MAX_MS);
 }
 
-static void a_duration_without_a_unit_is_refused(void **state) {
-    (void)state;
+TEST(a_duration_without_a_unit_is_refused) {
     assert_refused("30", "30s or 30ms");
 }
 
-static void a_unit_without_a_number_is_refused(void **state) {
-    (void)state;
+TEST(a_unit_without_a_number_is_refused) {
     static const char *const texts[] = {"", "s", "ms", " 5s", "-5s", "+5s", ".5s", "nan", "NaNs", "infs"};
     for (size_t i = 0; i < TEN_COUNT(texts); i++)
         assert_refused(texts[i], "write a whole number and a unit");
 }
 
-static void an_unknown_unit_is_refused(void **state) {
-    (void)state;
+TEST(an_unknown_unit_is_refused) {
     static const char *const texts[] = {"5x",  "5S",   "5 s",  "5s ",  "1.5s", "1h30m",
                                         "5us", "0x5s", "1e3s", "5s\n", "5\ns"};
     for (size_t i = 0; i < TEN_COUNT(texts); i++)
         assert_refused(texts[i], "one unit of ms, s, m, h, d");
 }
 
-static void a_number_that_does_not_fit_is_refused(void **state) {
-    (void)state;
+TEST(a_number_that_does_not_fit_is_refused) {
     assert_parses("18446744073709551ms", UINT64_C(18446744073709551));
     assert_refused("18446744073709551616ms", "too large");
     assert_refused("99999999999999999999999999999999999999999999s", "too large");
@@ -70,8 +65,7 @@ static void assert_shown(uint64_t ms, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static void a_time_is_shown_in_the_unit_that_fits_it(void **state) {
-    (void)state;
+TEST(a_time_is_shown_in_the_unit_that_fits_it) {
     assert_shown(0, "0ms");
     assert_shown(850, "850ms");
     assert_shown(999, "999ms");
@@ -85,16 +79,4 @@ static void a_time_is_shown_in_the_unit_that_fits_it(void **state) {
     assert_shown(86400000, "1d00h");
     assert_shown(187200000, "2d04h");
     assert_shown(UINT64_MAX, "213503982334d14h");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_unit_is_understood),
-        cmocka_unit_test(a_duration_without_a_unit_is_refused),
-        cmocka_unit_test(a_unit_without_a_number_is_refused),
-        cmocka_unit_test(an_unknown_unit_is_refused),
-        cmocka_unit_test(a_number_that_does_not_fit_is_refused),
-        cmocka_unit_test(a_time_is_shown_in_the_unit_that_fits_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

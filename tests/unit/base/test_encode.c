@@ -22,8 +22,7 @@ static void assert_base64(const char *data, size_t size, const char *text) {
     ten_buf_free(&back);
 }
 
-static void base64_is_that_of_the_standard(void **state) {
-    (void)state;
+TEST(base64_is_that_of_the_standard) {
     assert_base64("", 0, "");
     assert_base64("f", 1, "Zg==");
     assert_base64("fo", 2, "Zm8=");
@@ -35,8 +34,7 @@ static void base64_is_that_of_the_standard(void **state) {
     assert_base64("\0\0\0", 3, "AAAA");
 }
 
-static void every_byte_at_every_place_comes_back(void **state) {
-    (void)state;
+TEST(every_byte_at_every_place_comes_back) {
     char data[300];
     ten_buf text = {0};
     ten_buf back = {0};
@@ -54,8 +52,7 @@ static void every_byte_at_every_place_comes_back(void **state) {
     ten_buf_free(&back);
 }
 
-static void what_is_not_base64_is_refused(void **state) {
-    (void)state;
+TEST(what_is_not_base64_is_refused) {
     static const char *const bad[] = {
         "A", "AA", "AAA", "AAAAA", "AA=A", "A===", "====", "AA==AAAA", "AAA*", "A A=", "Zm9-"};
     ten_buf out = {0};
@@ -67,8 +64,7 @@ static void what_is_not_base64_is_refused(void **state) {
 
 /* ---- percent-coding */
 
-static void a_query_is_decoded_in_place(void **state) {
-    (void)state;
+TEST(a_query_is_decoded_in_place) {
     char text[] = "a+b%2Bc%20d";
     assert_true(ten_percent_decode(text, true));
     assert_string_equal(text, "a b+c d");
@@ -79,8 +75,7 @@ static void a_query_is_decoded_in_place(void **state) {
     assert_false(ten_percent_decode(nul, true));
 }
 
-static void what_is_encoded_comes_back(void **state) {
-    (void)state;
+TEST(what_is_encoded_comes_back) {
     char text[256];
     for (int i = 1; i < 256; i++)
         text[i - 1] = (char)i;
@@ -100,8 +95,7 @@ static void what_is_encoded_comes_back(void **state) {
     ten_buf_free(&some);
 }
 
-static void half_an_escape_is_refused(void **state) {
-    (void)state;
+TEST(half_an_escape_is_refused) {
     static const char *const bad[] = {"%", "%2", "%g0", "%0g", "a%", "%%41"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++) {
         char text[8];
@@ -113,8 +107,7 @@ static void half_an_escape_is_refused(void **state) {
 
 /* ---- digits */
 
-static void digits_are_those_of_printf(void **state) {
-    (void)state;
+TEST(digits_are_those_of_printf) {
     static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 4294967296u, (UINT64_C(1) << 53) - 1, UINT64_MAX};
     for (size_t i = 0; i < TEN_COUNT(numbers); i++) {
         char text[TEN_DIGITS_SIZE];
@@ -122,14 +115,4 @@ static void digits_are_those_of_printf(void **state) {
         snprintf(expected, sizeof expected, "%llu", (unsigned long long)numbers[i]);
         assert_string_equal(ten_digits(text, numbers[i]), expected);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base64_is_that_of_the_standard), cmocka_unit_test(every_byte_at_every_place_comes_back),
-        cmocka_unit_test(what_is_not_base64_is_refused),  cmocka_unit_test(a_query_is_decoded_in_place),
-        cmocka_unit_test(what_is_encoded_comes_back),     cmocka_unit_test(half_an_escape_is_refused),
-        cmocka_unit_test(digits_are_those_of_printf),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,16 +29,14 @@ static const struct {
 };
 
 /* The numbers are written down here a second time: a binding in another language has them, too. */
-static void every_code_keeps_its_number_name_and_flag(void **state) {
-    (void)state;
+TEST(every_code_keeps_its_number_name_and_flag) {
     for (size_t i = 0; i < TEN_COUNT(expected); i++) {
         assert_string_equal(tenure_error_name(expected[i].code), expected[i].name);
         assert_int_equal(tenure_error_retryable(expected[i].code), expected[i].retryable);
     }
 }
 
-static void the_table_has_no_code_that_this_test_does_not_know(void **state) {
-    (void)state;
+TEST(the_table_has_no_code_that_this_test_does_not_know) {
     static const int codes[] = {
 #define X(name, code, retryable, message) code,
         TENURE_ERRORS(X)
@@ -47,8 +45,7 @@ static void the_table_has_no_code_that_this_test_does_not_know(void **state) {
     assert_int_equal(TEN_COUNT(codes) + 1, TEN_COUNT(expected));
 }
 
-static void every_code_has_a_message_of_its_own(void **state) {
-    (void)state;
+TEST(every_code_has_a_message_of_its_own) {
     for (size_t i = 0; i < TEN_COUNT(expected); i++) {
         const char *message = tenure_strerror(expected[i].code);
         assert_true(message[0] != '\0');
@@ -60,8 +57,7 @@ static void every_code_has_a_message_of_its_own(void **state) {
     }
 }
 
-static void an_unknown_code_has_a_name_and_a_message(void **state) {
-    (void)state;
+TEST(an_unknown_code_has_a_name_and_a_message) {
     static const int unknown[] = {1, -25, -1000, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < TEN_COUNT(unknown); i++) {
         assert_string_equal(tenure_error_name(unknown[i]), "TENURE_E_UNKNOWN");
@@ -70,8 +66,7 @@ static void an_unknown_code_has_a_name_and_a_message(void **state) {
     }
 }
 
-static void failing_returns_the_code_and_keeps_the_message(void **state) {
-    (void)state;
+TEST(failing_returns_the_code_and_keeps_the_message) {
     ten_error error = {0};
     assert_int_equal(ten_fail(&error, TENURE_E_HELD, "%s is held by %s", "a", "b"), TENURE_E_HELD);
     assert_int_equal(error.code, TENURE_E_HELD);
@@ -80,15 +75,13 @@ static void failing_returns_the_code_and_keeps_the_message(void **state) {
     assert_int_equal(ten_fail_errno(NULL, TENURE_E_LOST, ENOENT, "%d", 1), TENURE_E_LOST);
 }
 
-static void a_failed_system_call_is_told_in_words(void **state) {
-    (void)state;
+TEST(a_failed_system_call_is_told_in_words) {
     ten_error error = {0};
     assert_int_equal(ten_fail_errno(&error, TENURE_E_SYSTEM, ENOENT, "cannot open %s", "x"), TENURE_E_SYSTEM);
     assert_string_equal(error.message, "cannot open x: No such file or directory");
 }
 
-static void a_message_that_is_too_long_is_cut(void **state) {
-    (void)state;
+TEST(a_message_that_is_too_long_is_cut) {
     ten_error error = {0};
     char text[1000];
     memset(text, 'x', sizeof text);
@@ -99,23 +92,8 @@ static void a_message_that_is_too_long_is_cut(void **state) {
     assert_int_equal(strlen(error.message), sizeof error.message - 1);
 }
 
-static void the_version_is_the_headers(void **state) {
-    (void)state;
+TEST(the_version_is_the_headers) {
     char text[32];
     snprintf(text, sizeof text, "%d.%d.%d", TENURE_VERSION_MAJOR, TENURE_VERSION_MINOR, TENURE_VERSION_PATCH);
     assert_string_equal(tenure_version(), text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_keeps_its_number_name_and_flag),
-        cmocka_unit_test(the_table_has_no_code_that_this_test_does_not_know),
-        cmocka_unit_test(every_code_has_a_message_of_its_own),
-        cmocka_unit_test(an_unknown_code_has_a_name_and_a_message),
-        cmocka_unit_test(failing_returns_the_code_and_keeps_the_message),
-        cmocka_unit_test(a_failed_system_call_is_told_in_words),
-        cmocka_unit_test(a_message_that_is_too_long_is_cut),
-        cmocka_unit_test(the_version_is_the_headers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,31 @@
 
 #include "base/fork.h"
 
-static void a_process_knows_its_number(void **state) {
-    (void)state;
+static void *ask_for_number(void *arg) {
+    *(uint64_t *)arg = ten_fork_number();
+    return NULL;
+}
+
+/* In a child, so that the first calls of the process are the ones that race. */
+static void ask_from_threads(void *arg) {
+    (void)arg;
+    pthread_t threads[8];
+    uint64_t numbers[8];
+    for (size_t i = 0; i < 8; i++)
+        CHILD_CHECK(pthread_create(&threads[i], NULL, ask_for_number, &numbers[i]) == 0);
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < 8; i++)
+        CHILD_CHECK(numbers[i] == numbers[0] && ten_fork_is(numbers[i]));
+}
+
+/* The first case: before the page is made. */
+TEST(threads_of_a_new_process_get_the_same_number) {
+    for (int i = 0; i < 5; i++)
+        assert_child_is_content(ask_from_threads, NULL);
+}
+
+TEST(a_process_knows_its_number) {
     uint64_t number = ten_fork_number();
     assert_true(number != 0);
     assert_true(ten_fork_number() == number);
@@ -33,44 +56,14 @@ static void look_from_a_child(void *arg) {
     CHILD_CHECK(ten_fork_is(own));
 }
 
-static void a_child_is_not_its_parent(void **state) {
-    (void)state;
+TEST(a_child_is_not_its_parent) {
     uint64_t number = ten_fork_number();
     for (int i = 0; i < 3; i++)
         assert_child_is_content(look_from_a_child, &number);
     assert_true(ten_fork_is(number));
 }
 
-static void *ask_for_number(void *arg) {
-    *(uint64_t *)arg = ten_fork_number();
-    return NULL;
-}
-
-/* In a child, so that the first calls of the process are the ones that race. */
-static void ask_from_threads(void *arg) {
-    (void)arg;
-    pthread_t threads[8];
-    uint64_t numbers[8];
-    for (size_t i = 0; i < 8; i++)
-        CHILD_CHECK(pthread_create(&threads[i], NULL, ask_for_number, &numbers[i]) == 0);
-    for (size_t i = 0; i < 8; i++)
-        pthread_join(threads[i], NULL);
-    for (size_t i = 0; i < 8; i++)
-        CHILD_CHECK(numbers[i] == numbers[0] && ten_fork_is(numbers[i]));
-}
-
-static void threads_of_one_process_get_the_same_number(void **state) {
-    (void)state;
+TEST(threads_of_one_process_get_the_same_number) {
     for (int i = 0; i < 5; i++)
         assert_child_is_content(ask_from_threads, NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_of_one_process_get_the_same_number), /* first: before the page is made */
-        cmocka_unit_test(a_process_knows_its_number),
-        cmocka_unit_test(a_child_is_not_its_parent),
-        cmocka_unit_test(threads_of_one_process_get_the_same_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,8 +29,7 @@ static const char *text_of(char *text, size_t size) {
     return text;
 }
 
-static void a_namespace_is_a_short_plain_word(void **state) {
-    (void)state;
+TEST(a_namespace_is_a_short_plain_word) {
     char text[300];
     assert_accepted(ten_id_check_namespace, "poll");
     assert_accepted(ten_id_check_namespace, "A.b_C-9");
@@ -43,13 +42,11 @@ static void a_namespace_is_a_short_plain_word(void **state) {
         assert_refused(ten_id_check_namespace, bad[i], "A-Z a-z 0-9 . _ -");
 }
 
-static void the_namespace_tenure_is_kept_for_tenure(void **state) {
-    (void)state;
+TEST(the_namespace_tenure_is_kept_for_tenure) {
     assert_refused(ten_id_check_namespace, "tenure", "kept for Tenure itself");
 }
 
-static void a_target_may_have_slashes_and_marks(void **state) {
-    (void)state;
+TEST(a_target_may_have_slashes_and_marks) {
     char text[300];
     assert_accepted(ten_id_check_target, "a");
     assert_accepted(ten_id_check_target, "site/room-1/cam.2~x:8080@+_");
@@ -60,16 +57,14 @@ static void a_target_may_have_slashes_and_marks(void **state) {
     assert_refused(ten_id_check_target, "", "1 to 255 bytes");
 }
 
-static void a_target_that_could_be_a_path_elsewhere_is_refused(void **state) {
-    (void)state;
+TEST(a_target_that_could_be_a_path_elsewhere_is_refused) {
     static const char *const bad[] = {"..",    ".",  "../a", "a/..", "a/../b", "./a", "a/.",
                                       "a/./b", "/a", "a/",   "a//b", "/",      "//"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
         assert_refused(ten_id_check_target, bad[i], "empty, '.' or '..'");
 }
 
-static void a_target_with_a_foreign_byte_is_refused(void **state) {
-    (void)state;
+TEST(a_target_with_a_foreign_byte_is_refused) {
     static const char *const bad[] = {"%2e%2e",   "a\nb", "a\r",       "a\tb", "a b",
                                       "a'b",      "a\"b", "a;b",       "a*",   "a?b",
                                       "a#b",      "a\\b", "a{b}",      "a[1]", "a\x7f",
@@ -79,8 +74,7 @@ static void a_target_with_a_foreign_byte_is_refused(void **state) {
         assert_refused(ten_id_check_target, bad[i], "A-Z a-z 0-9 . _ ~ : @ + - /");
 }
 
-static void a_holder_is_printable_utf8(void **state) {
-    (void)state;
+TEST(a_holder_is_printable_utf8) {
     char text[300];
     assert_accepted(ten_id_check_holder, "host-1700000000000000000-0123abcd");
     assert_accepted(ten_id_check_holder, "a holder with spaces, 'quotes' and \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
@@ -92,8 +86,7 @@ static void a_holder_is_printable_utf8(void **state) {
         assert_refused(ten_id_check_holder, bad[i], "UTF-8 without control characters");
 }
 
-static void an_instance_name_is_what_a_host_may_be_called(void **state) {
-    (void)state;
+TEST(an_instance_name_is_what_a_host_may_be_called) {
     char text[300];
     assert_accepted(ten_id_check_instance_name, "host-1.example_com");
     assert_accepted(ten_id_check_instance_name, text_of(text, 64));
@@ -103,15 +96,13 @@ static void an_instance_name_is_what_a_host_may_be_called(void **state) {
     assert_refused(ten_id_check_instance_name, "a\nb", "A-Z a-z 0-9 . _ -");
 }
 
-static void a_refusal_shows_control_characters_as_hexadecimal(void **state) {
-    (void)state;
+TEST(a_refusal_shows_control_characters_as_hexadecimal) {
     ten_error error;
     assert_int_equal(ten_id_check_target("a\x1b[31m\n\xff", &error), TENURE_E_INVALID);
     assert_contains(error.message, "target 'a\\x1b[31m\\x0a\\xff' is not valid");
 }
 
-static void a_refusal_cuts_a_long_value(void **state) {
-    (void)state;
+TEST(a_refusal_cuts_a_long_value) {
     char text[4001];
     ten_error error;
     memset(text, '\n', 4000);
@@ -130,8 +121,7 @@ static void assert_token(const char *text, uint64_t token) {
     assert_int_equal(found, token);
 }
 
-static void a_token_goes_from_1_to_2_to_the_53_less_1(void **state) {
-    (void)state;
+TEST(a_token_goes_from_1_to_2_to_the_53_less_1) {
     assert_token("1", 1);
     assert_token("9007199254740991", TENURE_TOKEN_MAX);
     assert_token("42", 42);
@@ -181,8 +171,7 @@ static void assert_instance_id(const char *id, const char *name) {
     assert_accepted(ten_id_check_holder, id);
 }
 
-static void an_instance_id_is_name_nanoseconds_and_8_hexadecimal_digits(void **state) {
-    (void)state;
+TEST(an_instance_id_is_name_nanoseconds_and_8_hexadecimal_digits) {
     char id[TENURE_HOLDER_MAX + 1];
     char longest[65];
     ten_error error;
@@ -195,8 +184,7 @@ static void an_instance_id_is_name_nanoseconds_and_8_hexadecimal_digits(void **s
     assert_instance_id(id, longest);
 }
 
-static void an_instance_without_a_name_is_called_as_its_host(void **state) {
-    (void)state;
+TEST(an_instance_without_a_name_is_called_as_its_host) {
     char id[TENURE_HOLDER_MAX + 1];
     ten_error error;
     assert_int_equal(ten_id_make_instance(NULL, id, &error), TENURE_OK);
@@ -206,8 +194,7 @@ static void an_instance_without_a_name_is_called_as_its_host(void **state) {
     assert_accepted(ten_id_check_instance_name, id);
 }
 
-static void an_instance_with_a_bad_name_gets_no_id(void **state) {
-    (void)state;
+TEST(an_instance_with_a_bad_name_gets_no_id) {
     char id[TENURE_HOLDER_MAX + 1] = "untouched";
     ten_error error;
     assert_int_equal(ten_id_make_instance("a/b", id, &error), TENURE_E_INVALID);
@@ -218,8 +205,7 @@ static int compare_ids(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-static void ten_thousand_instance_ids_are_all_different(void **state) {
-    (void)state;
+TEST(ten_thousand_instance_ids_are_all_different) {
     enum { COUNT = 10000, SIZE = TENURE_HOLDER_MAX + 1 };
     char(*ids)[SIZE] = calloc(COUNT, SIZE);
     ten_error error;
@@ -230,24 +216,4 @@ static void ten_thousand_instance_ids_are_all_different(void **state) {
     for (size_t i = 1; i < COUNT; i++)
         assert_string_not_equal(ids[i - 1], ids[i]);
     free(ids);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_namespace_is_a_short_plain_word),
-        cmocka_unit_test(the_namespace_tenure_is_kept_for_tenure),
-        cmocka_unit_test(a_target_may_have_slashes_and_marks),
-        cmocka_unit_test(a_target_that_could_be_a_path_elsewhere_is_refused),
-        cmocka_unit_test(a_target_with_a_foreign_byte_is_refused),
-        cmocka_unit_test(a_holder_is_printable_utf8),
-        cmocka_unit_test(an_instance_name_is_what_a_host_may_be_called),
-        cmocka_unit_test(a_refusal_shows_control_characters_as_hexadecimal),
-        cmocka_unit_test(a_refusal_cuts_a_long_value),
-        cmocka_unit_test(a_token_goes_from_1_to_2_to_the_53_less_1),
-        cmocka_unit_test(an_instance_id_is_name_nanoseconds_and_8_hexadecimal_digits),
-        cmocka_unit_test(an_instance_without_a_name_is_called_as_its_host),
-        cmocka_unit_test(an_instance_with_a_bad_name_gets_no_id),
-        cmocka_unit_test(ten_thousand_instance_ids_are_all_different),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,8 +37,7 @@ static void *read_slowly(void *arg) {
     }
 }
 
-static void a_write_is_whole_despite_signals_and_a_full_pipe(void **state) {
-    (void)state;
+TEST(a_write_is_whole_despite_signals_and_a_full_pipe) {
     int ends[2];
     unsigned char *bulk = malloc(BULK);
     assert_non_null(bulk);
@@ -59,8 +58,7 @@ static void a_write_is_whole_despite_signals_and_a_full_pipe(void **state) {
     free(bulk);
 }
 
-static void a_file_is_written_and_read_whole_at_an_offset(void **state) {
-    (void)state;
+TEST(a_file_is_written_and_read_whole_at_an_offset) {
     char directory[256];
     char path[300];
     directory_make(directory);
@@ -82,8 +80,7 @@ static void a_file_is_written_and_read_whole_at_an_offset(void **state) {
     directory_remove(directory);
 }
 
-static void an_error_is_a_negative_errno(void **state) {
-    (void)state;
+TEST(an_error_is_a_negative_errno) {
     char byte = 0;
     assert_int_equal(ten_write_all(-1, &byte, 1), -EBADF);
     assert_int_equal(ten_pwrite_all(-1, &byte, 1, 0), -EBADF);
@@ -106,8 +103,7 @@ static void write_file(const char *path, const char *text) {
     close(fd);
 }
 
-static void the_first_line_of_a_file_comes_without_its_newline(void **state) {
-    (void)state;
+TEST(the_first_line_of_a_file_comes_without_its_newline) {
     char directory[256];
     char path[300];
     char line[8];
@@ -126,8 +122,7 @@ static void the_first_line_of_a_file_comes_without_its_newline(void **state) {
     directory_remove(directory);
 }
 
-static void waiting_says_which_descriptor_is_readable(void **state) {
-    (void)state;
+TEST(waiting_says_which_descriptor_is_readable) {
     int a[2];
     int b[2];
     assert_int_equal(pipe2(a, O_CLOEXEC), 0);
@@ -146,8 +141,7 @@ static void waiting_says_which_descriptor_is_readable(void **state) {
     }
 }
 
-static void waiting_lasts_as_long_as_it_should_despite_signals(void **state) {
-    (void)state;
+TEST(waiting_lasts_as_long_as_it_should_despite_signals) {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     storm_start();
@@ -164,8 +158,7 @@ static void waiting_lasts_as_long_as_it_should_despite_signals(void **state) {
     close(ends[1]);
 }
 
-static void a_full_pipe_is_not_writable_and_a_broken_one_is(void **state) {
-    (void)state;
+TEST(a_full_pipe_is_not_writable_and_a_broken_one_is) {
     int ends[2];
     int other[2];
     char page[4096] = {0};
@@ -185,17 +178,4 @@ static void a_full_pipe_is_not_writable_and_a_broken_one_is(void **state) {
     close(ends[1]);
     close(other[0]);
     close(other[1]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_pipe_is_not_writable_and_a_broken_one_is),
-        cmocka_unit_test(a_write_is_whole_despite_signals_and_a_full_pipe),
-        cmocka_unit_test(a_file_is_written_and_read_whole_at_an_offset),
-        cmocka_unit_test(an_error_is_a_negative_errno),
-        cmocka_unit_test(the_first_line_of_a_file_comes_without_its_newline),
-        cmocka_unit_test(waiting_says_which_descriptor_is_readable),
-        cmocka_unit_test(waiting_lasts_as_long_as_it_should_despite_signals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,15 +15,13 @@ static void assert_string(const char *text, const char *expected) {
     ten_buf_free(&buf);
 }
 
-static void plain_text_is_quoted(void **state) {
-    (void)state;
+TEST(plain_text_is_quoted) {
     assert_string("", "\"\"");
     assert_string("abc", "\"abc\"");
     assert_string("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
-static void quotes_and_control_characters_are_escaped(void **state) {
-    (void)state;
+TEST(quotes_and_control_characters_are_escaped) {
     assert_string("a\"b\\c", "\"a\\\"b\\\\c\"");
     assert_string("\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\"");
     assert_string("\x01\x1b\x7f", "\"\\u0001\\u001b\\u007f\"");
@@ -34,8 +32,7 @@ static void quotes_and_control_characters_are_escaped(void **state) {
     assert_string("\xe2\x80\xae\xe2\x81\xa9\xe2\x80\xaf", "\"\\u202e\\u2069\xe2\x80\xaf\""); /* changes of direction */
 }
 
-static void what_is_not_utf8_becomes_the_replacement_character(void **state) {
-    (void)state;
+TEST(what_is_not_utf8_becomes_the_replacement_character) {
     assert_string("a\xff"
                   "b",
                   "\"a\xef\xbf\xbd"
@@ -45,8 +42,7 @@ static void what_is_not_utf8_becomes_the_replacement_character(void **state) {
     assert_string("\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
-static void every_byte_comes_back_as_json(void **state) {
-    (void)state;
+TEST(every_byte_comes_back_as_json) {
     for (int c = 1; c < 256; c++) {
         char text[4] = {'x', (char)c, 'y', '\0'};
         ten_buf buf = {0};
@@ -61,8 +57,7 @@ static void every_byte_comes_back_as_json(void **state) {
     }
 }
 
-static void an_object_has_its_members_in_order(void **state) {
-    (void)state;
+TEST(an_object_has_its_members_in_order) {
     ten_buf buf = {0};
     ten_json_open(&buf);
     ten_json_text(&buf, "a", "x");
@@ -80,8 +75,7 @@ static void an_object_has_its_members_in_order(void **state) {
     ten_buf_free(&buf);
 }
 
-static void a_value_that_ends_in_a_brace_is_followed_by_a_comma(void **state) {
-    (void)state;
+TEST(a_value_that_ends_in_a_brace_is_followed_by_a_comma) {
     ten_buf buf = {0};
     ten_json_open(&buf);
     ten_json_text(&buf, "a{", "{");
@@ -89,16 +83,4 @@ static void a_value_that_ends_in_a_brace_is_followed_by_a_comma(void **state) {
     ten_json_close(&buf);
     assert_string_equal(ten_buf_string(&buf), "{\"a{\":\"{\",\"b\":1}");
     ten_buf_free(&buf);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_is_quoted),
-        cmocka_unit_test(quotes_and_control_characters_are_escaped),
-        cmocka_unit_test(what_is_not_utf8_becomes_the_replacement_character),
-        cmocka_unit_test(every_byte_comes_back_as_json),
-        cmocka_unit_test(an_object_has_its_members_in_order),
-        cmocka_unit_test(a_value_that_ends_in_a_brace_is_followed_by_a_comma),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,8 +69,7 @@ static size_t count_lines(const char *text) {
 
 /* ---- lines */
 
-static void a_line_for_people_has_words_and_short_ids(void **state) {
-    (void)state;
+TEST(a_line_for_people_has_words_and_short_ids) {
     struct fixture fixture;
     setenv("TZ", "UTC-1", 1);
     tzset();
@@ -88,8 +87,7 @@ static void a_line_for_people_has_words_and_short_ids(void **state) {
     free(text);
 }
 
-static void a_text_line_is_logfmt(void **state) {
-    (void)state;
+TEST(a_text_line_is_logfmt) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
     TEN_LOG(fixture.log, TEN_LOG_INFO, "lease_acquired", TEN_TEXT("target", "a/b"), TEN_NUMBER("token", 7),
@@ -100,8 +98,7 @@ static void a_text_line_is_logfmt(void **state) {
     free(text);
 }
 
-static void a_json_line_is_an_object(void **state) {
-    (void)state;
+TEST(a_json_line_is_an_object) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_JSON, 0);
     TEN_LOG(fixture.log, TEN_LOG_WARN, "lease_lost", TEN_TEXT("target", "a/b"), TEN_NUMBER("token", 7));
@@ -119,8 +116,7 @@ static void log_a_sample(enum ten_log_format format, char **ret_text) {
     *ret_text = fixture_close(&fixture);
 }
 
-static void both_formats_have_the_same_keys_in_the_same_order(void **state) {
-    (void)state;
+TEST(both_formats_have_the_same_keys_in_the_same_order) {
     char *text;
     char *json;
     log_a_sample(TEN_LOG_TEXT, &text);
@@ -146,8 +142,7 @@ static void both_formats_have_the_same_keys_in_the_same_order(void **state) {
 static const char *const hostile = "x\nts=1 event=forged \"quoted\" \\ \t\x1b[2J\x7f\xff\xc2\x9b"
                                    "2J=y";
 
-static void a_hostile_text_is_one_line_of_logfmt(void **state) {
-    (void)state;
+TEST(a_hostile_text_is_one_line_of_logfmt) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
     TEN_LOG(fixture.log, TEN_LOG_INFO, "e", TEN_TEXT("target", hostile));
@@ -161,8 +156,7 @@ static void a_hostile_text_is_one_line_of_logfmt(void **state) {
     free(text);
 }
 
-static void a_hostile_text_is_one_json_object(void **state) {
-    (void)state;
+TEST(a_hostile_text_is_one_json_object) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_JSON, 0);
     TEN_LOG(fixture.log, TEN_LOG_INFO, "e", TEN_TEXT("target", hostile));
@@ -178,8 +172,7 @@ static void a_hostile_text_is_one_json_object(void **state) {
     free(text);
 }
 
-static void what_is_less_important_than_the_level_is_left_out(void **state) {
-    (void)state;
+TEST(what_is_less_important_than_the_level_is_left_out) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
     ten_log_event(fixture.log, TEN_LOG_ERROR, "one", NULL, 0);
@@ -194,16 +187,14 @@ static void what_is_less_important_than_the_level_is_left_out(void **state) {
     free(text);
 }
 
-static void no_log_is_a_log_that_says_nothing(void **state) {
-    (void)state;
+TEST(no_log_is_a_log_that_says_nothing) {
     ten_log_event(NULL, TEN_LOG_ERROR, "e", NULL, 0);
     ten_log_close(NULL, 0);
 }
 
 /* ---- readers */
 
-static void closing_writes_what_is_still_in_the_ring(void **state) {
-    (void)state;
+TEST(closing_writes_what_is_still_in_the_ring) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
     for (uint64_t i = 0; i < 300; i++) /* less than a pipe holds */
@@ -260,8 +251,7 @@ static void close_and_account(struct fixture *fixture, uint64_t events, struct d
     free(job->text);
 }
 
-static void a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted(void **state) {
-    (void)state;
+TEST(a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted) {
     struct fixture fixture;
     uint64_t start_us = ten_boot_us();
     flood(&fixture);
@@ -278,8 +268,7 @@ static void a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted
     close_and_account(&fixture, FLOOD + 1, &job, thread);
 }
 
-static void closing_with_a_full_ring_reports_what_was_dropped(void **state) {
-    (void)state;
+TEST(closing_with_a_full_ring_reports_what_was_dropped) {
     struct fixture fixture;
     flood(&fixture);
     struct drain job = {.fd = fixture.ends[0]};
@@ -288,8 +277,7 @@ static void closing_with_a_full_ring_reports_what_was_dropped(void **state) {
     close_and_account(&fixture, FLOOD, &job, thread);
 }
 
-static void a_line_larger_than_the_ring_is_dropped_and_counted(void **state) {
-    (void)state;
+TEST(a_line_larger_than_the_ring_is_dropped_and_counted) {
     char large[2000];
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
@@ -302,8 +290,7 @@ static void a_line_larger_than_the_ring_is_dropped_and_counted(void **state) {
     free(text);
 }
 
-static void a_reader_that_is_gone_neither_kills_nor_blocks(void **state) {
-    (void)state;
+TEST(a_reader_that_is_gone_neither_kills_nor_blocks) {
     struct fixture fixture;
     signal(SIGPIPE, SIG_DFL);
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
@@ -316,8 +303,7 @@ static void a_reader_that_is_gone_neither_kills_nor_blocks(void **state) {
     close(fixture.ends[1]);
 }
 
-static void closing_with_a_stuck_reader_ends_in_time(void **state) {
-    (void)state;
+TEST(closing_with_a_stuck_reader_ends_in_time) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
     for (uint64_t i = 0; i < 3000; i++) /* more than a pipe holds */
@@ -335,8 +321,7 @@ static void closing_with_a_stuck_reader_ends_in_time(void **state) {
     close(fixture.ends[1]);
 }
 
-static void a_descriptor_that_does_not_block_gets_every_line(void **state) {
-    (void)state;
+TEST(a_descriptor_that_does_not_block_gets_every_line) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_TEXT, 0);
     assert_int_equal(fcntl(fixture.ends[1], F_SETFL, O_NONBLOCK), 0);
@@ -361,8 +346,7 @@ static void *log_many(void *arg) {
     return NULL;
 }
 
-static void lines_of_many_threads_do_not_mix(void **state) {
-    (void)state;
+TEST(lines_of_many_threads_do_not_mix) {
     struct fixture fixture;
     fixture_open(&fixture, TEN_LOG_JSON, 0);
     pthread_t threads[4];
@@ -385,26 +369,4 @@ static void lines_of_many_threads_do_not_mix(void **state) {
     assert_int_equal(count, 800);
     free(job.text);
     close(fixture.ends[0]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_line_is_logfmt),
-        cmocka_unit_test(a_line_for_people_has_words_and_short_ids),
-        cmocka_unit_test(a_json_line_is_an_object),
-        cmocka_unit_test(both_formats_have_the_same_keys_in_the_same_order),
-        cmocka_unit_test(a_hostile_text_is_one_line_of_logfmt),
-        cmocka_unit_test(a_hostile_text_is_one_json_object),
-        cmocka_unit_test(what_is_less_important_than_the_level_is_left_out),
-        cmocka_unit_test(no_log_is_a_log_that_says_nothing),
-        cmocka_unit_test(closing_writes_what_is_still_in_the_ring),
-        cmocka_unit_test(a_pipe_that_nobody_reads_never_blocks_and_what_is_dropped_is_counted),
-        cmocka_unit_test(closing_with_a_full_ring_reports_what_was_dropped),
-        cmocka_unit_test(a_line_larger_than_the_ring_is_dropped_and_counted),
-        cmocka_unit_test(a_reader_that_is_gone_neither_kills_nor_blocks),
-        cmocka_unit_test(closing_with_a_stuck_reader_ends_in_time),
-        cmocka_unit_test(a_descriptor_that_does_not_block_gets_every_line),
-        cmocka_unit_test(lines_of_many_threads_do_not_mix),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,7 @@ static void compare_with_model(const ten_map *map, void *const *model, uint64_t 
     assert_int_equal(seen, expected);
 }
 
-static void random_steps_agree_with_a_naive_model(void **state) {
-    (void)state;
+TEST(random_steps_agree_with_a_naive_model) {
     static char values[STEPS];
     for (uint64_t first = 1; first <= 3; first++) {
         uint64_t seed = first * UINT64_C(0x9e3779b97f4a7c15);
@@ -63,8 +62,7 @@ static void random_steps_agree_with_a_naive_model(void **state) {
     }
 }
 
-static void an_empty_map_has_nothing(void **state) {
-    (void)state;
+TEST(an_empty_map_has_nothing) {
     ten_map map = {0};
     size_t at = 0;
     assert_null(ten_map_get(&map, "a"));
@@ -73,8 +71,7 @@ static void an_empty_map_has_nothing(void **state) {
     ten_map_free(&map);
 }
 
-static void a_key_is_copied_and_the_empty_text_is_one(void **state) {
-    (void)state;
+TEST(a_key_is_copied_and_the_empty_text_is_one) {
     ten_map map = {0};
     int value;
     char key[] = "abc";
@@ -88,8 +85,7 @@ static void a_key_is_copied_and_the_empty_text_is_one(void **state) {
     ten_map_free(&map);
 }
 
-static void putting_again_replaces_the_value(void **state) {
-    (void)state;
+TEST(putting_again_replaces_the_value) {
     ten_map map = {0};
     int one;
     int two;
@@ -102,11 +98,21 @@ static void putting_again_replaces_the_value(void **state) {
     ten_map_free(&map);
 }
 
-static void the_hash_is_fnv_1a(void **state) {
-    (void)state;
+TEST(the_hash_is_fnv_1a) {
     assert_true(ten_hash_text("") == UINT64_C(0xcbf29ce484222325));
     assert_true(ten_hash_text("a") == UINT64_C(0xaf63dc4c8601ec8c));
     assert_true(ten_hash_text("foobar") == UINT64_C(0x85944171f73967e8));
+}
+
+TEST(the_keyed_hash_is_siphash_1_3) {
+    /* The key of the reference, 00 01 .. 0f. A machine with the other order of bytes has other values. */
+    ten_hash_key key = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
+    assert_true(ten_hash_keyed("", key) == UINT64_C(0xabac0158050fc4dc));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    assert_true(ten_hash_keyed("a", key) == UINT64_C(0x1c2697ab786a6237));
+    assert_true(ten_hash_keyed("12345678", key) == UINT64_C(0x11a8ebb5cd0da9ce));
+    assert_true(ten_hash_keyed("scene-0123456789", key) == UINT64_C(0xad8afbbf81493bf6));
+#endif
 }
 
 /* How far the entries of a map are from where they belong, altogether. */
@@ -123,8 +129,8 @@ static void put_chosen(ten_map *map, const char *const *keys, size_t count) {
         assert_true(ten_map_put(map, keys[i], map));
 }
 
-static void keys_chosen_to_collide_do_so_only_for_who_knows_the_secret(void **state) {
-    (void)state;
+/* The last case: the secret stays. */
+TEST(keys_chosen_to_collide_do_so_only_for_who_knows_the_secret) {
     enum { CHOSEN = 200, PLACES = 1024 };
     static char keys[CHOSEN][24];
     const char *chosen[CHOSEN];
@@ -148,29 +154,4 @@ static void keys_chosen_to_collide_do_so_only_for_who_knows_the_secret(void **st
     for (size_t i = 0; i < CHOSEN; i++)
         assert_ptr_equal(ten_map_get(&secret, chosen[i]), &secret);
     ten_map_free(&secret);
-}
-
-static void the_keyed_hash_is_siphash_1_3(void **state) {
-    (void)state;
-    /* The key of the reference, 00 01 .. 0f. A machine with the other order of bytes has other values. */
-    ten_hash_key key = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
-    assert_true(ten_hash_keyed("", key) == UINT64_C(0xabac0158050fc4dc));
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    assert_true(ten_hash_keyed("a", key) == UINT64_C(0x1c2697ab786a6237));
-    assert_true(ten_hash_keyed("12345678", key) == UINT64_C(0x11a8ebb5cd0da9ce));
-    assert_true(ten_hash_keyed("scene-0123456789", key) == UINT64_C(0xad8afbbf81493bf6));
-#endif
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_steps_agree_with_a_naive_model),
-        cmocka_unit_test(an_empty_map_has_nothing),
-        cmocka_unit_test(a_key_is_copied_and_the_empty_text_is_one),
-        cmocka_unit_test(putting_again_replaces_the_value),
-        cmocka_unit_test(the_hash_is_fnv_1a),
-        cmocka_unit_test(the_keyed_hash_is_siphash_1_3),
-        cmocka_unit_test(keys_chosen_to_collide_do_so_only_for_who_knows_the_secret), /* last: the secret stays */
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

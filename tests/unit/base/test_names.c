@@ -16,8 +16,7 @@ static void make_text(char *text, unsigned number) {
     text[length] = '\0';
 }
 
-static void names_stay_as_they_are(void **state) {
-    (void)state;
+TEST(names_stay_as_they_are) {
     static char *copies[COUNT];
     char text[400];
     ten_names names = {0};
@@ -40,8 +39,7 @@ static void names_stay_as_they_are(void **state) {
     assert_null(names.blocks);
 }
 
-static void a_removed_place_is_used_again(void **state) {
-    (void)state;
+TEST(a_removed_place_is_used_again) {
     ten_names names = {0};
     const char *texts[] = {"", "1234567", "12345678", "session-0001"};
     for (size_t i = 0; i < TEN_COUNT(texts); i++) {
@@ -56,21 +54,11 @@ static void a_removed_place_is_used_again(void **state) {
     ten_names_free(&names);
 }
 
-static void without_memory_nothing_is_added(void **state) {
-    (void)state;
+TEST(without_memory_nothing_is_added) {
     ten_names names = {0};
     ten_alloc_fail_after(0);
     assert_null(ten_names_add(&names, "session"));
     ten_alloc_fail_after(-1);
     assert_string_equal(ten_names_add(&names, "session"), "session");
     ten_names_free(&names);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_stay_as_they_are),
-        cmocka_unit_test(a_removed_place_is_used_again),
-        cmocka_unit_test(without_memory_nothing_is_added),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

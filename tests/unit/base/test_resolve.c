@@ -120,6 +120,8 @@ static int teardown(void **state) {
     return 0;
 }
 
+#define CASE(name) TEST_WITH(name, setup, teardown)
+
 static void assert_shown(const ten_addresses *addresses, size_t which, const char *text) {
     char shown[128];
     ten_address_show((const struct sockaddr *)&addresses->at[which].address, addresses->at[which].size, shown,
@@ -127,8 +129,7 @@ static void assert_shown(const ten_addresses *addresses, size_t which, const cha
     assert_string_equal(shown, text);
 }
 
-static void a_literal_address_asks_nobody(void **state) {
-    (void)state;
+CASE(a_literal_address_asks_nobody) {
     ten_addresses addresses;
     ten_error error;
     resolver.hangs = true;
@@ -140,8 +141,7 @@ static void a_literal_address_asks_nobody(void **state) {
     assert_int_equal(resolver.asked, 0);
 }
 
-static void a_name_has_its_addresses_up_to_eight(void **state) {
-    (void)state;
+CASE(a_name_has_its_addresses_up_to_eight) {
     ten_addresses addresses;
     ten_error error;
     assert_int_equal(ask("2.test", 5000, &addresses, &error), TENURE_OK);
@@ -153,8 +153,7 @@ static void a_name_has_its_addresses_up_to_eight(void **state) {
     assert_false(resolver.saw_signals);
 }
 
-static void a_name_that_is_not_known_is_told_with_the_reason(void **state) {
-    (void)state;
+CASE(a_name_that_is_not_known_is_told_with_the_reason) {
     ten_addresses addresses;
     ten_error error;
     resolver.failure = EAI_NONAME;
@@ -169,8 +168,7 @@ static void a_name_that_is_not_known_is_told_with_the_reason(void **state) {
     assert_int_equal(ask("0.test", 5000, &addresses, &error), TENURE_E_UNREACHABLE);
 }
 
-static void a_name_that_is_too_long_is_not_cut(void **state) {
-    (void)state;
+CASE(a_name_that_is_too_long_is_not_cut) {
     char host[2000];
     memset(host, '1', sizeof host);
     host[sizeof host - 1] = '\0';
@@ -181,8 +179,7 @@ static void a_name_that_is_too_long_is_not_cut(void **state) {
     assert_int_equal(resolver.asked, 0);
 }
 
-static void a_resolver_that_hangs_costs_the_time_that_it_was_given(void **state) {
-    (void)state;
+CASE(a_resolver_that_hangs_costs_the_time_that_it_was_given) {
     ten_addresses addresses;
     ten_error error;
     resolver.hangs = true;
@@ -227,8 +224,7 @@ static void hang_all(void) {
         usleep(1000);
 }
 
-static void four_threads_hang_and_not_one_more(void **state) {
-    (void)state;
+CASE(four_threads_hang_and_not_one_more) {
     ten_addresses addresses;
     ten_error error;
     hang_all();
@@ -259,8 +255,7 @@ static void *run_asker(void *arg) {
     return NULL;
 }
 
-static void more_who_ask_at_once_wait_for_their_turn(void **state) {
-    (void)state;
+CASE(more_who_ask_at_once_wait_for_their_turn) {
     static struct asker askers[24];
     resolver.slow_ms = 10;
     for (size_t i = 0; i < TEN_COUNT(askers); i++)
@@ -289,14 +284,12 @@ static void ask_in_child(void *arg) {
     CHILD_CHECK(ask("1.test", 5000, &addresses, &error) == TENURE_E_TIMEOUT);
 }
 
-static void a_child_of_a_process_whose_resolver_hangs_can_ask(void **state) {
-    (void)state;
+CASE(a_child_of_a_process_whose_resolver_hangs_can_ask) {
     hang_all();
     assert_child_is_content(ask_in_child, NULL);
 }
 
-static void signals_do_not_end_the_wait(void **state) {
-    (void)state;
+CASE(signals_do_not_end_the_wait) {
     ten_addresses addresses;
     ten_error error;
     storm_start();
@@ -314,8 +307,7 @@ static void signals_do_not_end_the_wait(void **state) {
     assert_in_range(took_ms, 50 - MACHINE_ROUNDING_MS, 600 + late_ms);
 }
 
-static void no_memory_is_told_and_costs_no_turn(void **state) {
-    (void)state;
+CASE(no_memory_is_told_and_costs_no_turn) {
     ten_addresses addresses;
     ten_error error;
     for (int i = 0; i < 10; i++) {
@@ -327,8 +319,7 @@ static void no_memory_is_told_and_costs_no_turn(void **state) {
     assert_int_equal(ask("1.test", 5000, &addresses, &error), TENURE_OK);
 }
 
-static void an_endless_deadline_is_no_overflow(void **state) {
-    (void)state;
+CASE(an_endless_deadline_is_no_overflow) {
     ten_addresses addresses;
     ten_error error;
     resolver.slow_ms = 5;
@@ -337,8 +328,7 @@ static void an_endless_deadline_is_no_overflow(void **state) {
     assert_int_equal(ten_resolve("1.test", 1, 0, &addresses, &error), TENURE_E_TIMEOUT);
 }
 
-static void the_address_of_a_unix_socket_is_its_path(void **state) {
-    (void)state;
+CASE(the_address_of_a_unix_socket_is_its_path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/x.sock"};
     char shown[64];
     ten_address_show((struct sockaddr *)&address, sizeof address, shown, sizeof shown);
@@ -346,8 +336,6 @@ static void the_address_of_a_unix_socket_is_its_path(void **state) {
     ten_address_show((struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET}, 3, shown, sizeof shown);
     assert_string_equal(shown, "?");
 }
-
-#define CASE(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 /* A child that starts threads is what is tested: the thread sanitizer would refuse. */
 const char *__tsan_default_options(void) __attribute__((visibility("default")));
@@ -365,19 +353,5 @@ int main(void) {
         return 1;
     usleep(10000);
     idle_threads = count_threads();
-    const struct CMUnitTest tests[] = {
-        CASE(a_literal_address_asks_nobody),
-        CASE(a_name_has_its_addresses_up_to_eight),
-        CASE(a_name_that_is_not_known_is_told_with_the_reason),
-        CASE(a_name_that_is_too_long_is_not_cut),
-        CASE(a_resolver_that_hangs_costs_the_time_that_it_was_given),
-        CASE(four_threads_hang_and_not_one_more),
-        CASE(more_who_ask_at_once_wait_for_their_turn),
-        CASE(a_child_of_a_process_whose_resolver_hangs_can_ask),
-        CASE(signals_do_not_end_the_wait),
-        CASE(no_memory_is_told_and_costs_no_turn),
-        CASE(an_endless_deadline_is_no_overflow),
-        CASE(the_address_of_a_unix_socket_is_its_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(NULL, NULL);
 }

@@ -13,8 +13,7 @@ static void assert_meant(const char *typed, const char *expected) {
         fail_msg("'%s' suggests '%s', expected '%s'", typed, found ? found : "nothing", expected);
 }
 
-static void a_missing_an_extra_a_wrong_and_two_swapped_letters_are_recognised(void **state) {
-    (void)state;
+TEST(a_missing_an_extra_a_wrong_and_two_swapped_letters_are_recognised) {
     assert_meant("aquire", "acquire");
     assert_meant("rennew", "renew");
     assert_meant("relaase", "release");
@@ -23,37 +22,24 @@ static void a_missing_an_extra_a_wrong_and_two_swapped_letters_are_recognised(vo
     assert_meant("sl", "ls");
 }
 
-static void the_nearest_word_wins(void **state) {
-    (void)state;
+TEST(the_nearest_word_wins) {
     static const char *const near[] = {"abcdef", "abcxef", "abcxyf"};
     assert_string_equal(ten_suggest("abcxyz", near, 3), "abcxyf");
     assert_string_equal(ten_suggest("abcxef", near, 3), "abcxef");
 }
 
-static void what_is_far_from_everything_gets_nothing(void **state) {
-    (void)state;
+TEST(what_is_far_from_everything_gets_nothing) {
     assert_null(ten_suggest("xylophone", words, TEN_COUNT(words)));
     assert_null(ten_suggest("qqq", words, TEN_COUNT(words)));
     assert_null(ten_suggest("renew", words, 0));
     assert_null(ten_suggest("", words, TEN_COUNT(words)));
 }
 
-static void a_very_long_word_gets_nothing(void **state) {
-    (void)state;
+TEST(a_very_long_word_gets_nothing) {
     char text[1000];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_null(ten_suggest(text, words, TEN_COUNT(words)));
     const char *const long_words[] = {text};
     assert_null(ten_suggest("aaa", long_words, 1));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_an_extra_a_wrong_and_two_swapped_letters_are_recognised),
-        cmocka_unit_test(the_nearest_word_wins),
-        cmocka_unit_test(what_is_far_from_everything_gets_nothing),
-        cmocka_unit_test(a_very_long_word_gets_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,8 +34,7 @@ static void take_all_until(ten_timers *timers, uint64_t *model, uint64_t now_ms,
     assert_true(earliest(model) > now_ms);
 }
 
-static void random_steps_agree_with_a_naive_model(void **state) {
-    (void)state;
+TEST(random_steps_agree_with_a_naive_model) {
     for (uint64_t first = 1; first <= 5; first++) {
         uint64_t seed = first * UINT64_C(0x9e3779b97f4a7c15);
         uint64_t model[NUMBERS];
@@ -65,8 +64,7 @@ static void random_steps_agree_with_a_naive_model(void **state) {
     }
 }
 
-static void nothing_is_due_when_nothing_is_set(void **state) {
-    (void)state;
+TEST(nothing_is_due_when_nothing_is_set) {
     ten_timers timers = {0};
     uint32_t number = 7;
     assert_true(ten_timers_next(&timers) == UINT64_MAX);
@@ -76,8 +74,7 @@ static void nothing_is_due_when_nothing_is_set(void **state) {
     ten_timers_free(&timers);
 }
 
-static void a_timer_is_due_at_its_time_and_not_before(void **state) {
-    (void)state;
+TEST(a_timer_is_due_at_its_time_and_not_before) {
     ten_timers timers = {0};
     uint32_t number = 0;
     assert_true(ten_timers_reserve(&timers, 3));
@@ -89,8 +86,7 @@ static void a_timer_is_due_at_its_time_and_not_before(void **state) {
     ten_timers_free(&timers);
 }
 
-static void setting_again_moves_a_timer_both_ways(void **state) {
-    (void)state;
+TEST(setting_again_moves_a_timer_both_ways) {
     ten_timers timers = {0};
     uint32_t number;
     assert_true(ten_timers_reserve(&timers, 100));
@@ -109,8 +105,7 @@ static void setting_again_moves_a_timer_both_ways(void **state) {
     ten_timers_free(&timers);
 }
 
-static void room_that_cannot_be_had_leaves_the_timers_as_they_were(void **state) {
-    (void)state;
+TEST(room_that_cannot_be_had_leaves_the_timers_as_they_were) {
     for (long skip = 0; skip < 2; skip++) {
         ten_timers timers = {0};
         uint32_t number;
@@ -134,22 +129,9 @@ static void set_without_room(void *arg) {
     ten_timers_set(arg, 16, 1);
 }
 
-static void a_number_without_room_is_a_broken_invariant(void **state) {
-    (void)state;
+TEST(a_number_without_room_is_a_broken_invariant) {
     ten_timers timers = {0};
     assert_true(ten_timers_reserve(&timers, 16));
     assert_aborts(set_without_room, &timers);
     ten_timers_free(&timers);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_steps_agree_with_a_naive_model),
-        cmocka_unit_test(nothing_is_due_when_nothing_is_set),
-        cmocka_unit_test(a_timer_is_due_at_its_time_and_not_before),
-        cmocka_unit_test(setting_again_moves_a_timer_both_ways),
-        cmocka_unit_test(room_that_cannot_be_had_leaves_the_timers_as_they_were),
-        cmocka_unit_test(a_number_without_room_is_a_broken_invariant),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,8 +29,7 @@ static void assert_redacted(const char *text, const char *expected) {
     assert_string_equal(shown, expected);
 }
 
-static void a_path_url_has_a_scheme_and_a_path(void **state) {
-    (void)state;
+TEST(a_path_url_has_a_scheme_and_a_path) {
     ten_url url;
     parse("sqlite:/var/lib/jobs.db", &url);
     assert_string_equal(url.scheme, "sqlite");
@@ -44,16 +43,14 @@ static void a_path_url_has_a_scheme_and_a_path(void **state) {
     ten_url_free(&url);
 }
 
-static void a_scheme_is_lower_case_whatever_was_typed(void **state) {
-    (void)state;
+TEST(a_scheme_is_lower_case_whatever_was_typed) {
     ten_url url;
     parse("Redis+Sentinel:x", &url);
     assert_string_equal(url.scheme, "redis+sentinel");
     ten_url_free(&url);
 }
 
-static void a_server_url_has_user_password_hosts_path_and_options(void **state) {
-    (void)state;
+TEST(a_server_url_has_user_password_hosts_path_and_options) {
     ten_url url;
     parse("postgres://me:s%40cr%3Aet@h1:1,h2:2/db%20name?a=1&b=%2Fx%3Dy&c=", &url);
     assert_string_equal(url.scheme, "postgres");
@@ -69,8 +66,7 @@ static void a_server_url_has_user_password_hosts_path_and_options(void **state) 
     ten_url_free(&url);
 }
 
-static void a_user_needs_no_password_and_a_password_no_user(void **state) {
-    (void)state;
+TEST(a_user_needs_no_password_and_a_password_no_user) {
     ten_url url;
     parse("redis://me@h", &url);
     assert_string_equal(url.user, "me");
@@ -97,15 +93,13 @@ static void a_user_needs_no_password_and_a_password_no_user(void **state) {
     ten_url_free(&url);
 }
 
-static void text_without_a_scheme_is_refused(void **state) {
-    (void)state;
+TEST(text_without_a_scheme_is_refused) {
     static const char *const bad[] = {"", ":", "/var/lib/jobs.db", "jobs.db", "//host", "a b:c", "sq\nlite:x"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
         assert_refused(bad[i], "starts with a scheme and a colon");
 }
 
-static void a_broken_escape_is_refused(void **state) {
-    (void)state;
+TEST(a_broken_escape_is_refused) {
     static const char *const bad[] = {"m:%",    "m:%4",   "m:%4g",     "m:%g4", "m:a%%",
                                       "m:?a=%", "m:?%=1", "r://%zz@h", "r://h%"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
@@ -113,43 +107,37 @@ static void a_broken_escape_is_refused(void **state) {
 }
 
 /* An escape must not reach over the end of its part. */
-static void an_escape_does_not_reach_into_the_next_part(void **state) {
-    (void)state;
+TEST(an_escape_does_not_reach_into_the_next_part) {
     assert_refused("m:a%4?1=2", "two hexadecimal digits");
     assert_refused("m:?a=%4&1=2", "two hexadecimal digits");
     assert_refused("r://u%4:1@h", "two hexadecimal digits");
 }
 
-static void a_control_character_is_refused_written_or_escaped(void **state) {
-    (void)state;
+TEST(a_control_character_is_refused_written_or_escaped) {
     static const char *const bad[] = {"m:a\nb", "m:a%0ab", "m:%00", "m:%7f", "m:?a=%1b", "r://u:%0d@h", "m:\x7f"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
         assert_refused(bad[i], "control character");
 }
 
-static void a_refusal_is_one_line(void **state) {
-    (void)state;
+TEST(a_refusal_is_one_line) {
     ten_error error;
     ten_url url;
     assert_int_equal(ten_url_parse("m:a\nb\x1b[2J", &url, &error), TENURE_E_INVALID);
     assert_contains(error.message, "'m:a?b?[2J'");
 }
 
-static void an_option_is_a_key_and_a_value(void **state) {
-    (void)state;
+TEST(an_option_is_a_key_and_a_value) {
     static const char *const bad[] = {"m:?", "m:?a", "m:?=1", "m:?a=1&", "m:?&a=1", "m:?a=1&&b=2"};
     for (size_t i = 0; i < TEN_COUNT(bad); i++)
         assert_refused(bad[i], "key=value");
 }
 
-static void an_option_given_twice_is_refused(void **state) {
-    (void)state;
+TEST(an_option_given_twice_is_refused) {
     assert_refused("m:?a=1&b=2&a=1", "given twice");
     assert_refused("m:?a=1&%61=1", "given twice");
 }
 
-static void sixteen_options_are_allowed_and_seventeen_are_not(void **state) {
-    (void)state;
+TEST(sixteen_options_are_allowed_and_seventeen_are_not) {
     char text[300] = "m:?a0=0";
     for (int i = 1; i < 16; i++)
         sprintf(text + strlen(text), "&a%d=%d", i, i);
@@ -162,8 +150,7 @@ static void sixteen_options_are_allowed_and_seventeen_are_not(void **state) {
     assert_refused(text, "more than 16 options");
 }
 
-static void an_unknown_option_is_refused_with_what_was_perhaps_meant(void **state) {
-    (void)state;
+TEST(an_unknown_option_is_refused_with_what_was_perhaps_meant) {
     static const char *const known[] = {"timeout", "ca_file", NULL};
     static const char *const none[] = {NULL};
     ten_url url;
@@ -182,8 +169,7 @@ static void an_unknown_option_is_refused_with_what_was_perhaps_meant(void **stat
     ten_url_free(&url);
 }
 
-static void a_password_is_not_shown(void **state) {
-    (void)state;
+TEST(a_password_is_not_shown) {
     assert_redacted("redis://me:secret@h:1/0", "redis://me:***@h:1/0");
     assert_redacted("postgres://h/d?listen_url=postgres%3A%2F%2Fu%3Asecret%40h&timeout=1s",
                     "postgres://h/d?listen_url=***&timeout=1s");
@@ -196,8 +182,7 @@ static void a_password_is_not_shown(void **state) {
     assert_redacted("sqlite:///a/b:c@d.db", "sqlite:///a/b:c@d.db");
 }
 
-static void an_option_that_names_a_secret_is_not_shown(void **state) {
-    (void)state;
+TEST(an_option_that_names_a_secret_is_not_shown) {
     assert_redacted("m:?password=x&a=1&sslpassword=y&token=z&t=2", "m:?password=***&a=1&sslpassword=***&token=***&t=2");
     assert_redacted("m:?Password=x&API_TOKEN=y", "m:?Password=***&API_TOKEN=***");
     assert_redacted("m:?password_file=/x&token_file=/y", "m:?password_file=/x&token_file=/y");
@@ -207,15 +192,13 @@ static void an_option_that_names_a_secret_is_not_shown(void **state) {
 }
 
 /* Somebody forgot to escape a slash or a question mark: the URL means something else then, but the password is one. */
-static void a_password_with_an_unescaped_mark_is_not_shown(void **state) {
-    (void)state;
+TEST(a_password_with_an_unescaped_mark_is_not_shown) {
     assert_redacted("redis://:se/cret@h/0", "redis://:***@h/0");
     assert_redacted("redis://u:se?cret@h/0", "redis://u:***@h/0");
     assert_redacted("redis://u:se//cret@h", "redis://u:***@h");
 }
 
-static void text_that_is_no_url_is_redacted_too(void **state) {
-    (void)state;
+TEST(text_that_is_no_url_is_redacted_too) {
     assert_redacted("", "");
     assert_redacted("//u:secret@h", "//u:***@h");
     assert_redacted("re dis://u:secret@", "re dis://u:***@");
@@ -228,33 +211,8 @@ static void text_that_is_no_url_is_redacted_too(void **state) {
     assert_lacks(error.message, "secret");
 }
 
-static void a_url_is_cut_to_the_room_that_there_is(void **state) {
-    (void)state;
+TEST(a_url_is_cut_to_the_room_that_there_is) {
     char shown[8];
     ten_url_redact("redis://u:secret@h", shown, sizeof shown);
     assert_string_equal(shown, "redis:/");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_url_has_a_scheme_and_a_path),
-        cmocka_unit_test(a_scheme_is_lower_case_whatever_was_typed),
-        cmocka_unit_test(a_server_url_has_user_password_hosts_path_and_options),
-        cmocka_unit_test(a_user_needs_no_password_and_a_password_no_user),
-        cmocka_unit_test(text_without_a_scheme_is_refused),
-        cmocka_unit_test(a_broken_escape_is_refused),
-        cmocka_unit_test(an_escape_does_not_reach_into_the_next_part),
-        cmocka_unit_test(a_control_character_is_refused_written_or_escaped),
-        cmocka_unit_test(a_refusal_is_one_line),
-        cmocka_unit_test(an_option_is_a_key_and_a_value),
-        cmocka_unit_test(an_option_given_twice_is_refused),
-        cmocka_unit_test(sixteen_options_are_allowed_and_seventeen_are_not),
-        cmocka_unit_test(an_unknown_option_is_refused_with_what_was_perhaps_meant),
-        cmocka_unit_test(a_password_is_not_shown),
-        cmocka_unit_test(an_option_that_names_a_secret_is_not_shown),
-        cmocka_unit_test(a_password_with_an_unescaped_mark_is_not_shown),
-        cmocka_unit_test(text_that_is_no_url_is_redacted_too),
-        cmocka_unit_test(a_url_is_cut_to_the_room_that_there_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,7 @@ static void assert_step(const char *text, size_t expected) {
                  found, expected);
 }
 
-static void well_formed_sequences_have_their_length(void **state) {
-    (void)state;
+TEST(well_formed_sequences_have_their_length) {
     assert_step("a", 1);
     assert_step("\x7f", 1);
     assert_step("\xc2\x80", 2);
@@ -27,8 +26,7 @@ static void well_formed_sequences_have_their_length(void **state) {
     assert_step("ab", 1);
 }
 
-static void overlong_sequences_have_none(void **state) {
-    (void)state;
+TEST(overlong_sequences_have_none) {
     assert_step("\xc0\x80", 0);
     assert_step("\xc0\xae", 0);
     assert_step("\xc1\xbf", 0);
@@ -38,8 +36,7 @@ static void overlong_sequences_have_none(void **state) {
     assert_step("\xf8\x88\x80\x80\x80", 0);
 }
 
-static void surrogates_and_what_is_too_large_have_none(void **state) {
-    (void)state;
+TEST(surrogates_and_what_is_too_large_have_none) {
     assert_step("\xed\xa0\x80", 0);
     assert_step("\xed\xbf\xbf", 0);
     assert_step("\xf4\x90\x80\x80", 0);
@@ -48,8 +45,7 @@ static void surrogates_and_what_is_too_large_have_none(void **state) {
     assert_step("\xfe", 0);
 }
 
-static void truncated_sequences_have_none(void **state) {
-    (void)state;
+TEST(truncated_sequences_have_none) {
     assert_step("\xc3", 0);
     assert_step("\xe2\x82", 0);
     assert_step("\xf0\x9f\x98", 0);
@@ -63,8 +59,7 @@ static void truncated_sequences_have_none(void **state) {
 }
 
 /* Every number of up to 21 bits, encoded by hand: all but the surrogates have a length, and no other. */
-static void every_code_point_but_the_surrogates_is_well_formed(void **state) {
-    (void)state;
+TEST(every_code_point_but_the_surrogates_is_well_formed) {
     for (uint32_t point = 1; point < 0x200000; point++) {
         char text[5] = {0};
         size_t size = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
@@ -82,8 +77,7 @@ static void assert_printable(const char *text, bool expected) {
     assert_int_equal(ten_utf8_is_printable(text, strlen(text)), expected);
 }
 
-static void control_characters_are_not_printable(void **state) {
-    (void)state;
+TEST(control_characters_are_not_printable) {
     assert_printable("", true);
     assert_printable("plain \xc3\xa4 \xe2\x82\xac", true);
     assert_printable("\xc2\xa0", true);
@@ -99,8 +93,7 @@ static void control_characters_are_not_printable(void **state) {
     assert_int_equal(ten_utf8_is_printable("a\0b", 3), false);
 }
 
-static void what_changes_the_direction_of_text_is_not_printable(void **state) {
-    (void)state;
+TEST(what_changes_the_direction_of_text_is_not_printable) {
     assert_printable("a-\xe2\x80\xaenimda", false); /* reads as a-admin */
     for (char last = '\xa8'; last <= '\xaf'; last++)
         assert_printable((char[]){'\xe2', '\x80', last, '\0'}, last < '\xaa' || last > '\xae');
@@ -111,8 +104,7 @@ static void what_changes_the_direction_of_text_is_not_printable(void **state) {
     assert_int_equal(ten_utf8_hidden("\xe2\x81\xa6", 3), 0x2066);
 }
 
-static void a_text_is_cut_between_characters(void **state) {
-    (void)state;
+TEST(a_text_is_cut_between_characters) {
     assert_int_equal(ten_utf8_cut("", 5), 0);
     assert_int_equal(ten_utf8_cut("abc", 5), 3);
     assert_int_equal(ten_utf8_cut("abc", 2), 2);
@@ -120,18 +112,4 @@ static void a_text_is_cut_between_characters(void **state) {
     assert_int_equal(ten_utf8_cut("a\xe2\x82\xac", 3), 1);
     assert_int_equal(ten_utf8_cut("a\xe2\x82\xac", 2), 1);
     assert_int_equal(ten_utf8_cut("\xff\xff", 1), 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(well_formed_sequences_have_their_length),
-        cmocka_unit_test(overlong_sequences_have_none),
-        cmocka_unit_test(surrogates_and_what_is_too_large_have_none),
-        cmocka_unit_test(truncated_sequences_have_none),
-        cmocka_unit_test(every_code_point_but_the_surrogates_is_well_formed),
-        cmocka_unit_test(control_characters_are_not_printable),
-        cmocka_unit_test(what_changes_the_direction_of_text_is_not_printable),
-        cmocka_unit_test(a_text_is_cut_between_characters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,7 @@ static uint64_t grab(ten_budget *budget, ten_grant *grant, ten_account *account,
     return grant->amount;
 }
 
-static void greedy_accounts_get_equal_parts_and_leave_one(void **state) {
-    (void)state;
+TEST(greedy_accounts_get_equal_parts_and_leave_one) {
     ten_budget budget = make_budget();
     ten_account accounts[3] = {0};
     ten_grant grants[3] = {0};
@@ -50,8 +49,7 @@ static void greedy_accounts_get_equal_parts_and_leave_one(void **state) {
     assert_int_equal(accounts[0].used[WHAT] + accounts[1].used[WHAT] + accounts[2].used[WHAT], budget.used[WHAT]);
 }
 
-static void only_what_is_urgent_has_the_reserve(void **state) {
-    (void)state;
+TEST(only_what_is_urgent_has_the_reserve) {
     ten_budget budget = make_budget();
     ten_account hog = {0};
     ten_account fleet = {0};
@@ -73,8 +71,7 @@ static void only_what_is_urgent_has_the_reserve(void **state) {
     assert_int_equal(budget.reserved[WHAT], RESERVE * 4 / 5);
 }
 
-static void strangers_share_a_small_part(void **state) {
-    (void)state;
+TEST(strangers_share_a_small_part) {
     ten_budget budget = make_budget();
     ten_account one = {.stranger = true};
     ten_account other = {.stranger = true};
@@ -86,8 +83,7 @@ static void strangers_share_a_small_part(void **state) {
     assert_int_equal(grab(&budget, &grants[2], &principal, TEN_USUAL), TOTAL * 4 / 5);
 }
 
-static void a_refusal_changes_nothing_and_less_is_always_granted(void **state) {
-    (void)state;
+TEST(a_refusal_changes_nothing_and_less_is_always_granted) {
     ten_budget budget = make_budget();
     ten_account account = {0};
     ten_grant grant = {0};
@@ -105,8 +101,7 @@ static void a_refusal_changes_nothing_and_less_is_always_granted(void **state) {
     assert_int_equal(account.used[WHAT], 0);
 }
 
-static void the_threads_time_is_shared(void **state) {
-    (void)state;
+TEST(the_threads_time_is_shared) {
     ten_budget budget = make_budget();
     ten_account hogs[3] = {0};
     ten_account fleet = {0};
@@ -142,8 +137,7 @@ static void the_threads_time_is_shared(void **state) {
     assert_true(ten_budget_may_spend(&budget, &hogs[0], TEN_USUAL, now_us / 1000 + 10000));
 }
 
-static void a_principal_alone_has_all_the_time(void **state) {
-    (void)state;
+TEST(a_principal_alone_has_all_the_time) {
     ten_budget budget = make_budget();
     ten_account only = {0};
     ten_account stranger = {.stranger = true};
@@ -154,8 +148,7 @@ static void a_principal_alone_has_all_the_time(void **state) {
     }
 }
 
-static void accounts_take_turns(void **state) {
-    (void)state;
+TEST(accounts_take_turns) {
     ten_account hog = {0};
     ten_account fleet = {0};
     uint64_t last = 0;
@@ -168,8 +161,7 @@ static void accounts_take_turns(void **state) {
     assert_int_equal(ten_account_turn(&hog, 0, 200000, 10), 200000);
 }
 
-static void the_oldest_stranger_of_the_fullest_address_goes_first(void **state) {
-    (void)state;
+TEST(the_oldest_stranger_of_the_fullest_address_goes_first) {
     ten_stranger few = {.of_address = 2, .since_ms = 1};
     ten_stranger old = {.of_address = 300, .since_ms = 50};
     ten_stranger fresh = {.of_address = 300, .since_ms = 60};
@@ -179,8 +171,7 @@ static void the_oldest_stranger_of_the_fullest_address_goes_first(void **state) 
     assert_false(ten_stranger_goes_first(&fresh, &old));
 }
 
-static void lines_of_the_log_are_bounded_and_counted(void **state) {
-    (void)state;
+TEST(lines_of_the_log_are_bounded_and_counted) {
     ten_line_gate gate = {0};
     uint64_t missed = 9;
     assert_true(ten_line_gate_pass(&gate, 1000, 0, &missed));
@@ -355,8 +346,7 @@ static const char *find_something(uint64_t seeds, uint64_t *ret_seed) {
     return wrong;
 }
 
-static void whole_lives_keep_the_fleet_going(void **state) {
-    (void)state;
+TEST(whole_lives_keep_the_fleet_going) {
     uint64_t seed;
     ten_mutant = TEN_MUTANT_NONE;
     const char *wrong = find_something(300, &seed);
@@ -365,8 +355,7 @@ static void whole_lives_keep_the_fleet_going(void **state) {
 }
 
 #ifdef TEN_PLANTED
-static void each_planted_bug_is_found(void **state) {
-    (void)state;
+TEST(each_planted_bug_is_found) {
     static const char *const sentences[] = {
 #define X(name, what) what,
         TEN_BUDGET_MUTANTS(X)
@@ -382,22 +371,3 @@ static void each_planted_bug_is_found(void **state) {
     }
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(greedy_accounts_get_equal_parts_and_leave_one),
-        cmocka_unit_test(only_what_is_urgent_has_the_reserve),
-        cmocka_unit_test(strangers_share_a_small_part),
-        cmocka_unit_test(a_refusal_changes_nothing_and_less_is_always_granted),
-        cmocka_unit_test(the_threads_time_is_shared),
-        cmocka_unit_test(a_principal_alone_has_all_the_time),
-        cmocka_unit_test(accounts_take_turns),
-        cmocka_unit_test(the_oldest_stranger_of_the_fullest_address_goes_first),
-        cmocka_unit_test(lines_of_the_log_are_bounded_and_counted),
-        cmocka_unit_test(whole_lives_keep_the_fleet_going),
-#ifdef TEN_PLANTED
-        cmocka_unit_test(each_planted_bug_is_found),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

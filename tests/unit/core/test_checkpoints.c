@@ -44,8 +44,7 @@ static void answer(uint64_t now_ms, int error, ten_result result) {
     ten_checkpoints_part.answer(&book, now_ms, error, &result);
 }
 
-static void what_came_with_the_grant_is_known_under_its_token(void **state) {
-    (void)state;
+TEST_WITH(what_came_with_the_grant_is_known_under_its_token, setup, teardown) {
     assert_true(ten_checkpoints_grant(&book, "t", 7, "here"));
     assert_string_equal(ten_checkpoints_value(&book, "t", 7), "here");
     assert_null(ten_checkpoints_value(&book, "t", 6));
@@ -55,8 +54,7 @@ static void what_came_with_the_grant_is_known_under_its_token(void **state) {
     assert_int_equal(ten_checkpoints_part.next_ms(&book, 5), UINT64_MAX);
 }
 
-static void a_write_is_sent_once_told_and_known(void **state) {
-    (void)state;
+TEST_WITH(a_write_is_sent_once_told_and_known, setup, teardown) {
     size_t count;
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "a"), TENURE_OK);
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "b"), TENURE_E_INVALID);
@@ -80,8 +78,7 @@ static void a_write_is_sent_once_told_and_known(void **state) {
     assert_null(ten_checkpoints_value(&book, "t", 7));
 }
 
-static void a_write_without_an_answer_is_repeated_as_it_was(void **state) {
-    (void)state;
+TEST_WITH(a_write_without_an_answer_is_repeated_as_it_was, setup, teardown) {
     size_t count;
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "a"), TENURE_OK);
     assert_non_null(request(1, &count));
@@ -95,8 +92,7 @@ static void a_write_without_an_answer_is_repeated_as_it_was(void **state) {
     assert_null(ten_checkpoints_value(&book, "t", 7));
 }
 
-static void a_store_that_recovers_is_asked_again_later(void **state) {
-    (void)state;
+TEST_WITH(a_store_that_recovers_is_asked_again_later, setup, teardown) {
     size_t count;
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "a"), TENURE_OK);
     assert_non_null(request(10, &count));
@@ -109,8 +105,7 @@ static void a_store_that_recovers_is_asked_again_later(void **state) {
     assert_int_equal(told.error, TENURE_E_UNSUPPORTED);
 }
 
-static void a_newer_grant_ends_what_waits_and_a_late_answer_changes_nothing(void **state) {
-    (void)state;
+TEST_WITH(a_newer_grant_ends_what_waits_and_a_late_answer_changes_nothing, setup, teardown) {
     size_t count;
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "a"), TENURE_OK);
     assert_non_null(request(1, &count));
@@ -125,8 +120,7 @@ static void a_newer_grant_ends_what_waits_and_a_late_answer_changes_nothing(void
     assert_null(request(3, &count));
 }
 
-static void the_end_of_a_lease_ends_its_write(void **state) {
-    (void)state;
+TEST_WITH(the_end_of_a_lease_ends_its_write, setup, teardown) {
     size_t count;
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "a"), TENURE_OK);
     assert_int_equal(ten_checkpoints_write(&book, "u", 7, "b"), TENURE_OK);
@@ -144,8 +138,7 @@ static void the_end_of_a_lease_ends_its_write(void **state) {
     ten_checkpoints_drop(&book, "v");
 }
 
-static void many_go_in_several_requests(void **state) {
-    (void)state;
+TEST_WITH(many_go_in_several_requests, setup, teardown) {
     static ten_result results[TEN_CHECKPOINTS_BATCH];
     char target[16];
     size_t count;
@@ -162,18 +155,4 @@ static void many_go_in_several_requests(void **state) {
     }
     assert_int_equal(told.count, 2 * TEN_CHECKPOINTS_BATCH - 10);
     assert_null(request(3, &count));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_came_with_the_grant_is_known_under_its_token, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_is_sent_once_told_and_known, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_without_an_answer_is_repeated_as_it_was, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_store_that_recovers_is_asked_again_later, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_newer_grant_ends_what_waits_and_a_late_answer_changes_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_end_of_a_lease_ends_its_write, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_go_in_several_requests, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,8 +65,7 @@ static void expect_next(const char *text, const ten_zone *zone, const char *afte
 
 /* ---- the calendar and zones */
 
-static void days_and_dates_are_each_others_opposite(void **state) {
-    (void)state;
+TEST(days_and_dates_are_each_others_opposite) {
     for (int64_t days = -200000; days < 200000; days += 7) {
         int64_t year;
         unsigned month, day;
@@ -77,8 +76,7 @@ static void days_and_dates_are_each_others_opposite(void **state) {
     assert_int_equal(ten_days_from_civil(2000, 3, 1), 11017);
 }
 
-static void the_footer_of_a_zone_tells_its_changes(void **state) {
-    (void)state;
+TEST(the_footer_of_a_zone_tells_its_changes) {
     ten_zone berlin = zone_of("CET-1CEST,M3.5.0,M10.5.0/3", 3600);
     assert_int_equal(ten_zone_offset(&berlin, at("2026-03-29 00:59:59") / 1000), 3600);
     assert_int_equal(ten_zone_offset(&berlin, at("2026-03-29 01:00") / 1000), 7200);
@@ -96,8 +94,7 @@ static void the_footer_of_a_zone_tells_its_changes(void **state) {
     ten_zone_free(&fixed);
 }
 
-static void bytes_that_are_no_zone_are_refused(void **state) {
-    (void)state;
+TEST(bytes_that_are_no_zone_are_refused) {
     unsigned char file[400];
     ten_zone zone;
     size_t size = make_file(file, 0, "CET-1CEST,M3.5.0,M10.5.0/3");
@@ -114,8 +111,7 @@ static void bytes_that_are_no_zone_are_refused(void **state) {
 
 /* ---- fields */
 
-static void fields_have_names_ranges_steps_and_lists(void **state) {
-    (void)state;
+TEST(fields_have_names_ranges_steps_and_lists) {
     const ten_zone *utc = &ten_zone_utc;
     expect_next("* * * * *", utc, "2026-11-17 10:00", "2026-11-17 10:01");
     expect_next("*/15 * * * *", utc, "2026-11-17 10:46", "2026-11-17 11:00");
@@ -137,22 +133,19 @@ static void fields_have_names_ranges_steps_and_lists(void **state) {
     expect_next("@annually", utc, "2026-11-17 00:00", "2027-01-01 00:00");
 }
 
-static void one_of_two_days_is_enough_if_both_are_given(void **state) {
-    (void)state;
+TEST(one_of_two_days_is_enough_if_both_are_given) {
     expect_next("0 0 13 * fri", &ten_zone_utc, "2026-11-10 00:00", "2026-11-13 00:00");
     expect_next("0 0 13 * fri", &ten_zone_utc, "2026-11-13 00:00", "2026-11-20 00:00");
     expect_next("0 0 */2 * fri", &ten_zone_utc, "2026-11-13 00:00", "2026-11-27 00:00"); /* both */
 }
 
-static void every_means_the_same_multiples_on_every_host(void **state) {
-    (void)state;
+TEST(every_means_the_same_multiples_on_every_host) {
     expect_next("@every 90s", &ten_zone_utc, "1970-01-01 00:00", "1970-01-01 00:01:30");
     expect_next("@every 15m", &ten_zone_utc, "2026-11-17 10:07", "2026-11-17 10:15");
     expect_next("@every 1d", &ten_zone_utc, "2026-11-17 00:00", "2026-11-18 00:00");
 }
 
-static void a_mistake_has_its_place(void **state) {
-    (void)state;
+TEST(a_mistake_has_its_place) {
     static const struct {
         const char *text;
         size_t at;
@@ -178,8 +171,7 @@ static void a_mistake_has_its_place(void **state) {
 
 /* ---- where the clock is changed. Berlin: 2026-03-29 from 2:00 to 3:00, 2026-10-25 from 3:00 back to 2:00 */
 
-static void a_fixed_time_that_is_left_out_comes_at_the_change(void **state) {
-    (void)state;
+TEST(a_fixed_time_that_is_left_out_comes_at_the_change) {
     ten_zone berlin = zone_of("CET-1CEST,M3.5.0,M10.5.0/3", 3600);
     expect_next("30 2 * * *", &berlin, "2026-03-28 01:30", "2026-03-29 01:00"); /* 3:00 in Berlin */
     expect_next("30 2 * * *", &berlin, "2026-03-29 01:00", "2026-03-30 00:30");
@@ -189,8 +181,7 @@ static void a_fixed_time_that_is_left_out_comes_at_the_change(void **state) {
     ten_zone_free(&berlin);
 }
 
-static void a_fixed_time_that_comes_twice_is_meant_once(void **state) {
-    (void)state;
+TEST(a_fixed_time_that_comes_twice_is_meant_once) {
     ten_zone berlin = zone_of("CET-1CEST,M3.5.0,M10.5.0/3", 3600);
     expect_next("30 2 * * *", &berlin, "2026-10-24 00:30", "2026-10-25 00:30");
     expect_next("30 2 * * *", &berlin, "2026-10-25 00:30", "2026-10-26 01:30");
@@ -198,8 +189,7 @@ static void a_fixed_time_that_comes_twice_is_meant_once(void **state) {
     ten_zone_free(&berlin);
 }
 
-static void other_schedules_follow_the_clock_on_the_wall(void **state) {
-    (void)state;
+TEST(other_schedules_follow_the_clock_on_the_wall) {
     ten_zone berlin = zone_of("CET-1CEST,M3.5.0,M10.5.0/3", 3600);
     ten_cron_schedule quarter = read_schedule("*/15 * * * *");
     ten_cron_schedule half = read_schedule("30 * * * *");
@@ -217,8 +207,7 @@ static void other_schedules_follow_the_clock_on_the_wall(void **state) {
 
 /* Through two years of zones, instants are strictly increasing, and the last one before any moment is the one before the
  * next. */
-static void the_last_instant_is_the_one_before_the_next(void **state) {
-    (void)state;
+TEST(the_last_instant_is_the_one_before_the_next) {
     static const char *const texts[] = {"*/7 * * * *",    "30 2 * * *", "0 0 29 2 *",
                                         "15 1-4 * * sun", "@every 37m", "0 0 13 * fri"};
     ten_zone zones[] = {zone_of("CET-1CEST,M3.5.0,M10.5.0/3", 3600),
@@ -244,8 +233,7 @@ static void the_last_instant_is_the_one_before_the_next(void **state) {
 
 /* ---- lines */
 
-static void a_line_has_a_name_keys_a_schedule_and_a_command(void **state) {
-    (void)state;
+TEST(a_line_has_a_name_keys_a_schedule_and_a_command) {
     ten_crontab_line line;
     ten_cron_mistake mistake;
     assert_true(ten_crontab_parse("backup tz=Europe/Berlin missed=all max-late=2h overlap=wait jitter=30s timeout=1h "
@@ -267,8 +255,7 @@ static void a_line_has_a_name_keys_a_schedule_and_a_command(void **state) {
     assert_int_equal(line.policy.timeout_ms, 0);
 }
 
-static void a_wrong_line_names_the_column_and_the_reason(void **state) {
-    (void)state;
+TEST(a_wrong_line_names_the_column_and_the_reason) {
     static const struct {
         const char *text;
         size_t at;
@@ -293,8 +280,7 @@ static void a_wrong_line_names_the_column_and_the_reason(void **state) {
     }
 }
 
-static void a_users_crontab_is_taken_over_line_by_line(void **state) {
-    (void)state;
+TEST(a_users_crontab_is_taken_over_line_by_line) {
     char text[200];
     ten_cron_mistake mistake;
     assert_true(ten_crontab_import("*/5 * * * * date +\\%F", "date-1", text, sizeof text, &mistake));
@@ -304,24 +290,4 @@ static void a_users_crontab_is_taken_over_line_by_line(void **state) {
     static const char *const others[] = {"MAILTO=root", "@reboot true", "* * * * *", "61 * * * * x", "* * * * * a % b"};
     for (size_t i = 0; i < TEN_COUNT(others); i++)
         assert_false(ten_crontab_import(others[i], "x", text, sizeof text, &mistake));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(days_and_dates_are_each_others_opposite),
-        cmocka_unit_test(the_footer_of_a_zone_tells_its_changes),
-        cmocka_unit_test(bytes_that_are_no_zone_are_refused),
-        cmocka_unit_test(fields_have_names_ranges_steps_and_lists),
-        cmocka_unit_test(one_of_two_days_is_enough_if_both_are_given),
-        cmocka_unit_test(every_means_the_same_multiples_on_every_host),
-        cmocka_unit_test(a_mistake_has_its_place),
-        cmocka_unit_test(a_fixed_time_that_is_left_out_comes_at_the_change),
-        cmocka_unit_test(a_fixed_time_that_comes_twice_is_meant_once),
-        cmocka_unit_test(other_schedules_follow_the_clock_on_the_wall),
-        cmocka_unit_test(the_last_instant_is_the_one_before_the_next),
-        cmocka_unit_test(a_line_has_a_name_keys_a_schedule_and_a_command),
-        cmocka_unit_test(a_wrong_line_names_the_column_and_the_reason),
-        cmocka_unit_test(a_users_crontab_is_taken_over_line_by_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

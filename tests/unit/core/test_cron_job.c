@@ -47,8 +47,7 @@ static ten_cron_job take_over(const ten_cron_job *former, int64_t now_ms) {
     return job;
 }
 
-static void an_instant_starts_only_after_it_was_written_down(void **state) {
-    (void)state;
+TEST(an_instant_starts_only_after_it_was_written_down) {
     ten_cron_job job = make_known_job(TEN_CRON_ALL);
     assert_int_equal(ten_cron_job_look(&job, START_MS + MINUTE_MS - 1, true), TEN_CRON_NOTHING);
     assert_int_equal(ten_cron_job_next_ms(&job, START_MS + 1), START_MS + MINUTE_MS);
@@ -57,8 +56,7 @@ static void an_instant_starts_only_after_it_was_written_down(void **state) {
     must_start(&job, START_MS + MINUTE_MS + 5);
 }
 
-static void a_claim_without_a_result_is_not_run_again(void **state) {
-    (void)state;
+TEST(a_claim_without_a_result_is_not_run_again) {
     ten_cron_job job = make_known_job(TEN_CRON_ALL);
     must_claim(&job, START_MS + MINUTE_MS, START_MS + MINUTE_MS);
     ten_cron_job next = take_over(&job, START_MS + MINUTE_MS + 100);
@@ -67,8 +65,7 @@ static void a_claim_without_a_result_is_not_run_again(void **state) {
     must_claim(&next, START_MS + 2 * MINUTE_MS, START_MS + 2 * MINUTE_MS);
 }
 
-static void of_what_was_missed_the_policy_says_what_runs(void **state) {
-    (void)state;
+TEST(of_what_was_missed_the_policy_says_what_runs) {
     static const struct {
         enum ten_cron_missed missed;
         int64_t minutes;
@@ -81,8 +78,7 @@ static void of_what_was_missed_the_policy_says_what_runs(void **state) {
     }
 }
 
-static void a_claim_that_is_taken_back_is_run_by_the_next(void **state) {
-    (void)state;
+TEST(a_claim_that_is_taken_back_is_run_by_the_next) {
     ten_cron_job job = make_known_job(TEN_CRON_LATEST);
     assert_false(ten_cron_job_withdraw(&job));
     must_claim(&job, START_MS + MINUTE_MS, START_MS + MINUTE_MS);
@@ -93,8 +89,7 @@ static void a_claim_that_is_taken_back_is_run_by_the_next(void **state) {
     must_claim(&next, START_MS + MINUTE_MS + 200, START_MS + MINUTE_MS);
 }
 
-static void a_clock_that_is_set_back_runs_nothing_again(void **state) {
-    (void)state;
+TEST(a_clock_that_is_set_back_runs_nothing_again) {
     ten_cron_job job = make_known_job(TEN_CRON_LATEST);
     must_claim(&job, START_MS + 9 * MINUTE_MS, START_MS + 9 * MINUTE_MS);
     must_start(&job, START_MS + 3 * MINUTE_MS + 1000);
@@ -105,8 +100,7 @@ static void a_clock_that_is_set_back_runs_nothing_again(void **state) {
     must_claim(&job, START_MS + 10 * MINUTE_MS, START_MS + 10 * MINUTE_MS);
 }
 
-static void what_comes_while_it_runs_is_passed_over(void **state) {
-    (void)state;
+TEST(what_comes_while_it_runs_is_passed_over) {
     ten_cron_job job = make_known_job(TEN_CRON_ALL);
     must_claim(&job, START_MS + MINUTE_MS, START_MS + MINUTE_MS);
     must_start(&job, START_MS + MINUTE_MS);
@@ -116,16 +110,4 @@ static void what_comes_while_it_runs_is_passed_over(void **state) {
     ten_cron_job_written(&job, TENURE_OK);
     assert_int_equal(ten_cron_job_look(&job, START_MS + 3 * MINUTE_MS + 40000, true), TEN_CRON_NOTHING);
     must_claim(&job, START_MS + 4 * MINUTE_MS, START_MS + 4 * MINUTE_MS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_instant_starts_only_after_it_was_written_down),
-        cmocka_unit_test(a_claim_without_a_result_is_not_run_again),
-        cmocka_unit_test(of_what_was_missed_the_policy_says_what_runs),
-        cmocka_unit_test(a_claim_that_is_taken_back_is_run_by_the_next),
-        cmocka_unit_test(a_clock_that_is_set_back_runs_nothing_again),
-        cmocka_unit_test(what_comes_while_it_runs_is_passed_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

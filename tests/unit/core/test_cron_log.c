@@ -31,8 +31,7 @@ static void read_back(const ten_cron_log *log, struct heard *heard, char text[TE
     assert_int_equal(ten_cron_log_each(text, hear, heard), 0);
 }
 
-static void what_is_written_is_read_again(void **state) {
-    (void)state;
+TEST(what_is_written_is_read_again) {
     static const ten_cron_run runs[] = {
         {TEN_CRON_EXITED, START_MS, 0, 0, 0, 0},
         {TEN_CRON_EXITED, START_MS + 1, 12, 86400000, 255, 0},
@@ -62,8 +61,7 @@ static void what_is_written_is_read_again(void **state) {
 }
 
 /* Each holder has two runs, and the next one reads what it left. */
-static void each_run_has_the_token_of_its_holder(void **state) {
-    (void)state;
+TEST(each_run_has_the_token_of_its_holder) {
     ten_cron_log log = {0};
     struct heard heard;
     char text[TEN_CRON_MEMORY_SIZE];
@@ -81,8 +79,7 @@ static void each_run_has_the_token_of_its_holder(void **state) {
         assert_int_equal(heard.runs[i].token, (3 - i / 2) * 1000000000000);
 }
 
-static void the_oldest_runs_make_room(void **state) {
-    (void)state;
+TEST(the_oldest_runs_make_room) {
     ten_cron_log log = {0};
     struct heard heard = {0};
     char text[TEN_CRON_MEMORY_SIZE];
@@ -101,8 +98,7 @@ static void the_oldest_runs_make_room(void **state) {
     }
 }
 
-static void what_was_added_can_be_taken_back(void **state) {
-    (void)state;
+TEST(what_was_added_can_be_taken_back) {
     ten_cron_log log = {0};
     struct heard heard;
     char text[TEN_CRON_MEMORY_SIZE];
@@ -115,8 +111,7 @@ static void what_was_added_can_be_taken_back(void **state) {
     assert_int_equal(heard.count, 1);
 }
 
-static void texts_of_others_are_no_runs(void **state) {
-    (void)state;
+TEST(texts_of_others_are_no_runs) {
     static const char *const texts[] = {"",
                                         "page 41",
                                         "log=1;a.b.c.x0",
@@ -153,8 +148,7 @@ static int show(const ten_change *change, void *userdata) {
     return 0;
 }
 
-static void the_history_of_a_job_has_its_runs_with_their_runners(void **state) {
-    (void)state;
+TEST(the_history_of_a_job_has_its_runs_with_their_runners) {
     const uint64_t now_ms = (uint64_t)START_MS + 100000;
     ten_history *history = ten_history_new(
         &(ten_history_config){.target = "job", .now_ms = now_ms, .since_ms = (uint64_t)START_MS + 500, .limit = 100});
@@ -203,16 +197,4 @@ static void the_history_of_a_job_has_its_runs_with_their_runners(void **state) {
         assert_int_equal(shown.exit_codes[i], wanted[at++].exit_code);
     }
     assert_int_equal(at, TEN_COUNT(wanted));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(each_run_has_the_token_of_its_holder),
-        cmocka_unit_test(the_oldest_runs_make_room),
-        cmocka_unit_test(what_was_added_can_be_taken_back),
-        cmocka_unit_test(texts_of_others_are_no_runs),
-        cmocka_unit_test(the_history_of_a_job_has_its_runs_with_their_runners),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

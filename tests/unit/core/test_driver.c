@@ -173,6 +173,8 @@ static int close_fake(void **state) {
     return 0;
 }
 
+#define DRIVER_TEST(name) TEST_WITH(name, open_fake, close_fake)
+
 static ten_call expect(struct fake *fake, uint64_t now_ms, enum ten_call_kind kind) {
     ten_call call = ten_driver_next(&fake->driver, now_ms);
     assert_int_equal(call.kind, kind);
@@ -207,7 +209,7 @@ static void settle(struct fake *fake) {
 
 /* ---- reading everything */
 
-static void the_cursor_comes_first_then_everything_page_by_page(void **state) {
+DRIVER_TEST(the_cursor_comes_first_then_everything_page_by_page) {
     struct fake *fake = *state;
     ten_call call = expect(fake, START, TEN_CALL_CHANGES);
     assert_int_equal(call.cursor, TEN_CURSOR_NOW);
@@ -229,7 +231,7 @@ static void the_cursor_comes_first_then_everything_page_by_page(void **state) {
 }
 
 /* The feed is followed meanwhile: nothing is missed, and the cursor of before can show an epoch. */
-static void a_page_that_fails_is_read_again_where_it_was(void **state) {
+DRIVER_TEST(a_page_that_fails_is_read_again_where_it_was) {
     struct fake *fake = *state;
     expect(fake, START, TEN_CALL_CHANGES);
     answer_with(fake, START, TENURE_OK, 7);
@@ -249,7 +251,7 @@ static void a_page_that_fails_is_read_again_where_it_was(void **state) {
     assert_int_equal(expect(fake, again_ms + GAP, TEN_CALL_CHANGES).cursor, 7);
 }
 
-static void entries_that_were_missed_lead_to_one_listing_not_to_many(void **state) {
+DRIVER_TEST(entries_that_were_missed_lead_to_one_listing_not_to_many) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + GAP);
@@ -264,7 +266,7 @@ static void entries_that_were_missed_lead_to_one_listing_not_to_many(void **stat
     assert_int_equal(expect(fake, START + 3 * GAP, TEN_CALL_CHANGES).cursor, 20);
 }
 
-static void a_listing_under_way_is_read_to_its_end_when_entries_were_missed_and_then_once_more(void **state) {
+DRIVER_TEST(a_listing_under_way_is_read_to_its_end_when_entries_were_missed_and_then_once_more) {
     struct fake *fake = *state;
     expect(fake, START, TEN_CALL_CHANGES);
     answer_with(fake, START, TENURE_OK, 7);
@@ -288,7 +290,7 @@ static void a_listing_under_way_is_read_to_its_end_when_entries_were_missed_and_
 }
 
 /* A feed that goes on shows that the store had lost nothing. */
-static void what_a_listing_lacks_is_believed_after_the_feed_was_read_once_more(void **state) {
+DRIVER_TEST(what_a_listing_lacks_is_believed_after_the_feed_was_read_once_more) {
     struct fake *fake = *state;
     fake->list_again_ms = START + 500;
     expect(fake, START, TEN_CALL_CHANGES);
@@ -307,7 +309,7 @@ static void what_a_listing_lacks_is_believed_after_the_feed_was_read_once_more(v
     expect(fake, START + 500, TEN_CALL_LIST);
 }
 
-static void whoever_lost_a_registration_has_them_listed_again(void **state) {
+DRIVER_TEST(whoever_lost_a_registration_has_them_listed_again) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_list(&fake->driver, START + 1);
@@ -320,7 +322,7 @@ static void whoever_lost_a_registration_has_them_listed_again(void **state) {
     assert_int_equal(fake->followed, 1);
 }
 
-static void an_epoch_leads_to_a_listing(void **state) {
+DRIVER_TEST(an_epoch_leads_to_a_listing) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + GAP);
@@ -333,7 +335,7 @@ static void an_epoch_leads_to_a_listing(void **state) {
 
 /* ---- the feed */
 
-static void the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_often(void **state) {
+DRIVER_TEST(the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_often) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + 1);
@@ -350,7 +352,7 @@ static void the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_o
     assert_int_equal(ten_driver_next_ms(&fake->driver, START + 1 + GAP), UINT64_MAX);
 }
 
-static void a_notice_during_a_reading_leads_to_another_one(void **state) {
+DRIVER_TEST(a_notice_during_a_reading_leads_to_another_one) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + GAP);
@@ -360,7 +362,7 @@ static void a_notice_during_a_reading_leads_to_another_one(void **state) {
     expect(fake, START + 2 * GAP, TEN_CALL_CHANGES);
 }
 
-static void a_store_without_notices_is_read_several_times_a_second(void **state) {
+DRIVER_TEST(a_store_without_notices_is_read_several_times_a_second) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_watched(&fake->driver, START, false);
@@ -369,7 +371,7 @@ static void a_store_without_notices_is_read_several_times_a_second(void **state)
     assert_in_range(ten_driver_next_ms(&fake->driver, START + GAP), START + GAP + 1, START + GAP + 500);
 }
 
-static void registrations_that_changed_are_read_together_and_removed_if_they_are_gone(void **state) {
+DRIVER_TEST(registrations_that_changed_are_read_together_and_removed_if_they_are_gone) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + GAP);
@@ -403,7 +405,7 @@ static void bring_registrations(struct fake *fake, unsigned count) {
     answer_with(fake, START + GAP, TENURE_OK, 7 + count);
 }
 
-static void a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a_gap(void **state) {
+DRIVER_TEST(a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a_gap) {
     struct fake *fake = *state;
     settle(fake);
     ten_driver_notice(&fake->driver, START + GAP);
@@ -419,7 +421,7 @@ static void a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a
 }
 
 /* What was saved up in a quiet time is used up by notices; from then on each waits for its gap. */
-static void after_a_quiet_time_a_few_notices_wait_for_no_gap_and_then_each_does(void **state) {
+DRIVER_TEST(after_a_quiet_time_a_few_notices_wait_for_no_gap_and_then_each_does) {
     struct fake *fake = *state;
     uint64_t now_ms = START + 100 * GAP;
     unsigned readings = 0;
@@ -435,7 +437,7 @@ static void after_a_quiet_time_a_few_notices_wait_for_no_gap_and_then_each_does(
     assert_in_range(readings, 4 + 8, 4 + 10);
 }
 
-static void many_registrations_are_read_in_steps_and_a_renewal_goes_between_two(void **state) {
+DRIVER_TEST(many_registrations_are_read_in_steps_and_a_renewal_goes_between_two) {
     struct fake *fake = *state;
     settle(fake);
     bring_registrations(fake, 600);
@@ -456,7 +458,7 @@ static void many_registrations_are_read_in_steps_and_a_renewal_goes_between_two(
     assert_int_equal(fake->removed, 0);
 }
 
-static void registrations_that_cannot_be_read_are_listed(void **state) {
+DRIVER_TEST(registrations_that_cannot_be_read_are_listed) {
     struct fake *fake = *state;
     settle(fake);
     bring_registrations(fake, 2);
@@ -470,7 +472,7 @@ static void registrations_that_cannot_be_read_are_listed(void **state) {
     expect(fake, again_ms, TEN_CALL_LIST);
 }
 
-static void a_flood_of_registrations_is_answered_by_a_listing(void **state) {
+DRIVER_TEST(a_flood_of_registrations_is_answered_by_a_listing) {
     struct fake *fake = *state;
     settle(fake);
     bring_registrations(fake, 5000);
@@ -480,7 +482,7 @@ static void a_flood_of_registrations_is_answered_by_a_listing(void **state) {
 
 /* ---- the order */
 
-static void an_urgent_request_goes_before_everything_else(void **state) {
+DRIVER_TEST(an_urgent_request_goes_before_everything_else) {
     struct fake *fake = *state;
     fake->request_ms = fake->urgent_ms = START;
     fake->deadline_ms = START + 1000;
@@ -497,7 +499,7 @@ static void an_urgent_request_goes_before_everything_else(void **state) {
     expect(fake, START + 100, TEN_CALL_APPLY);
 }
 
-static void while_nothing_is_held_the_feed_is_followed_first(void **state) {
+DRIVER_TEST(while_nothing_is_held_the_feed_is_followed_first) {
     struct fake *fake = *state;
     fake->request_ms = fake->urgent_ms = START;
     expect(fake, START, TEN_CALL_CHANGES);
@@ -511,7 +513,7 @@ static void while_nothing_is_held_the_feed_is_followed_first(void **state) {
 }
 
 /* There is always a request that is not urgent, and a next page, and a list of instances, and the feed. */
-static void what_is_not_urgent_takes_turns(void **state) {
+DRIVER_TEST(what_is_not_urgent_takes_turns) {
     struct fake *fake = *state;
     unsigned counts[TEN_CALL_COUNT] = {0};
     fake->request_ms = START;
@@ -533,7 +535,7 @@ static void what_is_not_urgent_takes_turns(void **state) {
 
 /* ---- failures */
 
-static void after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadlines_are_noticed(void **state) {
+DRIVER_TEST(after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadlines_are_noticed) {
     struct fake *fake = *state;
     tenure_event event;
     settle(fake);
@@ -569,7 +571,7 @@ static void after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadli
     assert_false(ten_event_queue_take(&fake->events, &event));
 }
 
-static void a_store_that_takes_requests_and_cannot_be_read_is_told_once(void **state) {
+DRIVER_TEST(a_store_that_takes_requests_and_cannot_be_read_is_told_once) {
     struct fake *fake = *state;
     tenure_event event;
     uint64_t now_ms = START;
@@ -588,33 +590,4 @@ static void a_store_that_takes_requests_and_cannot_be_read_is_told_once(void **s
     assert_true(ten_event_queue_take(&fake->events, &event));
     assert_int_equal(event.kind, TENURE_EVENT_STORE_UP);
     assert_false(ten_event_queue_take(&fake->events, &event));
-}
-
-#define DRIVER_TEST(name) cmocka_unit_test_setup_teardown(name, open_fake, close_fake)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        DRIVER_TEST(the_cursor_comes_first_then_everything_page_by_page),
-        DRIVER_TEST(a_store_that_takes_requests_and_cannot_be_read_is_told_once),
-        DRIVER_TEST(a_page_that_fails_is_read_again_where_it_was),
-        DRIVER_TEST(entries_that_were_missed_lead_to_one_listing_not_to_many),
-        DRIVER_TEST(whoever_lost_a_registration_has_them_listed_again),
-        DRIVER_TEST(a_listing_under_way_is_read_to_its_end_when_entries_were_missed_and_then_once_more),
-        DRIVER_TEST(what_a_listing_lacks_is_believed_after_the_feed_was_read_once_more),
-        DRIVER_TEST(an_epoch_leads_to_a_listing),
-        DRIVER_TEST(the_feed_is_read_after_a_notice_until_there_is_no_more_but_not_too_often),
-        DRIVER_TEST(a_notice_during_a_reading_leads_to_another_one),
-        DRIVER_TEST(a_store_without_notices_is_read_several_times_a_second),
-        DRIVER_TEST(registrations_that_changed_are_read_together_and_removed_if_they_are_gone),
-        DRIVER_TEST(a_reading_of_the_feed_that_is_full_is_followed_by_the_next_without_a_gap),
-        DRIVER_TEST(after_a_quiet_time_a_few_notices_wait_for_no_gap_and_then_each_does),
-        DRIVER_TEST(many_registrations_are_read_in_steps_and_a_renewal_goes_between_two),
-        DRIVER_TEST(registrations_that_cannot_be_read_are_listed),
-        DRIVER_TEST(a_flood_of_registrations_is_answered_by_a_listing),
-        DRIVER_TEST(an_urgent_request_goes_before_everything_else),
-        DRIVER_TEST(while_nothing_is_held_the_feed_is_followed_first),
-        DRIVER_TEST(what_is_not_urgent_takes_turns),
-        DRIVER_TEST(after_a_failure_nothing_is_sent_until_the_backoff_is_over_but_deadlines_are_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,8 +105,7 @@ static void ask_of(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
     answer_with(election, now_ms, 0, ask);
 }
 
-static void a_drained_leader_steps_down_and_campaigns_when_that_is_undone(void **state) {
-    (void)state;
+TEST(a_drained_leader_steps_down_and_campaigns_when_that_is_undone) {
     ten_election election = make_announced_leader(false);
     tenure_event event;
     ask_of(&election, START_MS + 10, TEN_ASK_DRAIN);
@@ -126,15 +125,13 @@ static void a_drained_leader_steps_down_and_campaigns_when_that_is_undone(void *
     must_send(&election, START_MS + 5 * TTL_MS + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
-static void a_drain_does_not_concern_a_lock(void **state) {
-    (void)state;
+TEST(a_drain_does_not_concern_a_lock) {
     ten_election election = make_announced_leader(true);
     ask_of(&election, START_MS + 10, TEN_ASK_DRAIN);
     assert_false(heard(&election, TENURE_EVENT_STOP, NULL));
 }
 
-static void a_candidate_that_cannot_announce_itself_says_so_once_and_leads(void **state) {
-    (void)state;
+TEST(a_candidate_that_cannot_announce_itself_says_so_once_and_leads) {
     ten_election election = make_election("me");
     election.config.announces = TEN_ELECTION_ALWAYS;
     ten_election_campaign(&election, START_MS);
@@ -151,8 +148,7 @@ static void a_candidate_that_cannot_announce_itself_says_so_once_and_leads(void 
     assert_int_equal(election.op_count, 1); /* no heartbeat */
 }
 
-static void a_grant_that_comes_with_a_drain_begins_no_term(void **state) {
-    (void)state;
+TEST(a_grant_that_comes_with_a_drain_begins_no_term) {
     ten_election election = make_election("me");
     election.config.announces = TEN_ELECTION_ALWAYS;
     ten_election_campaign(&election, START_MS);
@@ -164,15 +160,13 @@ static void a_grant_that_comes_with_a_drain_begins_no_term(void **state) {
 
 /* ---- terms */
 
-static void a_candidate_asks_at_once_and_leads_with_its_token(void **state) {
-    (void)state;
+TEST(a_candidate_asks_at_once_and_leads_with_its_token) {
     ten_election election = make_leader(5);
     must_be_silent(&election, START_MS + 2);
     assert_in_range(ten_election_next_ms(&election, START_MS + 2), START_MS + 800, START_MS + 1000);
 }
 
-static void a_refused_candidate_asks_again_when_the_leaders_lease_ends(void **state) {
-    (void)state;
+TEST(a_refused_candidate_asks_again_when_the_leaders_lease_ends) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -183,8 +177,7 @@ static void a_refused_candidate_asks_again_when_the_leaders_lease_ends(void **st
     must_send(&election, START_MS + 700 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
-static void a_release_that_is_heard_of_is_answered_by_a_campaign(void **state) {
-    (void)state;
+TEST(a_release_that_is_heard_of_is_answered_by_a_campaign) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -199,8 +192,7 @@ static ten_change acquired_by(const char *instance, uint64_t token) {
     return (ten_change){.kind = TENURE_EVENT_ACQUIRED, .target = "web", .instance = instance, .token = token};
 }
 
-static void a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts(void **state) {
-    (void)state;
+TEST(a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -215,8 +207,7 @@ static void a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts(vo
     must_send(&election, START_MS + 340 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
-static void a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts(void **state) {
-    (void)state;
+TEST(a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -234,8 +225,7 @@ static void a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_last
     ten_election_free(&election);
 }
 
-static void a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back(void **state) {
-    (void)state;
+TEST(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -255,8 +245,7 @@ static ten_election refuse(int error) {
     return election;
 }
 
-static void an_error_of_one_campaign_is_tried_again_after_a_ttl(void **state) {
-    (void)state;
+TEST(an_error_of_one_campaign_is_tried_again_after_a_ttl) {
     ten_election election = refuse(TENURE_E_STORE);
     tenure_event event;
     assert_true(heard(&election, TENURE_EVENT_ACQUIRE_FAILED, &event));
@@ -265,15 +254,13 @@ static void an_error_of_one_campaign_is_tried_again_after_a_ttl(void **state) {
     must_send(&election, START_MS + 1 + TTL_MS, TEN_OP_ACQUIRE);
 }
 
-static void an_instance_that_was_declared_gone_asks_no_more(void **state) {
-    (void)state;
+TEST(an_instance_that_was_declared_gone_asks_no_more) {
     ten_election election = refuse(TENURE_E_GONE);
     assert_true(heard(&election, TENURE_EVENT_REFUSED, NULL));
     must_be_silent(&election, START_MS + 10 * TTL_MS);
 }
 
-static void a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader(void **state) {
-    (void)state;
+TEST(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -287,8 +274,7 @@ static void a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_
     must_send(&leader, START_MS + 1800, TEN_OP_RENEW);
 }
 
-static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
-    (void)state;
+TEST(a_candidate_whose_answer_was_lost_recognises_itself) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -299,8 +285,7 @@ static void a_candidate_whose_answer_was_lost_recognises_itself(void **state) {
     assert_int_equal(election.own.holding.token, 5);
 }
 
-static void a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline(void **state) {
-    (void)state;
+TEST(a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline) {
     ten_election election = make_leader(5);
     must_send(&election, START_MS + 1000, TEN_OP_RENEW);
     ten_election_answer(&election, START_MS + 1500, TENURE_E_TIMEOUT, NULL);
@@ -311,8 +296,7 @@ static void a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline(v
     assert_false(heard(&election, TENURE_EVENT_LOST, NULL));
 }
 
-static void a_deadline_that_passes_ends_the_term_and_its_token_for_good(void **state) {
-    (void)state;
+TEST(a_deadline_that_passes_ends_the_term_and_its_token_for_good) {
     ten_election election = make_leader(5);
     must_send(&election, START_MS + 1000, TEN_OP_RENEW);
     uint64_t late_ms = START_MS + TTL_MS;
@@ -338,8 +322,7 @@ static void a_deadline_that_passes_ends_the_term_and_its_token_for_good(void **s
     assert_true(ten_election_is_leader(&election, late_ms + 5));
 }
 
-static void a_leader_gives_back_only_when_its_work_has_stopped(void **state) {
-    (void)state;
+TEST(a_leader_gives_back_only_when_its_work_has_stopped) {
     ten_election election = make_leader(5);
     ten_election_resign(&election, TEN_REASON_RESIGNED, TTL_MS);
     assert_true(heard(&election, TENURE_EVENT_STOP, NULL));
@@ -355,8 +338,7 @@ static void a_leader_gives_back_only_when_its_work_has_stopped(void **state) {
     must_send(&election, START_MS + 1100 + TTL_MS, TEN_OP_ACQUIRE);
 }
 
-static void a_leader_that_is_asked_to_resign_does(void **state) {
-    (void)state;
+TEST(a_leader_that_is_asked_to_resign_does) {
     ten_election election = make_leader(5);
     must_send(&election, START_MS + 1000, TEN_OP_RENEW);
     ten_election_answer(
@@ -367,8 +349,7 @@ static void a_leader_that_is_asked_to_resign_does(void **state) {
     assert_string_equal(event.reason, "resigned");
 }
 
-static void a_leader_that_hears_that_it_is_asked_looks_at_once(void **state) {
-    (void)state;
+TEST(a_leader_that_hears_that_it_is_asked_looks_at_once) {
     ten_election election = make_leader(5);
     ten_election_change(&election, START_MS + 10,
                         &(ten_change){.kind = TENURE_EVENT_ASKED, .target = "web", .instance = "other", .token = 5});
@@ -404,8 +385,7 @@ static ten_election make_keeper(void) {
     return election;
 }
 
-static void work_begins_only_when_the_role_is_kept_for_its_least_time(void **state) {
-    (void)state;
+TEST(work_begins_only_when_the_role_is_kept_for_its_least_time) {
     ten_election election = make_keeper();
     assert_false(ten_election_is_leader(&election, START_MS));
     assert_false(heard(&election, TENURE_EVENT_ACQUIRED, NULL));
@@ -419,8 +399,7 @@ static void work_begins_only_when_the_role_is_kept_for_its_least_time(void **sta
     assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, LEAST_MS - 1000);
 }
 
-static void the_longest_least_time_neither_wraps_nor_is_cut(void **state) {
-    (void)state;
+TEST(the_longest_least_time_neither_wraps_nor_is_cut) {
     ten_election election = make_election("me");
     uint64_t longest_ms = ten_election_at_least_max_ms(&election.config.timing);
     assert_int_equal(longest_ms, TENURE_TTL_MAX_MS - TTL_MS);
@@ -433,8 +412,7 @@ static void the_longest_least_time_neither_wraps_nor_is_cut(void **state) {
     assert_int_equal(must_keep(&election, START_MS + 1005).ttl_ms, longest_ms - 1000);
 }
 
-static void a_kept_role_is_not_given_back_before_its_least_time(void **state) {
-    (void)state;
+TEST(a_kept_role_is_not_given_back_before_its_least_time) {
     ten_election election = make_keeper();
     must_keep(&election, START_MS);
     answer_kept(&election, START_MS, LEAST_MS);
@@ -450,8 +428,7 @@ static void a_kept_role_is_not_given_back_before_its_least_time(void **state) {
     assert_int_equal(ten_election_next_ms(&election, START_MS + 702), UINT64_MAX);
 }
 
-static void a_role_whose_least_time_is_over_is_given_back(void **state) {
-    (void)state;
+TEST(a_role_whose_least_time_is_over_is_given_back) {
     ten_election election = make_election("me");
     election.config.at_least_ms = 500;
     ten_election_campaign(&election, START_MS);
@@ -463,8 +440,7 @@ static void a_role_whose_least_time_is_over_is_given_back(void **state) {
     must_send(&election, START_MS + 500, TEN_OP_RELEASE);
 }
 
-static void a_role_whose_work_never_began_is_given_back_before_its_least_time(void **state) {
-    (void)state;
+TEST(a_role_whose_work_never_began_is_given_back_before_its_least_time) {
     ten_election election = make_keeper();
     must_keep(&election, START_MS);
     answer_kept(&election, START_MS, LEAST_MS);
@@ -474,8 +450,7 @@ static void a_role_whose_work_never_began_is_given_back_before_its_least_time(vo
     must_send(&election, START_MS + 100, TEN_OP_RELEASE);
 }
 
-static void what_is_granted_after_withdrawing_is_given_back(void **state) {
-    (void)state;
+TEST(what_is_granted_after_withdrawing_is_given_back) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
@@ -488,8 +463,7 @@ static void what_is_granted_after_withdrawing_is_given_back(void **state) {
     assert_int_equal(ten_election_next_ms(&election, START_MS + 4), UINT64_MAX);
 }
 
-static void a_release_without_an_answer_is_sent_again_before_anything_else(void **state) {
-    (void)state;
+TEST(a_release_without_an_answer_is_sent_again_before_anything_else) {
     ten_election election = make_leader(5);
     ten_election_resign(&election, TEN_REASON_DONE, 0);
     ten_election_stopped(&election);
@@ -519,8 +493,7 @@ static void expect_orderly_end(ten_election *election, uint64_t deadline_ms) {
     assert_true(ten_election_next_ms(election, deadline_ms) > deadline_ms); /* others go first */
 }
 
-static void a_forced_leader_ends_its_work_before_the_lease_ends(void **state) {
-    (void)state;
+TEST(a_forced_leader_ends_its_work_before_the_lease_ends) {
     ten_election election = make_leader(5);
     uint64_t deadline_ms = ten_election_deadline_ms(&election);
     ten_election_change(
@@ -530,8 +503,7 @@ static void a_forced_leader_ends_its_work_before_the_lease_ends(void **state) {
     expect_orderly_end(&election, deadline_ms);
 }
 
-static void a_forced_leader_hears_of_it_by_its_renewal_too(void **state) {
-    (void)state;
+TEST(a_forced_leader_hears_of_it_by_its_renewal_too) {
     ten_election election = make_leader(5);
     uint64_t deadline_ms = ten_election_deadline_ms(&election);
     uint64_t due_ms = ten_election_next_ms(&election, START_MS);
@@ -543,8 +515,7 @@ static void a_forced_leader_hears_of_it_by_its_renewal_too(void **state) {
 }
 
 /* It does not end before the deadline: others go first all the same. */
-static void a_forced_leader_whose_work_ends_too_late_lets_others_go_first(void **state) {
-    (void)state;
+TEST(a_forced_leader_whose_work_ends_too_late_lets_others_go_first) {
     ten_election election = make_leader(5);
     uint64_t deadline_ms = ten_election_deadline_ms(&election);
     ten_election_change(
@@ -562,8 +533,7 @@ static void a_forced_leader_whose_work_ends_too_late_lets_others_go_first(void *
 }
 
 /* Of several that belong together one is forced: that one is lost, and all are released. */
-static void the_forced_one_of_several_is_named(void **state) {
-    (void)state;
+TEST(the_forced_one_of_several_is_named) {
     static const char *const names[] = {"a", "b", "c"};
     ten_election_slot slots[3] = {{.target = names[0]}, {.target = names[1]}, {.target = names[2]}};
     ten_op ops[4];
@@ -597,8 +567,7 @@ static void the_forced_one_of_several_is_named(void **state) {
     assert_int_equal(event.token, 6);
 }
 
-static void a_lease_that_is_forced_at_once_is_lost_at_once(void **state) {
-    (void)state;
+TEST(a_lease_that_is_forced_at_once_is_lost_at_once) {
     ten_election election = make_leader(5);
     ten_election_change(
         &election, START_MS + 10,
@@ -790,8 +759,7 @@ static unsigned run_contest(uint64_t seed) {
     return contest.terms;
 }
 
-static void whole_elections_have_never_two_leaders_and_always_higher_tokens(void **state) {
-    (void)state;
+TEST(whole_elections_have_never_two_leaders_and_always_higher_tokens) {
     unsigned terms = 0;
     for (uint64_t seed = 1; seed <= 500; seed++)
         terms += run_contest(seed * 1000);
@@ -800,41 +768,7 @@ static void whole_elections_have_never_two_leaders_and_always_higher_tokens(void
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_drained_leader_steps_down_and_campaigns_when_that_is_undone),
-        cmocka_unit_test(a_drain_does_not_concern_a_lock),
-        cmocka_unit_test(a_candidate_that_cannot_announce_itself_says_so_once_and_leads),
-        cmocka_unit_test(a_grant_that_comes_with_a_drain_begins_no_term),
-        cmocka_unit_test(a_candidate_asks_at_once_and_leads_with_its_token),
-        cmocka_unit_test(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_leader),
-        cmocka_unit_test(a_refused_candidate_asks_again_when_the_leaders_lease_ends),
-        cmocka_unit_test(a_release_that_is_heard_of_is_answered_by_a_campaign),
-        cmocka_unit_test(a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts),
-        cmocka_unit_test(a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts),
-        cmocka_unit_test(a_candidate_that_withdrew_while_it_was_granted_gives_the_role_back),
-        cmocka_unit_test(an_error_of_one_campaign_is_tried_again_after_a_ttl),
-        cmocka_unit_test(an_instance_that_was_declared_gone_asks_no_more),
-        cmocka_unit_test(a_candidate_whose_answer_was_lost_recognises_itself),
-        cmocka_unit_test(a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline),
-        cmocka_unit_test(a_deadline_that_passes_ends_the_term_and_its_token_for_good),
-        cmocka_unit_test(a_leader_gives_back_only_when_its_work_has_stopped),
-        cmocka_unit_test(a_leader_that_is_asked_to_resign_does),
-        cmocka_unit_test(a_leader_that_hears_that_it_is_asked_looks_at_once),
-        cmocka_unit_test(work_begins_only_when_the_role_is_kept_for_its_least_time),
-        cmocka_unit_test(the_longest_least_time_neither_wraps_nor_is_cut),
-        cmocka_unit_test(a_kept_role_is_not_given_back_before_its_least_time),
-        cmocka_unit_test(a_role_whose_least_time_is_over_is_given_back),
-        cmocka_unit_test(a_role_whose_work_never_began_is_given_back_before_its_least_time),
-        cmocka_unit_test(what_is_granted_after_withdrawing_is_given_back),
-        cmocka_unit_test(a_release_without_an_answer_is_sent_again_before_anything_else),
-        cmocka_unit_test(a_forced_leader_ends_its_work_before_the_lease_ends),
-        cmocka_unit_test(a_forced_leader_hears_of_it_by_its_renewal_too),
-        cmocka_unit_test(a_forced_leader_whose_work_ends_too_late_lets_others_go_first),
-        cmocka_unit_test(the_forced_one_of_several_is_named),
-        cmocka_unit_test(a_lease_that_is_forced_at_once_is_lost_at_once),
-        cmocka_unit_test(whole_elections_have_never_two_leaders_and_always_higher_tokens),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_cases(NULL, NULL);
     ten_event_queue_free(&reported);
     return failed;
 }

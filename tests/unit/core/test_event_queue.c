@@ -19,8 +19,7 @@ static void put(ten_event_queue *queue, size_t count) {
         ten_event_queue_put(queue, (tenure_event){.kind = TENURE_EVENT_RENEWED, .token = i + 1});
 }
 
-static void events_come_out_in_their_order_with_their_words(void **state) {
-    (void)state;
+TEST(events_come_out_in_their_order_with_their_words) {
     ten_event_queue queue;
     tenure_event event;
     assert_true(ten_event_queue_open(&queue));
@@ -39,8 +38,7 @@ static void events_come_out_in_their_order_with_their_words(void **state) {
     ten_event_queue_free(&queue);
 }
 
-static void it_grows_until_its_bound_then_the_oldest_goes(void **state) {
-    (void)state;
+TEST(it_grows_until_its_bound_then_the_oldest_goes) {
     ten_event_queue queue;
     assert_true(ten_event_queue_open(&queue));
     put(&queue, 5);
@@ -52,8 +50,7 @@ static void it_grows_until_its_bound_then_the_oldest_goes(void **state) {
     ten_event_queue_free(&queue);
 }
 
-static void one_that_is_unbounded_keeps_all(void **state) {
-    (void)state;
+TEST(one_that_is_unbounded_keeps_all) {
     ten_event_queue queue;
     assert_true(ten_event_queue_open(&queue));
     queue.unbounded = true;
@@ -62,8 +59,7 @@ static void one_that_is_unbounded_keeps_all(void **state) {
     ten_event_queue_free(&queue);
 }
 
-static void without_memory_the_oldest_goes_too(void **state) {
-    (void)state;
+TEST(without_memory_the_oldest_goes_too) {
     ten_event_queue queue;
     assert_true(ten_event_queue_open(&queue));
     ten_alloc_fail_after(0);
@@ -77,8 +73,7 @@ static void count_seen(void *userdata, const tenure_event *event) {
     *(uint64_t *)userdata += event->token;
 }
 
-static void each_is_seen_as_it_is_put(void **state) {
-    (void)state;
+TEST(each_is_seen_as_it_is_put) {
     uint64_t sum = 0;
     ten_event_queue queue;
     assert_true(ten_event_queue_open(&queue));
@@ -87,15 +82,4 @@ static void each_is_seen_as_it_is_put(void **state) {
     put(&queue, 3);
     assert_int_equal(sum, 6);
     ten_event_queue_free(&queue);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_come_out_in_their_order_with_their_words),
-        cmocka_unit_test(it_grows_until_its_bound_then_the_oldest_goes),
-        cmocka_unit_test(one_that_is_unbounded_keeps_all),
-        cmocka_unit_test(without_memory_the_oldest_goes_too),
-        cmocka_unit_test(each_is_seen_as_it_is_put),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,8 @@ static int free_queue(void **state) {
     return 0;
 }
 
+#define FLEET_TEST(name) TEST_WITH(name, open_queue, free_queue)
+
 static bool wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
     return ten_fleet_part.instances_ms(fleet) <= now_ms;
 }
@@ -99,8 +101,7 @@ static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
     return acquires;
 }
 
-static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before(void **state) {
-    (void)state;
+FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before) {
     static const char *const instances[] = {"me", "other", "new"};
     ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
@@ -127,8 +128,7 @@ static void what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_ch
 
 /* In a store that lost data, a renewal that came late can have put the lease back although somebody else had it
  * meanwhile. */
-static void a_token_whose_deadline_passed_is_given_back_and_not_believed_again(void **state) {
-    (void)state;
+FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again) {
     ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0);
     uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
@@ -185,8 +185,7 @@ static ten_fleet *hold_one(uint32_t *ret_number, uint64_t *ret_now_ms) {
 }
 
 /* Its program removes it, and puts it again before the store has ended the lease. */
-static void a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed(void **state) {
-    (void)state;
+FLEET_TEST(a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed) {
     uint32_t number;
     uint64_t now_ms;
     ten_fleet *fleet = hold_one(&number, &now_ms);
@@ -203,8 +202,7 @@ static void a_token_whose_deadline_passed_is_not_believed_again_after_the_target
     ten_fleet_free(fleet);
 }
 
-static void a_target_is_busy_until_the_last_piece_of_work_has_ended(void **state) {
-    (void)state;
+FLEET_TEST(a_target_is_busy_until_the_last_piece_of_work_has_ended) {
     uint32_t number;
     uint64_t now_ms;
     ten_fleet *fleet = hold_one(&number, &now_ms);
@@ -219,8 +217,7 @@ static void a_target_is_busy_until_the_last_piece_of_work_has_ended(void **state
     ten_fleet_free(fleet);
 }
 
-static void work_that_was_not_begun_cannot_end(void **state) {
-    (void)state;
+FLEET_TEST(work_that_was_not_begun_cannot_end) {
     uint32_t number;
     uint64_t now_ms;
     ten_fleet *fleet = hold_one(&number, &now_ms);
@@ -262,8 +259,7 @@ static void live_with_little_memory(ten_fleet *fleet) {
     }
 }
 
-static void a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted(void **state) {
-    (void)state;
+FLEET_TEST(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted) {
     ten_fleet_config config = {.namespace_name = "poll",
                                .instance = "me",
                                .timing = {.ttl_ms = TTL_MS},
@@ -285,8 +281,7 @@ static void a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_gran
     assert_true(sites > 20); /* else nothing was tested */
 }
 
-static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
-    (void)state;
+FLEET_TEST(renewals_of_a_large_batch_are_told_as_one_event) {
     ten_fleet *fleet = new_fleet();
     tenure_event event;
     size_t renewed = 0, events = 0;
@@ -310,8 +305,7 @@ static void renewals_of_a_large_batch_are_told_as_one_event(void **state) {
     ten_fleet_free(fleet);
 }
 
-static void an_instance_that_was_declared_gone_acquires_nothing_more(void **state) {
-    (void)state;
+FLEET_TEST(an_instance_that_was_declared_gone_acquires_nothing_more) {
     ten_fleet *fleet = new_fleet();
     answer(fleet, 1000);
     uint32_t number = ten_fleet_put_target(fleet, 1000, "t", false);
@@ -362,8 +356,7 @@ static size_t step(ten_fleet *fleet, uint64_t now_ms, ten_result acquire) {
     return told;
 }
 
-static void a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it(void **state) {
-    (void)state;
+FLEET_TEST(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it) {
     const ten_result refused = {.outcome = TEN_ERROR, .error = TENURE_E_TOKEN};
     const ten_result granted = {.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
     ten_fleet *fleets[] = {new_fleet_of("a"), new_fleet_of("b")};
@@ -461,8 +454,7 @@ static void tell_forced(ten_fleet *fleet, uint64_t now_ms, const char *holder, u
 }
 
 /* The feed may tell of it before a heartbeat finds it, or not. */
-static void a_lease_that_was_forced_is_released_when_its_work_has_stopped_and_not_before(void **state) {
-    (void)state;
+FLEET_TEST(a_lease_that_was_forced_is_released_when_its_work_has_stopped_and_not_before) {
     for (int heard = 0; heard < 2; heard++) {
         ten_fleet *fleet = new_session_fleet();
         struct sessions_store store = {0};
@@ -492,8 +484,7 @@ static void a_lease_that_was_forced_is_released_when_its_work_has_stopped_and_no
 }
 
 /* Its holder is dead. Nobody hears when the lease ends: it is tried when the heartbeat does, and when the refusal says. */
-static void a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced(void **state) {
-    (void)state;
+FLEET_TEST(a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced) {
     static const char *const instances[] = {"me", "dead"};
     uint64_t taken_ms[2] = {0};
     for (int forced = 0; forced < 2; forced++) {
@@ -520,8 +511,7 @@ static void a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced(voi
 }
 
 /* It reads of that and of its own word in one go, when it has nothing left to release. */
-static void what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves(void **state) {
-    (void)state;
+FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves) {
     ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0);
     (void)ten_fleet_put_target(fleet, 1000, "t", false);
@@ -574,8 +564,7 @@ static size_t count_removed(void) {
     return count;
 }
 
-static void a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch(void **state) {
-    (void)state;
+FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch) {
     ten_fleet *fleet = new_fleet();
     list_registry(fleet, 1000, 3);
     assert_false(ten_fleet_end_listing(fleet, 1000));
@@ -591,8 +580,7 @@ static void a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch(
     ten_fleet_free(fleet);
 }
 
-static void a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later(void **state) {
-    (void)state;
+FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later) {
     ten_fleet *fleet = new_fleet();
     list_registry(fleet, 1000, 3);
     assert_false(ten_fleet_end_listing(fleet, 1000));
@@ -631,8 +619,7 @@ static int unlimit_targets(void **state) {
 }
 
 /* The others would plan with it, and hand over to it what it does not know. */
-static void an_instance_joins_when_it_has_read_the_targets(void **state) {
-    (void)state;
+FLEET_TEST(an_instance_joins_when_it_has_read_the_targets) {
     ten_fleet *fleet = new_unread_fleet("me");
     size_t count;
     list_registry(fleet, 1000, 3);
@@ -649,8 +636,7 @@ static void an_instance_joins_when_it_has_read_the_targets(void **state) {
     ten_fleet_free(fleet);
 }
 
-static void an_instance_that_is_not_willing_to_know_all_targets_does_not_join(void **state) {
-    (void)state;
+TEST_WITH(an_instance_that_is_not_willing_to_know_all_targets_does_not_join, limit_targets, unlimit_targets) {
     ten_fleet *fleet = new_unread_fleet("me");
     size_t count;
     list_registry(fleet, 1000, 8);
@@ -662,8 +648,7 @@ static void an_instance_that_is_not_willing_to_know_all_targets_does_not_join(vo
 }
 
 /* All instances of a fleet would stop at the same moment. */
-static void an_instance_at_work_goes_on_when_there_are_too_many_targets(void **state) {
-    (void)state;
+TEST_WITH(an_instance_at_work_goes_on_when_there_are_too_many_targets, limit_targets, unlimit_targets) {
     ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0);
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
@@ -690,8 +675,7 @@ static void an_instance_at_work_goes_on_when_there_are_too_many_targets(void **s
 }
 
 /* And no overrun of the feed postpones that. */
-static void a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so(void **state) {
-    (void)state;
+FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so) {
     ten_fleet *fleet = new_fleet();
     ten_row row = {
         .target = {.id = "t"}, .registered = true, .holder = "outsider", .token = 1, .remaining_ms = 20 * TTL_MS};
@@ -715,7 +699,7 @@ static void a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_
 }
 
 /* A listing has no rows for targets that are free and not registered. */
-static void what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile(void **state) {
+FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile) {
     for (int heard = 0; heard < 2; heard++) {
         (void)state;
         ten_fleet *fleet = new_fleet();
@@ -745,7 +729,7 @@ static void what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhil
 }
 
 /* The instances' lists of targets differ: nobody would work on it until its lease ends. */
-static void what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once(void **state) {
+FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once) {
     for (int removed = 0; removed < 2; removed++) {
         (void)state;
         ten_fleet *fleet = new_fleet();
@@ -780,8 +764,7 @@ static void what_is_handed_over_to_an_instance_that_does_not_know_it_is_released
 }
 
 /* It would see nobody else at first, take everything, and hand it over again. */
-static void after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_waits_for_the_others(void **state) {
-    (void)state;
+FLEET_TEST(after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_waits_for_the_others) {
     static const char *const instances[] = {"me", "other"};
     ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0);
@@ -811,8 +794,7 @@ static void after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_w
 }
 
 /* An acquire may have to wait in the store for what others do there. */
-static void a_heartbeat_goes_alone_but_the_rest_goes_with_every_second_request(void **state) {
-    (void)state;
+FLEET_TEST(a_heartbeat_goes_alone_but_the_rest_goes_with_every_second_request) {
     ten_fleet *fleet = new_fleet();
     assert_int_equal(answer(fleet, 1000), 0);
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
@@ -826,36 +808,4 @@ static void a_heartbeat_goes_alone_but_the_rest_goes_with_every_second_request(v
         assert_int_equal(answer(fleet, now_ms), i % 2 == 0 ? 0 : 2);
     }
     ten_fleet_free(fleet);
-}
-
-#define FLEET_TEST(name) cmocka_unit_test_setup_teardown(name, open_queue, free_queue)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        FLEET_TEST(a_fleet_that_runs_out_of_memory_anywhere_believes_only_what_was_granted),
-        FLEET_TEST(renewals_of_a_large_batch_are_told_as_one_event),
-        FLEET_TEST(an_instance_that_was_declared_gone_acquires_nothing_more),
-        FLEET_TEST(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_after_somebody_had_it),
-        FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again),
-        FLEET_TEST(a_token_whose_deadline_passed_is_not_believed_again_after_the_target_was_removed),
-        FLEET_TEST(a_target_is_busy_until_the_last_piece_of_work_has_ended),
-        FLEET_TEST(a_lease_that_was_forced_is_released_when_its_work_has_stopped_and_not_before),
-        FLEET_TEST(a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced),
-        FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_leaves),
-        FLEET_TEST(work_that_was_not_begun_cannot_end),
-        FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_changes_before),
-        FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch),
-        FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later),
-        FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_so),
-        FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile),
-        FLEET_TEST(after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_waits_for_the_others),
-        FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_at_once),
-        FLEET_TEST(a_heartbeat_goes_alone_but_the_rest_goes_with_every_second_request),
-        FLEET_TEST(an_instance_joins_when_it_has_read_the_targets),
-        cmocka_unit_test_setup_teardown(an_instance_that_is_not_willing_to_know_all_targets_does_not_join,
-                                        limit_targets, unlimit_targets),
-        cmocka_unit_test_setup_teardown(an_instance_at_work_goes_on_when_there_are_too_many_targets, limit_targets,
-                                        unlimit_targets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

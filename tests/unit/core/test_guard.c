@@ -53,8 +53,7 @@ static void granted(ten_guard *guard, const char *target, uint64_t token) {
 
 /* ---- the rules */
 
-static void the_store_is_asked_before_the_first_acceptance(void **state) {
-    (void)state;
+TEST(the_store_is_asked_before_the_first_acceptance) {
     ten_guard guard = make_guard(10, false);
     assert_int_equal(check(&guard, START_MS, "a", 7), TEN_GUARD_ASK);
     assert_int_equal(answer(&guard, START_MS, "a", 7, 7), TEN_GUARD_ACCEPT);
@@ -62,8 +61,7 @@ static void the_store_is_asked_before_the_first_acceptance(void **state) {
     ten_guard_free(&guard);
 }
 
-static void a_token_below_the_newest_is_refused_without_asking(void **state) {
-    (void)state;
+TEST(a_token_below_the_newest_is_refused_without_asking) {
     ten_guard guard = make_guard(10, true);
     uint64_t newest = 0;
     answer(&guard, START_MS, "a", 7, 7);
@@ -75,8 +73,7 @@ static void a_token_below_the_newest_is_refused_without_asking(void **state) {
     ten_guard_free(&guard);
 }
 
-static void a_higher_token_is_believed_only_when_the_store_has_it(void **state) {
-    (void)state;
+TEST(a_higher_token_is_believed_only_when_the_store_has_it) {
     ten_guard guard = make_guard(10, true);
     answer(&guard, START_MS, "a", 7, 7);
     assert_int_equal(check(&guard, START_MS, "a", 8), TEN_GUARD_ASK);
@@ -91,8 +88,7 @@ static void a_higher_token_is_believed_only_when_the_store_has_it(void **state) 
     ten_guard_free(&guard);
 }
 
-static void what_is_cached_serves_for_its_ttl_when_the_store_is_down(void **state) {
-    (void)state;
+TEST(what_is_cached_serves_for_its_ttl_when_the_store_is_down) {
     ten_guard guard = make_guard(10, false);
     ten_guard lenient = make_guard(10, true);
     answer(&guard, START_MS, "a", 7, 7);
@@ -110,8 +106,7 @@ static void what_is_cached_serves_for_its_ttl_when_the_store_is_down(void **stat
     ten_guard_free(&lenient);
 }
 
-static void an_answer_counts_from_its_sending(void **state) {
-    (void)state;
+TEST(an_answer_counts_from_its_sending) {
     ten_guard guard = make_guard(10, false);
     const ten_result seven = {.outcome = TEN_OK, .token = 7};
     uint64_t newest;
@@ -123,8 +118,7 @@ static void an_answer_counts_from_its_sending(void **state) {
     ten_guard_free(&guard);
 }
 
-static void the_feed_confirms_what_was_read_since_it_is_followed(void **state) {
-    (void)state;
+TEST(the_feed_confirms_what_was_read_since_it_is_followed) {
     ten_guard guard = make_guard(10, false);
     answer(&guard, START_MS, "before", 7, 7);
     ten_guard_follow(&guard, START_MS + 1);
@@ -144,8 +138,7 @@ static void the_feed_confirms_what_was_read_since_it_is_followed(void **state) {
     ten_guard_free(&guard);
 }
 
-static void the_feed_raises_the_newest_token(void **state) {
-    (void)state;
+TEST(the_feed_raises_the_newest_token) {
     ten_guard guard = make_guard(10, false);
     ten_guard_follow(&guard, START_MS);
     answer(&guard, START_MS, "a", 7, 7);
@@ -161,8 +154,7 @@ static void the_feed_raises_the_newest_token(void **state) {
     ten_guard_free(&guard);
 }
 
-static void a_store_that_forgot_lowers_nothing_and_confirms_nothing(void **state) {
-    (void)state;
+TEST(a_store_that_forgot_lowers_nothing_and_confirms_nothing) {
     ten_guard guard = make_guard(10, false);
     ten_guard_follow(&guard, START_MS);
     answer(&guard, START_MS, "a", 7, 7);
@@ -175,8 +167,7 @@ static void a_store_that_forgot_lowers_nothing_and_confirms_nothing(void **state
     ten_guard_free(&guard);
 }
 
-static void a_bound_of_a_recovering_store_is_not_taken_for_a_token(void **state) {
-    (void)state;
+TEST(a_bound_of_a_recovering_store_is_not_taken_for_a_token) {
     ten_guard guard = make_guard(10, false);
     assert_int_equal(bound(&guard, START_MS, "a", 7, 1000), TEN_GUARD_UNCONFIRMED);
     assert_int_equal(bound(&guard, START_MS, "a", 1000, 1000), TEN_GUARD_UNCONFIRMED);
@@ -187,8 +178,7 @@ static void a_bound_of_a_recovering_store_is_not_taken_for_a_token(void **state)
     ten_guard_free(&guard);
 }
 
-static void a_full_guard_forgets_the_least_used_and_asks_for_it_again(void **state) {
-    (void)state;
+TEST(a_full_guard_forgets_the_least_used_and_asks_for_it_again) {
     ten_guard guard = make_guard(2, false);
     answer(&guard, START_MS, "a", 7, 7);
     answer(&guard, START_MS, "b", 7, 7);
@@ -204,8 +194,7 @@ static void a_full_guard_forgets_the_least_used_and_asks_for_it_again(void **sta
     ten_guard_free(&guard);
 }
 
-static void ids_that_were_never_leased_take_no_place(void **state) {
-    (void)state;
+TEST(ids_that_were_never_leased_take_no_place) {
     ten_guard guard = make_guard(2, false);
     answer(&guard, START_MS, "a", 7, 7);
     for (int i = 0; i < 100; i++) {
@@ -217,8 +206,7 @@ static void ids_that_were_never_leased_take_no_place(void **state) {
     ten_guard_free(&guard);
 }
 
-static void without_memory_nothing_is_remembered_and_nothing_is_wrong(void **state) {
-    (void)state;
+TEST(without_memory_nothing_is_remembered_and_nothing_is_wrong) {
     for (long skip = 0; skip < 4; skip++) {
         ten_guard guard = make_guard(2, false);
         ten_guard_follow(&guard, START_MS);
@@ -237,8 +225,7 @@ static void wrong_settings(void *arg) {
     ten_guard_init(&guard, arg);
 }
 
-static void a_guard_without_room_or_time_is_a_broken_invariant(void **state) {
-    (void)state;
+TEST(a_guard_without_room_or_time_is_a_broken_invariant) {
     assert_aborts(wrong_settings, &(ten_guard_config){.cache_ttl_ms = 0, .max_targets = 1});
     assert_aborts(wrong_settings, &(ten_guard_config){.cache_ttl_ms = 1, .max_targets = 0});
 }
@@ -526,8 +513,7 @@ static const char *find_something(uint64_t seeds, uint64_t *ret_seed) {
     return wrong;
 }
 
-static void whole_lives_keep_the_guarantee(void **state) {
-    (void)state;
+TEST(whole_lives_keep_the_guarantee) {
     uint64_t seed;
     ten_mutant = TEN_MUTANT_NONE;
     const char *wrong = find_something(2000, &seed);
@@ -536,8 +522,7 @@ static void whole_lives_keep_the_guarantee(void **state) {
 }
 
 #ifdef TEN_PLANTED
-static void each_planted_bug_is_found(void **state) {
-    (void)state;
+TEST(each_planted_bug_is_found) {
     static const char *const sentences[] = {
 #define X(name, what) what,
         TEN_GUARD_MUTANTS(X)
@@ -553,26 +538,3 @@ static void each_planted_bug_is_found(void **state) {
     }
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_store_is_asked_before_the_first_acceptance),
-        cmocka_unit_test(a_token_below_the_newest_is_refused_without_asking),
-        cmocka_unit_test(a_higher_token_is_believed_only_when_the_store_has_it),
-        cmocka_unit_test(what_is_cached_serves_for_its_ttl_when_the_store_is_down),
-        cmocka_unit_test(an_answer_counts_from_its_sending),
-        cmocka_unit_test(the_feed_confirms_what_was_read_since_it_is_followed),
-        cmocka_unit_test(the_feed_raises_the_newest_token),
-        cmocka_unit_test(a_store_that_forgot_lowers_nothing_and_confirms_nothing),
-        cmocka_unit_test(a_bound_of_a_recovering_store_is_not_taken_for_a_token),
-        cmocka_unit_test(a_full_guard_forgets_the_least_used_and_asks_for_it_again),
-        cmocka_unit_test(ids_that_were_never_leased_take_no_place),
-        cmocka_unit_test(without_memory_nothing_is_remembered_and_nothing_is_wrong),
-        cmocka_unit_test(a_guard_without_room_or_time_is_a_broken_invariant),
-        cmocka_unit_test(whole_lives_keep_the_guarantee),
-#ifdef TEN_PLANTED
-        cmocka_unit_test(each_planted_bug_is_found),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -48,8 +48,7 @@ static void end(ten_history *history, struct seen *seen) {
     assert_int_equal(ten_history_each(history, "poll", see, seen), 0);
 }
 
-static void a_forced_lease_has_one_end_and_is_free_when_its_holder_has_released_it(void **state) {
-    (void)state;
+TEST(a_forced_lease_has_one_end_and_is_free_when_its_holder_has_released_it) {
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
     add(history, 9000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
@@ -63,8 +62,7 @@ static void a_forced_lease_has_one_end_and_is_free_when_its_holder_has_released_
     ten_history_free(history);
 }
 
-static void what_began_before_the_feed_is_not_known(void **state) {
-    (void)state;
+TEST(what_began_before_the_feed_is_not_known) {
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
     add(history, 9000, TENURE_EVENT_RELEASED, "t", "a", 1, TEN_REASON_REBALANCE);
@@ -78,8 +76,7 @@ static void what_began_before_the_feed_is_not_known(void **state) {
     ten_history_free(history);
 }
 
-static void a_holder_whose_acquire_was_not_seen_is_not_given_the_time_of_another(void **state) {
-    (void)state;
+TEST(a_holder_whose_acquire_was_not_seen_is_not_given_the_time_of_another) {
     ten_history *history = begin("t", 0, 100);
     struct seen seen;
     add(history, 9000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
@@ -89,8 +86,7 @@ static void a_holder_whose_acquire_was_not_seen_is_not_given_the_time_of_another
     ten_history_free(history);
 }
 
-static void a_lease_that_was_put_back_goes_on(void **state) {
-    (void)state;
+TEST(a_lease_that_was_put_back_goes_on) {
     ten_history *history = begin("t", 0, 100);
     struct seen seen;
     add(history, 9000, TENURE_EVENT_ACQUIRED, "t", "a", 7, TEN_REASON_NONE);
@@ -104,8 +100,7 @@ static void a_lease_that_was_put_back_goes_on(void **state) {
     ten_history_free(history);
 }
 
-static void a_target_that_nobody_took_for_longer_than_the_ttl_was_unowned(void **state) {
-    (void)state;
+TEST(a_target_that_nobody_took_for_longer_than_the_ttl_was_unowned) {
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
     add(history, 200000, TENURE_EVENT_ACQUIRED, "t", "a", 1, TEN_REASON_NONE);
@@ -127,8 +122,7 @@ static void a_target_that_nobody_took_for_longer_than_the_ttl_was_unowned(void *
     ten_history_free(history);
 }
 
-static void a_target_that_is_nobodys_still_is_unowned_and_one_whose_work_is_over_is_not(void **state) {
-    (void)state;
+TEST(a_target_that_is_nobodys_still_is_unowned_and_one_whose_work_is_over_is_not) {
     static const enum ten_reason over[] = {TEN_REASON_DONE, TEN_REASON_REMOVED, TEN_REASON_RESIGNED};
     ten_history *history = begin(NULL, 0, 100);
     struct seen seen;
@@ -151,8 +145,7 @@ static void a_target_that_is_nobodys_still_is_unowned_and_one_whose_work_is_over
     ten_history_free(history);
 }
 
-static void only_what_is_wanted_is_shown_and_nothing_older_than_thirty_days(void **state) {
-    (void)state;
+TEST(only_what_is_wanted_is_shown_and_nothing_older_than_thirty_days) {
     struct seen seen;
     for (int all = 0; all < 2; all++) {
         ten_history *history = begin(all ? NULL : "t", all ? NOW_MS - 10000 : 0, all ? 2 : 100);
@@ -169,17 +162,4 @@ static void only_what_is_wanted_is_shown_and_nothing_older_than_thirty_days(void
         assert_int_equal(seen.at[seen.count - 1].held_ms, 1000);
         ten_history_free(history);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forced_lease_has_one_end_and_is_free_when_its_holder_has_released_it),
-        cmocka_unit_test(what_began_before_the_feed_is_not_known),
-        cmocka_unit_test(a_holder_whose_acquire_was_not_seen_is_not_given_the_time_of_another),
-        cmocka_unit_test(a_lease_that_was_put_back_goes_on),
-        cmocka_unit_test(a_target_that_nobody_took_for_longer_than_the_ttl_was_unowned),
-        cmocka_unit_test(a_target_that_is_nobodys_still_is_unowned_and_one_whose_work_is_over_is_not),
-        cmocka_unit_test(only_what_is_wanted_is_shown_and_nothing_older_than_thirty_days),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,15 +62,13 @@ static void assert_not_believed(const ten_holding *holding) {
 
 /* ---- until when it is believed */
 
-static void a_new_holding_is_not_believed(void **state) {
-    (void)state;
+TEST(a_new_holding_is_not_believed) {
     ten_holding holding = {0};
     assert_int_equal(holding.state, TEN_HOLDING_NONE);
     assert_not_believed(&holding);
 }
 
-static void the_deadline_counts_from_sending(void **state) {
-    (void)state;
+TEST(the_deadline_counts_from_sending) {
     ten_holding holding = {0};
     assert_int_equal(acquire(&holding, SENT, SENT + 20000, ok(7)), TEN_HOLDING_GRANTED);
     assert_int_equal(holding.deadline_ms, DEADLINE);
@@ -80,8 +78,7 @@ static void the_deadline_counts_from_sending(void **state) {
     assert_int_equal(holding.acquired_ms, SENT);
 }
 
-static void the_smaller_ttl_counts(void **state) {
-    (void)state;
+TEST(the_smaller_ttl_counts) {
     ten_holding holding = {0};
     ten_result result = ok(7);
     result.ttl_ms = 10000;
@@ -94,8 +91,7 @@ static void the_smaller_ttl_counts(void **state) {
     assert_int_equal(holding.ttl_ms, TTL);
 }
 
-static void it_is_believed_until_just_before_its_deadline(void **state) {
-    (void)state;
+TEST(it_is_believed_until_just_before_its_deadline) {
     ten_holding holding = held();
     assert_true(ten_holding_may_work(&holding, SENT));
     assert_true(ten_holding_may_work(&holding, DEADLINE - 1));
@@ -107,8 +103,7 @@ static void it_is_believed_until_just_before_its_deadline(void **state) {
     assert_not_believed(&holding);
 }
 
-static void a_grant_that_arrives_after_its_own_deadline_is_not_believed(void **state) {
-    (void)state;
+TEST(a_grant_that_arrives_after_its_own_deadline_is_not_believed) {
     ten_holding holding = {0};
     assert_int_equal(acquire(&holding, SENT, DEADLINE, ok(7)), TEN_HOLDING_LATE);
     assert_not_believed(&holding);
@@ -117,8 +112,7 @@ static void a_grant_that_arrives_after_its_own_deadline_is_not_believed(void **s
 }
 
 /* The store may have let somebody else in meanwhile, and forgotten it. */
-static void a_renewal_answered_after_the_deadline_that_it_should_have_moved_is_late(void **state) {
-    (void)state;
+TEST(a_renewal_answered_after_the_deadline_that_it_should_have_moved_is_late) {
     ten_holding holding = held();
     assert_int_equal(renew(&holding, DEADLINE - 100, DEADLINE, ok(7)), TEN_HOLDING_LATE);
     assert_int_equal(holding.deadline_ms, DEADLINE);
@@ -129,8 +123,7 @@ static void a_renewal_answered_after_the_deadline_that_it_should_have_moved_is_l
 }
 
 /* The store ends the lease earlier than the old deadline then. */
-static void a_late_answer_that_granted_less_ends_the_lease(void **state) {
-    (void)state;
+TEST(a_late_answer_that_granted_less_ends_the_lease) {
     ten_holding holding = held();
     ten_result result = ok(7);
     result.ttl_ms = MARGIN + 1000;
@@ -139,8 +132,7 @@ static void a_late_answer_that_granted_less_ends_the_lease(void **state) {
     assert_true(ten_holding_expire(&holding, SENT + 6000));
 }
 
-static void a_ttl_within_the_margin_is_never_believed(void **state) {
-    (void)state;
+TEST(a_ttl_within_the_margin_is_never_believed) {
     ten_holding holding = {0};
     ten_result result = ok(1);
     result.ttl_ms = MARGIN;
@@ -152,8 +144,7 @@ static void a_ttl_within_the_margin_is_never_believed(void **state) {
 
 /* ---- uncertainty */
 
-static void a_renewal_without_an_answer_keeps_the_deadline_and_pauses(void **state) {
-    (void)state;
+TEST(a_renewal_without_an_answer_keeps_the_deadline_and_pauses) {
     ten_holding holding = held();
     (void)ten_holding_renew(&holding, &timing, 0);
     assert_true(ten_holding_unanswered(&holding));
@@ -168,8 +159,7 @@ static void a_renewal_without_an_answer_keeps_the_deadline_and_pauses(void **sta
     assert_int_equal(holding.acquired_ms, SENT);
 }
 
-static void an_acquire_without_an_answer_is_not_held(void **state) {
-    (void)state;
+TEST(an_acquire_without_an_answer_is_not_held) {
     ten_holding holding = {0};
     (void)ten_holding_acquire(&holding, &timing);
     assert_false(ten_holding_unanswered(&holding));
@@ -179,8 +169,7 @@ static void an_acquire_without_an_answer_is_not_held(void **state) {
 
 /* ---- losing it */
 
-static void a_renewal_that_the_store_refuses_is_a_loss(void **state) {
-    (void)state;
+TEST(a_renewal_that_the_store_refuses_is_a_loss) {
     ten_holding from[] = {held(), uncertain(), closing()};
     for (size_t i = 0; i < TEN_COUNT(from); i++) {
         assert_int_equal(renew(&from[i], SENT, SENT, (ten_result){.outcome = TEN_LOST}), TEN_HOLDING_LOST);
@@ -189,8 +178,7 @@ static void a_renewal_that_the_store_refuses_is_a_loss(void **state) {
     }
 }
 
-static void an_answer_about_a_lease_that_has_ended_is_ignored(void **state) {
-    (void)state;
+TEST(an_answer_about_a_lease_that_has_ended_is_ignored) {
     ten_holding holding = held();
     (void)ten_holding_renew(&holding, &timing, 0);
     ten_holding_lose(&holding);
@@ -204,8 +192,7 @@ static void an_answer_about_a_lease_that_has_ended_is_ignored(void **state) {
     assert_int_equal(holding.state, TEN_HOLDING_RELEASING);
 }
 
-static void a_refused_acquire_shows_the_highest_token(void **state) {
-    (void)state;
+TEST(a_refused_acquire_shows_the_highest_token) {
     ten_holding holding = {0};
     ten_result result = {.outcome = TEN_HELD, .token = 12};
     assert_int_equal(acquire(&holding, SENT, SENT, result), TEN_HOLDING_REFUSED);
@@ -214,8 +201,7 @@ static void a_refused_acquire_shows_the_highest_token(void **state) {
     assert_not_believed(&holding);
 }
 
-static void news_of_another_lease_is_told_from_old_news(void **state) {
-    (void)state;
+TEST(news_of_another_lease_is_told_from_old_news) {
     ten_holding holding = held();
     assert_int_equal(ten_holding_hear(&holding, 6, false), TEN_HOLDING_OUTDATED);
     assert_int_equal(ten_holding_hear(&holding, 7, false), TEN_HOLDING_OUTDATED);
@@ -226,8 +212,7 @@ static void news_of_another_lease_is_told_from_old_news(void **state) {
 }
 
 /* Its answer was lost, or is on its way. */
-static void a_lease_of_its_own_that_was_never_granted_is_a_stray(void **state) {
-    (void)state;
+TEST(a_lease_of_its_own_that_was_never_granted_is_a_stray) {
     ten_holding holding = {0};
     (void)ten_holding_acquire(&holding, &timing);
     assert_int_equal(ten_holding_hear(&holding, 5, true), TEN_HOLDING_NEWER);
@@ -244,8 +229,7 @@ static void a_lease_of_its_own_that_was_never_granted_is_a_stray(void **state) {
 
 /* ---- closing and releasing */
 
-static void closing_starts_no_work_but_is_believed_and_renewed(void **state) {
-    (void)state;
+TEST(closing_starts_no_work_but_is_believed_and_renewed) {
     ten_holding holding = closing();
     assert_false(ten_holding_may_work(&holding, SENT));
     assert_true(ten_holding_is_confirmed(&holding, SENT));
@@ -255,8 +239,7 @@ static void closing_starts_no_work_but_is_believed_and_renewed(void **state) {
     assert_true(ten_holding_may_work(&holding, SENT + 501));
 }
 
-static void from_the_sending_of_its_release_on_it_is_not_believed(void **state) {
-    (void)state;
+TEST(from_the_sending_of_its_release_on_it_is_not_believed) {
     ten_holding from[] = {held(), uncertain(), closing()};
     for (size_t i = 0; i < TEN_COUNT(from); i++) {
         ten_op op = ten_holding_release(&from[i], TEN_REASON_DRAIN, 0);
@@ -269,8 +252,7 @@ static void from_the_sending_of_its_release_on_it_is_not_believed(void **state) 
     }
 }
 
-static void a_release_without_an_answer_is_repeated_with_its_first_reason(void **state) {
-    (void)state;
+TEST(a_release_without_an_answer_is_repeated_with_its_first_reason) {
     ten_holding holding = releasing();
     assert_int_equal(holding.state, TEN_HOLDING_RELEASING);
     ten_op op = ten_holding_release(&holding, TEN_REASON_SHUTDOWN, 0);
@@ -279,8 +261,7 @@ static void a_release_without_an_answer_is_repeated_with_its_first_reason(void *
     assert_int_equal(answer(&holding, SENT, SENT, ok(7)), TEN_HOLDING_RELEASED);
 }
 
-static void from_the_sending_of_a_handover_on_it_is_not_believed(void **state) {
-    (void)state;
+TEST(from_the_sending_of_a_handover_on_it_is_not_believed) {
     ten_holding holding = closing();
     ten_op op = ten_holding_hand(&holding, TEN_REASON_REBALANCE, "next", TTL);
     assert_int_equal(op.kind, TEN_OP_HAND);
@@ -293,8 +274,7 @@ static void from_the_sending_of_a_handover_on_it_is_not_believed(void **state) {
     assert_int_equal(ten_holding_hear(&holding, 7, true), TEN_HOLDING_OUTDATED);
 }
 
-static void what_cannot_be_handed_over_is_released(void **state) {
-    (void)state;
+TEST(what_cannot_be_handed_over_is_released) {
     ten_holding refused = closing();
     ten_holding unanswered = closing();
     (void)ten_holding_hand(&refused, TEN_REASON_DRAIN, "next", TTL);
@@ -311,8 +291,7 @@ static void what_cannot_be_handed_over_is_released(void **state) {
     }
 }
 
-static void what_is_kept_is_renewed_instead_of_released(void **state) {
-    (void)state;
+TEST(what_is_kept_is_renewed_instead_of_released) {
     ten_holding holding = held();
     ten_op op = ten_holding_renew(&holding, &timing, TTL + 1);
     assert_int_equal(op.ttl_ms, TTL + 1);
@@ -334,8 +313,7 @@ static void what_is_kept_is_renewed_instead_of_released(void **state) {
 
 /* ---- spent tokens */
 
-static void a_token_whose_release_was_sent_or_whose_deadline_passed_is_never_believed_again(void **state) {
-    (void)state;
+TEST(a_token_whose_release_was_sent_or_whose_deadline_passed_is_never_believed_again) {
     ten_holding released = releasing();
     (void)ten_holding_release(&released, TEN_REASON_DONE, 0);
     assert_int_equal(answer(&released, SENT, SENT, (ten_result){.outcome = TEN_LOST}), TEN_HOLDING_RELEASED);
@@ -354,8 +332,7 @@ static void a_token_whose_release_was_sent_or_whose_deadline_passed_is_never_bel
 }
 
 /* A store that lost data counts anew. */
-static void a_token_below_the_highest_seen_is_not_believed_and_does_not_lower_what_is_spent(void **state) {
-    (void)state;
+TEST(a_token_below_the_highest_seen_is_not_believed_and_does_not_lower_what_is_spent) {
     ten_holding holding = held();
     (void)ten_holding_release(&holding, TEN_REASON_DONE, 0);
     (void)answer(&holding, SENT, SENT, ok(7));
@@ -386,8 +363,7 @@ static void expire_it(void *arg) {
     (void)ten_holding_expire(arg, UINT64_MAX);
 }
 
-static void a_broken_holding_aborts(void **state) {
-    (void)state;
+TEST(a_broken_holding_aborts) {
     ten_holding none = {0};
     assert_aborts(close_it, &none);
     assert_aborts(renew_it, &none);
@@ -408,34 +384,4 @@ static void a_broken_holding_aborts(void **state) {
     assert_aborts(acquire_it, &strange);
     assert_true(ten_holding_is_held(&(ten_holding){.state = TEN_HOLDING_HELD, .token = 1, .deadline_ms = 1}));
     expire_it(&none);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_holding_is_not_believed),
-        cmocka_unit_test(the_deadline_counts_from_sending),
-        cmocka_unit_test(the_smaller_ttl_counts),
-        cmocka_unit_test(it_is_believed_until_just_before_its_deadline),
-        cmocka_unit_test(a_grant_that_arrives_after_its_own_deadline_is_not_believed),
-        cmocka_unit_test(a_renewal_answered_after_the_deadline_that_it_should_have_moved_is_late),
-        cmocka_unit_test(a_late_answer_that_granted_less_ends_the_lease),
-        cmocka_unit_test(a_ttl_within_the_margin_is_never_believed),
-        cmocka_unit_test(a_renewal_without_an_answer_keeps_the_deadline_and_pauses),
-        cmocka_unit_test(an_acquire_without_an_answer_is_not_held),
-        cmocka_unit_test(a_renewal_that_the_store_refuses_is_a_loss),
-        cmocka_unit_test(an_answer_about_a_lease_that_has_ended_is_ignored),
-        cmocka_unit_test(a_refused_acquire_shows_the_highest_token),
-        cmocka_unit_test(news_of_another_lease_is_told_from_old_news),
-        cmocka_unit_test(a_lease_of_its_own_that_was_never_granted_is_a_stray),
-        cmocka_unit_test(closing_starts_no_work_but_is_believed_and_renewed),
-        cmocka_unit_test(from_the_sending_of_its_release_on_it_is_not_believed),
-        cmocka_unit_test(a_release_without_an_answer_is_repeated_with_its_first_reason),
-        cmocka_unit_test(from_the_sending_of_a_handover_on_it_is_not_believed),
-        cmocka_unit_test(what_cannot_be_handed_over_is_released),
-        cmocka_unit_test(what_is_kept_is_renewed_instead_of_released),
-        cmocka_unit_test(a_token_whose_release_was_sent_or_whose_deadline_passed_is_never_believed_again),
-        cmocka_unit_test(a_token_below_the_highest_seen_is_not_believed_and_does_not_lower_what_is_spent),
-        cmocka_unit_test(a_broken_holding_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

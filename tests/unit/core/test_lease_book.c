@@ -79,6 +79,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define BOOK_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* A user for one test; there are enough. */
 static ten_book_user *new_user(struct fixture *fixture, bool renewed) {
     assert_true(fixture->user_count < USERS_MAX);
@@ -150,7 +152,7 @@ static ten_book_lease *hold(struct fixture *fixture, bool renewed) {
 
 /* ---- rules */
 
-static void a_lease_is_acquired_at_once_and_renewed_in_time(void **state) {
+BOOK_TEST(a_lease_is_acquired_at_once_and_renewed_in_time) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     assert_int_equal(lease->holding.deadline_ms, START_MS + TTL_MS - MARGIN_MS);
@@ -162,7 +164,7 @@ static void a_lease_is_acquired_at_once_and_renewed_in_time(void **state) {
     assert_true(heard(fixture, TENURE_EVENT_RENEWED));
 }
 
-static void a_manual_lease_is_renewed_only_when_its_user_asks(void **state) {
+BOOK_TEST(a_manual_lease_is_renewed_only_when_its_user_asks) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, false);
     must_be_silent(fixture, START_MS + RENEW_MS);
@@ -177,7 +179,7 @@ static void a_manual_lease_is_renewed_only_when_its_user_asks(void **state) {
     assert_int_equal(fixture->seen.reason, TEN_REASON_EXPIRED);
 }
 
-static void one_try_is_answered_with_the_holder(void **state) {
+BOOK_TEST(one_try_is_answered_with_the_holder) {
     struct fixture *fixture = *state;
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     ten_book_lease *lease =
@@ -194,7 +196,7 @@ static void one_try_is_answered_with_the_holder(void **state) {
     assert_int_equal(ten_lease_book_count(fixture->book), 0);
 }
 
-static void a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of(void **state) {
+BOOK_TEST(a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of) {
     struct fixture *fixture = *state;
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 60000, new_user(fixture, true), &wait);
@@ -212,7 +214,7 @@ static void a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_
     assert_false(ten_lease_book_part.follows(fixture->book));
 }
 
-static void a_patient_caller_is_refused_when_its_time_is_over(void **state) {
+BOOK_TEST(a_patient_caller_is_refused_when_its_time_is_over) {
     struct fixture *fixture = *state;
     ten_book_wait patient = {.kind = TEN_BOOK_ACQUIRE};
     ten_book_wait hasty = {.kind = TEN_BOOK_ACQUIRE};
@@ -228,7 +230,7 @@ static void a_patient_caller_is_refused_when_its_time_is_over(void **state) {
     assert_int_equal(fixture->seen.failed, 2); /* each at its time */
 }
 
-static void a_patient_caller_outlasts_errors_of_the_store(void **state) {
+BOOK_TEST(a_patient_caller_outlasts_errors_of_the_store) {
     struct fixture *fixture = *state;
     ten_book_wait patient = {.kind = TEN_BOOK_ACQUIRE};
     ten_book_wait hasty = {.kind = TEN_BOOK_ACQUIRE};
@@ -251,7 +253,7 @@ static void a_patient_caller_outlasts_errors_of_the_store(void **state) {
     assert_true(patient.answered && patient.error == TENURE_E_SCHEMA);
 }
 
-static void a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again(void **state) {
+BOOK_TEST(a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
@@ -264,7 +266,7 @@ static void a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_ag
     assert_false(lease->holding.uncertain);
 }
 
-static void a_lease_that_was_not_renewed_in_time_is_lost_and_released(void **state) {
+BOOK_TEST(a_lease_that_was_not_renewed_in_time_is_lost_and_released) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
@@ -280,7 +282,7 @@ static void a_lease_that_was_not_renewed_in_time_is_lost_and_released(void **sta
     assert_true(ten_lease_book_is_idle(fixture->book));
 }
 
-static void a_spent_token_is_released_before_a_new_one_is_believed(void **state) {
+BOOK_TEST(a_spent_token_is_released_before_a_new_one_is_believed) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, false);
     ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
@@ -299,7 +301,7 @@ static void a_spent_token_is_released_before_a_new_one_is_believed(void **state)
     assert_int_equal(lease->holding.token, 2);
 }
 
-static void a_store_that_grants_a_spent_token_again_and_again_is_an_error(void **state) {
+BOOK_TEST(a_store_that_grants_a_spent_token_again_and_again_is_an_error) {
     struct fixture *fixture = *state;
     (void)hold(fixture, false);
     ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
@@ -315,7 +317,7 @@ static void a_store_that_grants_a_spent_token_again_and_again_is_an_error(void *
     assert_int_equal(wait.error, TENURE_E_STORE);
 }
 
-static void a_release_ends_the_belief_at_once_also_beside_a_renewal(void **state) {
+BOOK_TEST(a_release_ends_the_belief_at_once_also_beside_a_renewal) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
@@ -331,7 +333,7 @@ static void a_release_ends_the_belief_at_once_also_beside_a_renewal(void **state
     assert_true(heard(fixture, TENURE_EVENT_RELEASED));
 }
 
-static void what_is_granted_after_it_was_dropped_is_released(void **state) {
+BOOK_TEST(what_is_granted_after_it_was_dropped_is_released) {
     struct fixture *fixture = *state;
     ten_book_lease *lease =
         ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, true), NULL);
@@ -344,7 +346,7 @@ static void what_is_granted_after_it_was_dropped_is_released(void **state) {
     assert_int_equal(ten_lease_book_count(fixture->book), 0);
 }
 
-static void what_is_freed_is_neither_renewed_nor_released(void **state) {
+BOOK_TEST(what_is_freed_is_neither_renewed_nor_released) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
@@ -358,7 +360,7 @@ static void what_is_freed_is_neither_renewed_nor_released(void **state) {
     assert_false(ten_lease_book_has(fixture->book, START_MS + 4 * TTL_MS, NULL));
 }
 
-static void what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadline(void **state) {
+BOOK_TEST(what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadline) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
@@ -373,7 +375,7 @@ static void what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadlin
 }
 
 /* The store would grant the token again until its own clock says that the lease is over. */
-static void the_token_of_what_was_freed_is_not_believed_again_after_its_deadline(void **state) {
+BOOK_TEST(the_token_of_what_was_freed_is_not_believed_again_after_its_deadline) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
@@ -393,7 +395,7 @@ static void the_token_of_what_was_freed_is_not_believed_again_after_its_deadline
     assert_int_equal(fixture->seen.lost, 0); /* nobody had it */
 }
 
-static void a_user_whose_lease_has_ended_has_no_claim_on_the_next_one(void **state) {
+BOOK_TEST(a_user_whose_lease_has_ended_has_no_claim_on_the_next_one) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
@@ -410,7 +412,7 @@ static void a_user_whose_lease_has_ended_has_no_claim_on_the_next_one(void **sta
     assert_int_equal(fixture->seen.lost, 1);
 }
 
-static void a_user_that_stops_waiting_takes_nothing_from_the_others(void **state) {
+BOOK_TEST(a_user_that_stops_waiting_takes_nothing_from_the_others) {
     struct fixture *fixture = *state;
     ten_book_user *first = new_user(fixture, true);
     ten_book_user *second = new_user(fixture, true);
@@ -429,7 +431,7 @@ static void a_user_that_stops_waiting_takes_nothing_from_the_others(void **state
     must_be_silent(fixture, START_MS + 9000);
 }
 
-static void whoever_waits_while_another_releases_gets_the_next_lease(void **state) {
+BOOK_TEST(whoever_waits_while_another_releases_gets_the_next_lease) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
@@ -447,7 +449,7 @@ static void whoever_waits_while_another_releases_gets_the_next_lease(void **stat
     assert_int_equal(fixture->users[1].claim, TEN_BOOK_HOLDING);
 }
 
-static void the_program_learns_of_an_end_before_the_lease_is_released(void **state) {
+BOOK_TEST(the_program_learns_of_an_end_before_the_lease_is_released) {
     struct fixture *fixture = *state;
     (void)hold(fixture, true);
     must_be_silent(fixture, START_MS + TTL_MS);
@@ -455,7 +457,7 @@ static void the_program_learns_of_an_end_before_the_lease_is_released(void **sta
     must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
 }
 
-static void a_renewal_whose_caller_gave_up_is_not_sent_later(void **state) {
+BOOK_TEST(a_renewal_whose_caller_gave_up_is_not_sent_later) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, false);
     ten_book_wait wait = {.kind = TEN_BOOK_RENEW};
@@ -466,7 +468,7 @@ static void a_renewal_whose_caller_gave_up_is_not_sent_later(void **state) {
     must_be_silent(fixture, START_MS + RENEW_MS);
 }
 
-static void two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it(void **state) {
+BOOK_TEST(two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
@@ -482,7 +484,7 @@ static void two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it(vo
     assert_null(lease->users->next);
 }
 
-static void the_feed_tells_an_attentive_user_of_a_forced_end(void **state) {
+BOOK_TEST(the_feed_tells_an_attentive_user_of_a_forced_end) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     tell_change(fixture, START_MS + 10, TENURE_EVENT_LOST, TEN_REASON_FORCED, 1);
@@ -514,7 +516,7 @@ static ten_book_lease *hold_until_forced(struct fixture *fixture) {
     return lease;
 }
 
-static void a_forced_lease_is_released_when_its_user_has_stopped(void **state) {
+BOOK_TEST(a_forced_lease_is_released_when_its_user_has_stopped) {
     struct fixture *fixture = *state;
     uint64_t now_ms = START_MS + RENEW_MS + 10;
     ten_book_lease *lease = hold_until_forced(fixture);
@@ -530,7 +532,7 @@ static void a_forced_lease_is_released_when_its_user_has_stopped(void **state) {
     assert_true(wait.answered && wait.error == TENURE_OK); /* once */
 }
 
-static void a_lease_that_is_forced_while_it_is_being_released_is_released(void **state) {
+BOOK_TEST(a_lease_that_is_forced_while_it_is_being_released_is_released) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
     ten_book_wait wait = {.kind = TEN_BOOK_RELEASE};
@@ -543,7 +545,7 @@ static void a_lease_that_is_forced_while_it_is_being_released_is_released(void *
     assert_true(wait.answered && wait.error == TENURE_OK);
 }
 
-static void a_forced_lease_whose_user_leaves_is_not_released(void **state) {
+BOOK_TEST(a_forced_lease_whose_user_leaves_is_not_released) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold_until_forced(fixture);
     ten_lease_book_leave(fixture->book, START_MS + RENEW_MS, lease, lease->users);
@@ -551,7 +553,7 @@ static void a_forced_lease_whose_user_leaves_is_not_released(void **state) {
 }
 
 /* Somebody waits for the target while its former user says that it has stopped. */
-static void releasing_a_forced_lease_takes_nothing_from_whoever_waits(void **state) {
+BOOK_TEST(releasing_a_forced_lease_takes_nothing_from_whoever_waits) {
     struct fixture *fixture = *state;
     uint64_t now_ms = START_MS + RENEW_MS + 10;
     ten_book_lease *lease = hold_until_forced(fixture);
@@ -573,7 +575,7 @@ static void releasing_a_forced_lease_takes_nothing_from_whoever_waits(void **sta
     must_be_silent(fixture, now_ms);
 }
 
-static void what_is_due_goes_together_in_bounded_batches_the_oldest_first(void **state) {
+BOOK_TEST(what_is_due_goes_together_in_bounded_batches_the_oldest_first) {
     struct fixture *fixture = *state;
     ten_result results[4];
     char target[8];
@@ -596,7 +598,7 @@ static void what_is_due_goes_together_in_bounded_batches_the_oldest_first(void *
     assert_int_equal(ten_lease_book_count(fixture->book), 6);
 }
 
-static void stopping_releases_everything_and_acquires_nothing_more(void **state) {
+BOOK_TEST(stopping_releases_everything_and_acquires_nothing_more) {
     struct fixture *fixture = *state;
     (void)hold(fixture, true);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
@@ -608,40 +610,4 @@ static void stopping_releases_everything_and_acquires_nothing_more(void **state)
     answer_ok(fixture, START_MS, 1);
     must_be_silent(fixture, START_MS + TTL_MS);
     assert_true(ten_lease_book_is_idle(fixture->book));
-}
-
-#define BOOK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        BOOK_TEST(a_lease_is_acquired_at_once_and_renewed_in_time),
-        BOOK_TEST(a_manual_lease_is_renewed_only_when_its_user_asks),
-        BOOK_TEST(one_try_is_answered_with_the_holder),
-        BOOK_TEST(a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of),
-        BOOK_TEST(a_patient_caller_is_refused_when_its_time_is_over),
-        BOOK_TEST(a_patient_caller_outlasts_errors_of_the_store),
-        BOOK_TEST(a_renewal_without_an_answer_makes_the_lease_uncertain_and_is_sent_again),
-        BOOK_TEST(a_lease_that_was_not_renewed_in_time_is_lost_and_released),
-        BOOK_TEST(a_spent_token_is_released_before_a_new_one_is_believed),
-        BOOK_TEST(a_store_that_grants_a_spent_token_again_and_again_is_an_error),
-        BOOK_TEST(a_release_ends_the_belief_at_once_also_beside_a_renewal),
-        BOOK_TEST(what_is_granted_after_it_was_dropped_is_released),
-        BOOK_TEST(what_is_freed_is_neither_renewed_nor_released),
-        BOOK_TEST(what_was_freed_is_renewed_if_it_is_acquired_again_before_its_deadline),
-        BOOK_TEST(the_token_of_what_was_freed_is_not_believed_again_after_its_deadline),
-        BOOK_TEST(a_user_whose_lease_has_ended_has_no_claim_on_the_next_one),
-        BOOK_TEST(a_user_that_stops_waiting_takes_nothing_from_the_others),
-        BOOK_TEST(whoever_waits_while_another_releases_gets_the_next_lease),
-        BOOK_TEST(the_program_learns_of_an_end_before_the_lease_is_released),
-        BOOK_TEST(a_renewal_whose_caller_gave_up_is_not_sent_later),
-        BOOK_TEST(two_users_share_a_grant_and_it_is_renewed_as_long_as_one_wants_it),
-        BOOK_TEST(the_feed_tells_an_attentive_user_of_a_forced_end),
-        BOOK_TEST(a_forced_lease_is_released_when_its_user_has_stopped),
-        BOOK_TEST(a_lease_that_is_forced_while_it_is_being_released_is_released),
-        BOOK_TEST(a_forced_lease_whose_user_leaves_is_not_released),
-        BOOK_TEST(releasing_a_forced_lease_takes_nothing_from_whoever_waits),
-        BOOK_TEST(what_is_due_goes_together_in_bounded_batches_the_oldest_first),
-        BOOK_TEST(stopping_releases_everything_and_acquires_nothing_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

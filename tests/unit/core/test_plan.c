@@ -247,8 +247,7 @@ static void run_histories(uint64_t first, unsigned rounds, unsigned targets, uns
     }
 }
 
-static void a_repaired_plan_is_the_plan_from_scratch_in_another_order(void **state) {
-    (void)state;
+TEST(a_repaired_plan_is_the_plan_from_scratch_in_another_order) {
     run_histories(1, 1000, 60, 8, 120, false);
     run_histories(2000, 300, 200, INSTANCES_MAX, 500, false);
 }
@@ -291,8 +290,7 @@ static void check_balance(const struct world *world) {
     }
 }
 
-static void pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced(void **state) {
-    (void)state;
+TEST(pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced) {
     for (uint64_t seed = 1; seed <= 1500; seed++) {
         static struct world world;
         world_open(&world, seed, seed % 3 ? 60 : 400, seed % 5 ? 6 : INSTANCES_MAX);
@@ -308,8 +306,7 @@ static void pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced(voi
     }
 }
 
-static void a_pinned_target_that_is_set_aside_is_planned_for_nobody(void **state) {
-    (void)state;
+TEST(a_pinned_target_that_is_set_aside_is_planned_for_nobody) {
     static struct world world;
     world_open(&world, 12, 12, 3);
     for (unsigned i = 0; i < 3; i++)
@@ -334,21 +331,18 @@ static void a_pinned_target_that_is_set_aside_is_planned_for_nobody(void **state
 }
 
 /* Shares so large that an instance remembers only its worst targets. */
-static void that_holds_for_large_shares_too(void **state) {
-    (void)state;
+TEST(that_holds_for_large_shares_too) {
     run_histories(3000, 12, TARGETS_MAX, 3, 12000, false);
     run_histories(4000, 8, TARGETS_MAX, 10, 12000, false);
 }
 
-static void ids_decide_where_hashes_collide(void **state) {
-    (void)state;
+TEST(ids_decide_where_hashes_collide) {
     assert_true(ten_hash_text(TWIN_A "-target-1") == ten_hash_text(TWIN_B "-target-1"));
     run_histories(5000, 500, 60, 8, 200, true);
     run_histories(6000, 6, TARGETS_MAX, 4, 8000, true);
 }
 
-static void large_weight_changes_are_repaired_to_the_same_plan(void **state) {
-    (void)state;
+TEST(large_weight_changes_are_repaired_to_the_same_plan) {
     static struct world world;
     world_open(&world, 7, TARGETS_MAX, 10);
     for (unsigned i = 0; i < TARGETS_MAX; i++)
@@ -404,8 +398,7 @@ static void naive_matching(const struct world *world, uint32_t *holders) {
     }
 }
 
-static void the_plan_is_the_one_that_takes_pairs_from_the_heaviest_on(void **state) {
-    (void)state;
+TEST(the_plan_is_the_one_that_takes_pairs_from_the_heaviest_on) {
     for (uint64_t seed = 1; seed <= 100; seed++) {
         static struct world world;
         uint32_t holders[200];
@@ -421,8 +414,7 @@ static void the_plan_is_the_one_that_takes_pairs_from_the_heaviest_on(void **sta
 }
 
 /* Instances of different versions share targets: whatever is done to the code, it must plan as it always has. */
-static void the_plan_of_a_known_fleet_never_changes(void **state) {
-    (void)state;
+TEST(the_plan_of_a_known_fleet_never_changes) {
     static struct world world;
     uint64_t digest = 0;
     world_open(&world, 1, 1000, 7);
@@ -448,8 +440,7 @@ static void fill(struct world *world, uint64_t seed, unsigned targets, unsigned 
     settle(world);
 }
 
-static void equal_weights_differ_by_at_most_one_target(void **state) {
-    (void)state;
+TEST(equal_weights_differ_by_at_most_one_target) {
     static const unsigned counts[] = {0, 1, 2, 3, 5, 9, 10, 17, 64, 100, 333, 1000, 2999};
     for (unsigned instances = 1; instances <= INSTANCES_MAX; instances++) {
         for (size_t i = 0; i < TEN_COUNT(counts); i++) {
@@ -470,8 +461,7 @@ static void equal_weights_differ_by_at_most_one_target(void **state) {
     }
 }
 
-static void nine_scenes_on_three_instances_are_three_each(void **state) {
-    (void)state;
+TEST(nine_scenes_on_three_instances_are_three_each) {
     ten_plan *plan = ten_plan_new(NULL, NULL);
     static const char *const instances[] = {"tracker-a", "tracker-b", "tracker-c"};
     for (size_t i = 0; i < 3; i++)
@@ -487,8 +477,7 @@ static void nine_scenes_on_three_instances_are_three_each(void **state) {
     ten_plan_free(plan);
 }
 
-static void an_instance_of_weight_0_gets_nothing(void **state) {
-    (void)state;
+TEST(an_instance_of_weight_0_gets_nothing) {
     static struct world world;
     fill(&world, 1, 30, 3);
     put_instance(&world, 1, 0);
@@ -505,8 +494,7 @@ static void an_instance_of_weight_0_gets_nothing(void **state) {
     world_close(&world);
 }
 
-static void without_instances_targets_are_planned_for_nobody(void **state) {
-    (void)state;
+TEST(without_instances_targets_are_planned_for_nobody) {
     static struct world world;
     fill(&world, 1, 10, 0);
     assert_int_equal(world.moves, 0);
@@ -557,15 +545,13 @@ static double moves_on_join(unsigned targets, unsigned instances, unsigned draws
     return (double)moves / draws / ((double)targets / (instances + 1));
 }
 
-static void a_join_moves_few_more_targets_than_it_must(void **state) {
-    (void)state;
+TEST(a_join_moves_few_more_targets_than_it_must) {
     assert_true(moves_on_join(10000, 10, 20) <= 1.15);
     assert_true(moves_on_join(100, 10, 100) <= 1.7);
     assert_true(moves_on_join(10000, 100, 8) <= 2.0);
 }
 
-static void a_move_is_reported_once_and_nothing_else_is(void **state) {
-    (void)state;
+TEST(a_move_is_reported_once_and_nothing_else_is) {
     static struct world world;
     fill(&world, 3, 300, 5);
     assert_int_equal(world.moves, 300);
@@ -587,8 +573,7 @@ static void a_move_is_reported_once_and_nothing_else_is(void **state) {
     world_close(&world);
 }
 
-static void nothing_moves_before_settling(void **state) {
-    (void)state;
+TEST(nothing_moves_before_settling) {
     static struct world world;
     fill(&world, 4, 20, 2);
     world.instance_limit = 3;
@@ -605,8 +590,7 @@ static void nothing_moves_before_settling(void **state) {
 
 /* ---- turns */
 
-static void ranks_are_a_permutation_with_the_planned_instance_first(void **state) {
-    (void)state;
+TEST(ranks_are_a_permutation_with_the_planned_instance_first) {
     static struct world world;
     for (unsigned twins = 0; twins < 2; twins++) {
         world_open(&world, 5, 100, 12);
@@ -634,8 +618,7 @@ static void ranks_are_a_permutation_with_the_planned_instance_first(void **state
 /* ---- memory that runs out */
 
 /* Each allocation of a history fails once, then the next; after the one retry all is as if nothing had been. */
-static void an_allocation_that_fails_changes_nothing_in_the_end(void **state) {
-    (void)state;
+TEST(an_allocation_that_fails_changes_nothing_in_the_end) {
     bool failed = true;
     for (long skip = 0; failed; skip++) {
         static struct world world;
@@ -652,8 +635,7 @@ static void an_allocation_that_fails_changes_nothing_in_the_end(void **state) {
 }
 
 /* Nobody tries again at once: the fleet changes on while a settling is due. */
-static void a_fleet_may_change_between_a_failed_settling_and_the_next(void **state) {
-    (void)state;
+TEST(a_fleet_may_change_between_a_failed_settling_and_the_next) {
     for (uint64_t seed = 1; seed <= 400; seed++) {
         static struct world world;
         world_open(&world, seed, 400, 5);
@@ -676,8 +658,7 @@ static void a_fleet_may_change_between_a_failed_settling_and_the_next(void **sta
     }
 }
 
-static void an_instance_can_be_removed_without_memory(void **state) {
-    (void)state;
+TEST(an_instance_can_be_removed_without_memory) {
     static struct world world;
     fill(&world, 12, 300, 3);
     ten_alloc_fail_after(0);
@@ -698,8 +679,7 @@ static void toggle_aside(struct world *world, unsigned i) {
     ten_plan_set_aside(world->plan, target_number(world, i), !world->targets[i]);
 }
 
-static void targets_set_aside_count_for_nothing_and_come_back_as_if_new(void **state) {
-    (void)state;
+TEST(targets_set_aside_count_for_nothing_and_come_back_as_if_new) {
     for (uint64_t seed = 1; seed <= 200; seed++) {
         static struct world world;
         world_open(&world, seed, 120, 8);
@@ -723,30 +703,4 @@ static void targets_set_aside_count_for_nothing_and_come_back_as_if_new(void **s
                 assert_int_equal(ten_plan_holder(world.plan, target_number(&world, i)), TEN_PLAN_NONE);
         world_close(&world);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_repaired_plan_is_the_plan_from_scratch_in_another_order),
-        cmocka_unit_test(that_holds_for_large_shares_too),
-        cmocka_unit_test(pinned_targets_are_where_their_pins_say_and_the_rest_is_balanced),
-        cmocka_unit_test(a_pinned_target_that_is_set_aside_is_planned_for_nobody),
-        cmocka_unit_test(ids_decide_where_hashes_collide),
-        cmocka_unit_test(large_weight_changes_are_repaired_to_the_same_plan),
-        cmocka_unit_test(the_plan_is_the_one_that_takes_pairs_from_the_heaviest_on),
-        cmocka_unit_test(the_plan_of_a_known_fleet_never_changes),
-        cmocka_unit_test(equal_weights_differ_by_at_most_one_target),
-        cmocka_unit_test(nine_scenes_on_three_instances_are_three_each),
-        cmocka_unit_test(an_instance_of_weight_0_gets_nothing),
-        cmocka_unit_test(without_instances_targets_are_planned_for_nobody),
-        cmocka_unit_test(a_join_moves_few_more_targets_than_it_must),
-        cmocka_unit_test(a_move_is_reported_once_and_nothing_else_is),
-        cmocka_unit_test(nothing_moves_before_settling),
-        cmocka_unit_test(ranks_are_a_permutation_with_the_planned_instance_first),
-        cmocka_unit_test(an_allocation_that_fails_changes_nothing_in_the_end),
-        cmocka_unit_test(a_fleet_may_change_between_a_failed_settling_and_the_next),
-        cmocka_unit_test(an_instance_can_be_removed_without_memory),
-        cmocka_unit_test(targets_set_aside_count_for_nothing_and_come_back_as_if_new),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,8 +103,7 @@ static void run_command(struct fixture *f, ten_term_rules rules) {
 
 /* ---- one after the other */
 
-static void a_term_is_hook_command_and_hook_one_after_the_other(void **state) {
-    (void)state;
+TEST(a_term_is_hook_command_and_hook_one_after_the_other) {
     struct fixture f;
     set_up(&f, with_hooks());
     assert_next(&f, TEN_TERM_NOTHING);
@@ -124,8 +123,7 @@ static void a_term_is_hook_command_and_hook_one_after_the_other(void **state) {
     assert_next(&f, TEN_TERM_NOTHING); /* the same term does not begin again */
 }
 
-static void without_hooks_there_is_the_command_alone(void **state) {
-    (void)state;
+TEST(without_hooks_there_is_the_command_alone) {
     struct fixture f;
     run_command(&f, plain());
     exits(&f, false);
@@ -134,8 +132,7 @@ static void without_hooks_there_is_the_command_alone(void **state) {
     assert_false(ten_term_works(&f.term));
 }
 
-static void nothing_goes_on_while_something_of_the_work_is_left(void **state) {
-    (void)state;
+TEST(nothing_goes_on_while_something_of_the_work_is_left) {
     struct fixture f;
     run_command(&f, plain());
     exits(&f, false);
@@ -152,8 +149,7 @@ static void nothing_goes_on_while_something_of_the_work_is_left(void **state) {
     assert_next(&f, TEN_TERM_WORK_OVER);
 }
 
-static void a_hook_that_could_not_be_started_is_passed_over(void **state) {
-    (void)state;
+TEST(a_hook_that_could_not_be_started_is_passed_over) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
@@ -162,8 +158,7 @@ static void a_hook_that_could_not_be_started_is_passed_over(void **state) {
     assert_next(&f, TEN_TERM_START_COMMAND);
 }
 
-static void a_command_that_could_not_be_started_is_done_and_has_failed(void **state) {
-    (void)state;
+TEST(a_command_that_could_not_be_started_is_done_and_has_failed) {
     struct fixture f;
     ten_term_rules rules = plain();
     rules.restart = TEN_RESTART_NEVER;
@@ -178,8 +173,7 @@ static void a_command_that_could_not_be_started_is_done_and_has_failed(void **st
 }
 
 /* Another instance may be able to run it. */
-static void a_role_is_not_kept_for_a_command_that_could_not_be_started(void **state) {
-    (void)state;
+TEST(a_role_is_not_kept_for_a_command_that_could_not_be_started) {
     for (int unstarted = 0; unstarted < 2; unstarted++) {
         struct fixture f;
         run_command(&f, once());
@@ -196,8 +190,7 @@ static void a_role_is_not_kept_for_a_command_that_could_not_be_started(void **st
 
 /* ---- beginning */
 
-static void a_term_that_is_over_before_its_work_began_has_none(void **state) {
-    (void)state;
+TEST(a_term_that_is_over_before_its_work_began_has_none) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
@@ -208,8 +201,7 @@ static void a_term_that_is_over_before_its_work_began_has_none(void **state) {
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
 }
 
-static void a_term_begins_when_new_work_may_start(void **state) {
-    (void)state;
+TEST(a_term_begins_when_new_work_may_start) {
     struct fixture f;
     set_up(&f, plain());
     elect(&f, 7);
@@ -222,8 +214,7 @@ static void a_term_begins_when_new_work_may_start(void **state) {
     assert_next(&f, TEN_TERM_START_COMMAND);
 }
 
-static void after_its_hook_the_command_waits_until_the_lease_is_confirmed(void **state) {
-    (void)state;
+TEST(after_its_hook_the_command_waits_until_the_lease_is_confirmed) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
@@ -237,8 +228,7 @@ static void after_its_hook_the_command_waits_until_the_lease_is_confirmed(void *
     assert_next(&f, TEN_TERM_START_COMMAND);
 }
 
-static void a_term_that_ends_before_its_command_began_has_its_last_hook(void **state) {
-    (void)state;
+TEST(a_term_that_ends_before_its_command_began_has_its_last_hook) {
     struct fixture f;
     for (int way = 0; way < 3; way++) {
         set_up(&f, with_hooks());
@@ -261,8 +251,7 @@ static void a_term_that_ends_before_its_command_began_has_its_last_hook(void **s
 }
 
 /* Also when the process dies before its work has begun. */
-static void a_role_is_kept_from_the_moment_in_which_its_term_was_heard_of(void **state) {
-    (void)state;
+TEST(a_role_is_kept_from_the_moment_in_which_its_term_was_heard_of) {
     struct fixture f;
     set_up(&f, once());
     assert_int_equal(f.term.keep_until_ms, 0);
@@ -283,8 +272,7 @@ static void a_role_is_kept_from_the_moment_in_which_its_term_was_heard_of(void *
 
 /* ---- hooks that take too long */
 
-static void a_hook_that_takes_too_long_is_ended_and_the_term_goes_on(void **state) {
-    (void)state;
+TEST(a_hook_that_takes_too_long_is_ended_and_the_term_goes_on) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
@@ -300,8 +288,7 @@ static void a_hook_that_takes_too_long_is_ended_and_the_term_goes_on(void **stat
     assert_next(&f, TEN_TERM_START_COMMAND);
 }
 
-static void no_deadline_presses_the_hook_of_the_end(void **state) {
-    (void)state;
+TEST(no_deadline_presses_the_hook_of_the_end) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
@@ -318,8 +305,7 @@ static void no_deadline_presses_the_hook_of_the_end(void **state) {
 
 /* ---- the lease presses */
 
-static void a_command_that_was_not_renewed_in_time_is_ended_and_the_election_told(void **state) {
-    (void)state;
+TEST(a_command_that_was_not_renewed_in_time_is_ended_and_the_election_told) {
     struct fixture f;
     run_command(&f, plain());
     assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), ENDS - GRACE);
@@ -338,8 +324,7 @@ static void a_command_that_was_not_renewed_in_time_is_ended_and_the_election_tol
     assert_int_equal(f.term.state, TEN_TERM_WAITING);
 }
 
-static void an_uncertain_command_goes_on_unless_the_rules_say_stop(void **state) {
-    (void)state;
+TEST(an_uncertain_command_goes_on_unless_the_rules_say_stop) {
     struct fixture f;
     run_command(&f, plain());
     f.heard.lease.confirmed = false;
@@ -354,8 +339,7 @@ static void an_uncertain_command_goes_on_unless_the_rules_say_stop(void **state)
     assert_next(&f, TEN_TERM_KILL);
 }
 
-static void a_command_whose_term_is_over_is_asked_and_has_its_time(void **state) {
-    (void)state;
+TEST(a_command_whose_term_is_over_is_asked_and_has_its_time) {
     struct fixture f;
     run_command(&f, plain());
     f.heard.over = true;
@@ -366,8 +350,7 @@ static void a_command_whose_term_is_over_is_asked_and_has_its_time(void **state)
     assert_next(&f, TEN_TERM_KILL);
 }
 
-static void a_command_that_lost_its_lease_is_killed_after_50_ms(void **state) {
-    (void)state;
+TEST(a_command_that_lost_its_lease_is_killed_after_50_ms) {
     struct fixture f;
     run_command(&f, plain());
     lose(&f);
@@ -381,8 +364,7 @@ static void a_command_that_lost_its_lease_is_killed_after_50_ms(void **state) {
 }
 
 /* This process was stopped meanwhile, or the warden came first. The lease may even have been renewed since. */
-static void a_command_that_the_warden_ended_is_not_done_whatever_its_status(void **state) {
-    (void)state;
+TEST(a_command_that_the_warden_ended_is_not_done_whatever_its_status) {
     struct fixture f;
     for (int failed = 0; failed < 2; failed++) {
         run_command(&f, once());
@@ -394,8 +376,7 @@ static void a_command_that_the_warden_ended_is_not_done_whatever_its_status(void
     }
 }
 
-static void a_lease_that_has_expired_when_the_end_is_noticed_was_lost(void **state) {
-    (void)state;
+TEST(a_lease_that_has_expired_when_the_end_is_noticed_was_lost) {
     struct fixture f;
     for (int way = 0; way < 2; way++) {
         run_command(&f, once());
@@ -411,8 +392,7 @@ static void a_lease_that_has_expired_when_the_end_is_noticed_was_lost(void **sta
 }
 
 /* In the grace, but nobody has told it to: it has ended by itself. */
-static void a_command_that_ends_before_it_is_signalled_is_done(void **state) {
-    (void)state;
+TEST(a_command_that_ends_before_it_is_signalled_is_done) {
     struct fixture f;
     for (uint64_t now_ms = ENDS - GRACE - 1; now_ms < ENDS; now_ms += GRACE) {
         run_command(&f, once());
@@ -424,8 +404,7 @@ static void a_command_that_ends_before_it_is_signalled_is_done(void **state) {
 }
 
 /* Its command exits with 0 when it is asked to end, as good services do. */
-static void after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_status(void **state) {
-    (void)state;
+TEST(after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_status) {
     struct fixture f;
     enum { ASKED, UNCERTAIN, LOST, WARNED, WAYS };
     for (int i = 0; i < WAYS * 3 * 2; i++) {
@@ -455,8 +434,7 @@ static void after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_st
     }
 }
 
-static void once_that_was_ended_because_of_the_lease_says_so_although_it_is_stopped_then(void **state) {
-    (void)state;
+TEST(once_that_was_ended_because_of_the_lease_says_so_although_it_is_stopped_then) {
     struct fixture f;
     run_command(&f, once());
     f.now_ms = ENDS - GRACE;
@@ -470,8 +448,7 @@ static void once_that_was_ended_because_of_the_lease_says_so_although_it_is_stop
 
 /* ---- delays before the command */
 
-static void after_its_hook_the_lease_is_looked_at_again(void **state) {
-    (void)state;
+TEST(after_its_hook_the_lease_is_looked_at_again) {
     struct fixture f;
     for (int way = 0; way < 3; way++) {
         set_up(&f, with_hooks());
@@ -492,8 +469,7 @@ static void after_its_hook_the_lease_is_looked_at_again(void **state) {
 
 /* ---- stopping */
 
-static void the_command_hears_of_a_stop_as_this_program_did(void **state) {
-    (void)state;
+TEST(the_command_hears_of_a_stop_as_this_program_did) {
     struct fixture f;
     run_command(&f, plain());
     ten_term_stop(&f.term);
@@ -507,8 +483,7 @@ static void the_command_hears_of_a_stop_as_this_program_did(void **state) {
     assert_outcome(&f, TEN_TERM_ENDED);
 }
 
-static void a_second_stop_hurries(void **state) {
-    (void)state;
+TEST(a_second_stop_hurries) {
     struct fixture f;
     run_command(&f, plain());
     ten_term_stop(&f.term);
@@ -517,8 +492,7 @@ static void a_second_stop_hurries(void **state) {
     assert_next(&f, TEN_TERM_KILL);
 }
 
-static void a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not(void **state) {
-    (void)state;
+TEST(a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
@@ -534,8 +508,7 @@ static void a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not(void *
     assert_next(&f, TEN_TERM_KILL);
 }
 
-static void a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_led(void **state) {
-    (void)state;
+TEST(a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_led) {
     struct fixture f;
     set_up(&f, with_hooks());
     assert_false(ten_term_wants_ready(&f.term, &f.heard));
@@ -560,8 +533,7 @@ static void a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_l
     assert_false(ten_term_wants_ready(&f.term, &f.heard));
 }
 
-static void a_stop_while_waiting_ends_it(void **state) {
-    (void)state;
+TEST(a_stop_while_waiting_ends_it) {
     struct fixture f;
     set_up(&f, plain());
     ten_term_stop(&f.term);
@@ -573,8 +545,7 @@ static void a_stop_while_waiting_ends_it(void **state) {
 }
 
 /* The election keeps the first reason, and does not campaign again. */
-static void of_two_reasons_to_resign_the_first_is_told(void **state) {
-    (void)state;
+TEST(of_two_reasons_to_resign_the_first_is_told) {
     struct fixture f;
     run_command(&f, plain());
     exits(&f, true);
@@ -585,8 +556,7 @@ static void of_two_reasons_to_resign_the_first_is_told(void **state) {
 
 /* ---- again */
 
-static void a_command_is_started_again_as_the_policy_says(void **state) {
-    (void)state;
+TEST(a_command_is_started_again_as_the_policy_says) {
     const struct {
         enum ten_restart restart;
         bool failed;
@@ -606,8 +576,7 @@ static void a_command_is_started_again_as_the_policy_says(void **state) {
     }
 }
 
-static void brief_commands_are_started_after_longer_and_longer_pauses(void **state) {
-    (void)state;
+TEST(brief_commands_are_started_after_longer_and_longer_pauses) {
     struct fixture f;
     set_up(&f, plain());
     const uint64_t pauses_ms[] = {200, 400, 800, 200};
@@ -623,8 +592,7 @@ static void brief_commands_are_started_after_longer_and_longer_pauses(void **sta
 
 /* ---- once */
 
-static void once_ends_with_its_command(void **state) {
-    (void)state;
+TEST(once_ends_with_its_command) {
     struct fixture f;
     run_command(&f, once());
     exits(&f, true);
@@ -634,8 +602,7 @@ static void once_ends_with_its_command(void **state) {
     assert_outcome(&f, TEN_TERM_COMMAND_END);
 }
 
-static void once_that_lost_its_lease_says_so(void **state) {
-    (void)state;
+TEST(once_that_lost_its_lease_says_so) {
     struct fixture f;
     run_command(&f, once());
     lose(&f);
@@ -648,8 +615,7 @@ static void once_that_lost_its_lease_says_so(void **state) {
     assert_outcome(&f, TEN_TERM_LOST);
 }
 
-static void once_that_is_stopped_ends_as_its_command_does(void **state) {
-    (void)state;
+TEST(once_that_is_stopped_ends_as_its_command_does) {
     struct fixture f;
     run_command(&f, once());
     ten_term_stop(&f.term);
@@ -660,8 +626,7 @@ static void once_that_is_stopped_ends_as_its_command_does(void **state) {
     assert_outcome(&f, TEN_TERM_COMMAND_END);
 }
 
-static void once_waits_for_the_role_until_its_time_is_over(void **state) {
-    (void)state;
+TEST(once_waits_for_the_role_until_its_time_is_over) {
     struct fixture f;
     set_up(&f, once());
     f.heard.held = true;
@@ -680,8 +645,7 @@ static void once_waits_for_the_role_until_its_time_is_over(void **state) {
     assert_outcome(&f, TEN_TERM_NOT_ELECTED);
 }
 
-static void once_that_has_heard_nothing_waits_for_an_answer_without_spinning(void **state) {
-    (void)state;
+TEST(once_that_has_heard_nothing_waits_for_an_answer_without_spinning) {
     struct fixture f;
     set_up(&f, once());
     f.now_ms = WAIT_UNTIL;
@@ -694,8 +658,7 @@ static void once_that_has_heard_nothing_waits_for_an_answer_without_spinning(voi
     assert_outcome(&f, TEN_TERM_UNKNOWN);
 }
 
-static void once_that_is_stopped_before_it_got_the_role_says_so(void **state) {
-    (void)state;
+TEST(once_that_is_stopped_before_it_got_the_role_says_so) {
     struct fixture f;
     set_up(&f, once());
     ten_term_stop(&f.term);
@@ -704,8 +667,7 @@ static void once_that_is_stopped_before_it_got_the_role_says_so(void **state) {
     assert_outcome(&f, TEN_TERM_STOPPED);
 }
 
-static void an_instance_that_is_refused_ends(void **state) {
-    (void)state;
+TEST(an_instance_that_is_refused_ends) {
     struct fixture f;
     set_up(&f, plain());
     f.heard.refused = true;
@@ -722,56 +684,10 @@ static void look(void *arg) {
 }
 
 /* Two commands would run. */
-static void a_new_term_beside_work_that_is_not_over_aborts(void **state) {
-    (void)state;
+TEST(a_new_term_beside_work_that_is_not_over_aborts) {
     struct fixture f;
     run_command(&f, plain());
     f.term.state = TEN_TERM_WAITING;
     elect(&f, 8);
     assert_aborts(look, &f);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_term_is_hook_command_and_hook_one_after_the_other),
-        cmocka_unit_test(without_hooks_there_is_the_command_alone),
-        cmocka_unit_test(nothing_goes_on_while_something_of_the_work_is_left),
-        cmocka_unit_test(a_hook_that_could_not_be_started_is_passed_over),
-        cmocka_unit_test(a_command_that_could_not_be_started_is_done_and_has_failed),
-        cmocka_unit_test(a_role_is_not_kept_for_a_command_that_could_not_be_started),
-        cmocka_unit_test(a_term_that_is_over_before_its_work_began_has_none),
-        cmocka_unit_test(a_term_begins_when_new_work_may_start),
-        cmocka_unit_test(after_its_hook_the_command_waits_until_the_lease_is_confirmed),
-        cmocka_unit_test(a_term_that_ends_before_its_command_began_has_its_last_hook),
-        cmocka_unit_test(a_role_is_kept_from_the_moment_in_which_its_term_was_heard_of),
-        cmocka_unit_test(a_hook_that_takes_too_long_is_ended_and_the_term_goes_on),
-        cmocka_unit_test(no_deadline_presses_the_hook_of_the_end),
-        cmocka_unit_test(a_command_that_was_not_renewed_in_time_is_ended_and_the_election_told),
-        cmocka_unit_test(an_uncertain_command_goes_on_unless_the_rules_say_stop),
-        cmocka_unit_test(a_command_whose_term_is_over_is_asked_and_has_its_time),
-        cmocka_unit_test(a_command_that_lost_its_lease_is_killed_after_50_ms),
-        cmocka_unit_test(a_command_that_the_warden_ended_is_not_done_whatever_its_status),
-        cmocka_unit_test(a_lease_that_has_expired_when_the_end_is_noticed_was_lost),
-        cmocka_unit_test(a_command_that_ends_before_it_is_signalled_is_done),
-        cmocka_unit_test(after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_status),
-        cmocka_unit_test(once_that_was_ended_because_of_the_lease_says_so_although_it_is_stopped_then),
-        cmocka_unit_test(after_its_hook_the_lease_is_looked_at_again),
-        cmocka_unit_test(the_command_hears_of_a_stop_as_this_program_did),
-        cmocka_unit_test(a_second_stop_hurries),
-        cmocka_unit_test(a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not),
-        cmocka_unit_test(a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_led),
-        cmocka_unit_test(a_stop_while_waiting_ends_it),
-        cmocka_unit_test(of_two_reasons_to_resign_the_first_is_told),
-        cmocka_unit_test(a_command_is_started_again_as_the_policy_says),
-        cmocka_unit_test(brief_commands_are_started_after_longer_and_longer_pauses),
-        cmocka_unit_test(once_ends_with_its_command),
-        cmocka_unit_test(once_that_lost_its_lease_says_so),
-        cmocka_unit_test(once_that_is_stopped_ends_as_its_command_does),
-        cmocka_unit_test(once_waits_for_the_role_until_its_time_is_over),
-        cmocka_unit_test(once_that_has_heard_nothing_waits_for_an_answer_without_spinning),
-        cmocka_unit_test(once_that_is_stopped_before_it_got_the_role_says_so),
-        cmocka_unit_test(an_instance_that_is_refused_ends),
-        cmocka_unit_test(a_new_term_beside_work_that_is_not_over_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

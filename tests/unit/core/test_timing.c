@@ -11,8 +11,7 @@ static ten_timing usual(void) {
     return timing;
 }
 
-static void the_defaults_are_30_seconds_and_10_seconds(void **state) {
-    (void)state;
+TEST(the_defaults_are_30_seconds_and_10_seconds) {
     ten_timing timing = {0};
     ten_timing_defaults(&timing);
     assert_int_equal(timing.ttl_ms, 30000);
@@ -22,8 +21,7 @@ static void the_defaults_are_30_seconds_and_10_seconds(void **state) {
     assert_int_equal(ten_timing_check(&timing, 0, NULL, NULL), TENURE_OK);
 }
 
-static void what_is_given_is_kept(void **state) {
-    (void)state;
+TEST(what_is_given_is_kept) {
     ten_timing timing = {.ttl_ms = 1000, .renew_ms = 100, .margin_ms = 50, .timeout_ms = 70};
     ten_timing_defaults(&timing);
     assert_int_equal(timing.ttl_ms, 1000);
@@ -32,8 +30,7 @@ static void what_is_given_is_kept(void **state) {
     assert_int_equal(timing.timeout_ms, 70);
 }
 
-static void small_and_large_ttls_have_bounded_defaults(void **state) {
-    (void)state;
+TEST(small_and_large_ttls_have_bounded_defaults) {
     ten_timing timing = {.ttl_ms = 100};
     ten_timing_defaults(&timing);
     assert_int_equal(timing.margin_ms, 20);
@@ -44,8 +41,7 @@ static void small_and_large_ttls_have_bounded_defaults(void **state) {
     assert_int_equal(timing.timeout_ms, 5000);
 }
 
-static void the_defaults_of_every_ttl_are_safe(void **state) {
-    (void)state;
+TEST(the_defaults_of_every_ttl_are_safe) {
     ten_error error = {0};
     for (uint64_t ttl_ms = TENURE_TTL_MIN_MS; ttl_ms <= TENURE_TTL_MAX_MS; ttl_ms += ttl_ms / 50 + 1) {
         ten_timing timing = {.ttl_ms = ttl_ms};
@@ -61,8 +57,7 @@ static void assert_refused(ten_timing timing, uint64_t ttl_min_ms, const char *r
     assert_contains(error.message, reason);
 }
 
-static void a_ttl_that_is_too_short_is_refused(void **state) {
-    (void)state;
+TEST(a_ttl_that_is_too_short_is_refused) {
     ten_timing timing = usual();
     timing.ttl_ms = 99;
     assert_refused(timing, 0, "99ms is too short: the shortest that this store keeps safely is 100ms");
@@ -73,8 +68,7 @@ static void a_ttl_that_is_too_short_is_refused(void **state) {
     assert_int_equal(ten_timing_check(&timing, 30000, NULL, NULL), TENURE_OK);
 }
 
-static void a_ttl_that_is_too_long_is_refused(void **state) {
-    (void)state;
+TEST(a_ttl_that_is_too_long_is_refused) {
     ten_timing timing = {.ttl_ms = TENURE_TTL_MAX_MS + 1};
     ten_timing_defaults(&timing);
     assert_refused(timing, 0, "longest is 366 days");
@@ -83,8 +77,7 @@ static void a_ttl_that_is_too_long_is_refused(void **state) {
     assert_refused(timing, 0, "longest is 366 days");
 }
 
-static void a_margin_that_is_too_short_or_too_long_is_refused(void **state) {
-    (void)state;
+TEST(a_margin_that_is_too_short_or_too_long_is_refused) {
     ten_timing timing = usual();
     timing.margin_ms = 19;
     assert_refused(timing, 0, "margin of 19ms is too short");
@@ -96,8 +89,7 @@ static void a_margin_that_is_too_short_or_too_long_is_refused(void **state) {
     assert_refused(timing, 0, "more than half of the TTL");
 }
 
-static void renewing_too_seldom_is_refused(void **state) {
-    (void)state;
+TEST(renewing_too_seldom_is_refused) {
     ten_timing timing = usual();
     timing.renew_ms = 13125;
     assert_int_equal(ten_timing_check(&timing, 0, NULL, NULL), TENURE_OK);
@@ -107,15 +99,13 @@ static void renewing_too_seldom_is_refused(void **state) {
     assert_refused(timing, 0, "cannot be safe");
 }
 
-static void renewing_without_a_pause_is_refused(void **state) {
-    (void)state;
+TEST(renewing_without_a_pause_is_refused) {
     ten_timing timing = usual();
     timing.renew_ms = 0;
     assert_refused(timing, 0, "at least 1ms");
 }
 
-static void a_grace_leaves_time_between_two_renewals(void **state) {
-    (void)state;
+TEST(a_grace_leaves_time_between_two_renewals) {
     ten_timing timing = usual();
     ten_timing_defaults(&timing);
     uint64_t grace_ms = 0;
@@ -126,20 +116,4 @@ static void a_grace_leaves_time_between_two_renewals(void **state) {
     assert_int_equal(ten_timing_grace(&timing, &grace_ms, &error), TENURE_OK);
     grace_ms++;
     assert_int_equal(ten_timing_grace(&timing, &grace_ms, &error), TENURE_E_TTL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_defaults_are_30_seconds_and_10_seconds),
-        cmocka_unit_test(what_is_given_is_kept),
-        cmocka_unit_test(small_and_large_ttls_have_bounded_defaults),
-        cmocka_unit_test(the_defaults_of_every_ttl_are_safe),
-        cmocka_unit_test(a_ttl_that_is_too_short_is_refused),
-        cmocka_unit_test(a_ttl_that_is_too_long_is_refused),
-        cmocka_unit_test(a_margin_that_is_too_short_or_too_long_is_refused),
-        cmocka_unit_test(renewing_too_seldom_is_refused),
-        cmocka_unit_test(renewing_without_a_pause_is_refused),
-        cmocka_unit_test(a_grace_leaves_time_between_two_renewals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,7 @@ static size_t rank_of(const ten_turns *turns) {
     return ten_turns_rank(turns, nobody, NULL);
 }
 
-static void whoever_came_first_is_first(void **state) {
-    (void)state;
+TEST(whoever_came_first_is_first) {
     const char *const line[] = {"a", "b", "me", "c"};
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
@@ -49,8 +48,7 @@ static void whoever_came_first_is_first(void **state) {
     ten_turns_free(&turns);
 }
 
-static void whoever_is_drained_does_not_stand_in_the_line(void **state) {
-    (void)state;
+TEST(whoever_is_drained_does_not_stand_in_the_line) {
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
     ten_turns_list_begin(&turns);
@@ -62,16 +60,14 @@ static void whoever_is_drained_does_not_stand_in_the_line(void **state) {
     ten_turns_free(&turns);
 }
 
-static void a_lock_says_so(void **state) {
-    (void)state;
+TEST(a_lock_says_so) {
     assert_false(ten_turns_is_lock(NULL));
     assert_false(ten_turns_is_lock(metadata));
     assert_true(ten_turns_is_lock("{\"version\":\"1\",\"role\":\"web\",\"kind\":\"lock\"}"));
     assert_false(ten_turns_is_lock("{\"role\":\"web\",\"labels\":{\"kind\":\"lock\"}}"));
 }
 
-static void whoever_has_led_goes_to_the_end(void **state) {
-    (void)state;
+TEST(whoever_has_led_goes_to_the_end) {
     const char *const line[] = {"a", "me", "b"};
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
@@ -88,8 +84,7 @@ static void whoever_has_led_goes_to_the_end(void **state) {
     ten_turns_free(&turns);
 }
 
-static void a_listing_that_fails_changes_nothing(void **state) {
-    (void)state;
+TEST(a_listing_that_fails_changes_nothing) {
     const char *const line[] = {"a", "me"};
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
@@ -101,8 +96,7 @@ static void a_listing_that_fails_changes_nothing(void **state) {
     ten_turns_free(&turns);
 }
 
-static void only_candidates_of_the_role_stand_in_the_line(void **state) {
-    (void)state;
+TEST(only_candidates_of_the_role_stand_in_the_line) {
     int64_t priority;
     assert_true(ten_turns_read_metadata("{\"role\":\"web\"}", "web", &priority));
     assert_int_equal(priority, 0);
@@ -116,8 +110,7 @@ static void only_candidates_of_the_role_stand_in_the_line(void **state) {
     assert_false(ten_turns_read_metadata("", "web", &priority));
 }
 
-static void a_higher_priority_stands_first(void **state) {
-    (void)state;
+TEST(a_higher_priority_stands_first) {
     ten_turns turns;
     ten_turns_init(&turns, "web", "me", TTL_MS);
     ten_turns_list_begin(&turns);
@@ -193,8 +186,7 @@ static bool heard(struct several *several, enum tenure_event_kind kind) {
     return found;
 }
 
-static void it_takes_the_slot_that_is_free(void **state) {
-    (void)state;
+TEST(it_takes_the_slot_that_is_free) {
     struct several several;
     open_several(&several, TEN_ELECTION_ANY);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -209,8 +201,7 @@ static void it_takes_the_slot_that_is_free(void **state) {
     close_several(&several);
 }
 
-static void that_all_slots_are_held_is_told_once_it_is_known(void **state) {
-    (void)state;
+TEST(that_all_slots_are_held_is_told_once_it_is_known) {
     struct several several;
     open_several(&several, TEN_ELECTION_ANY);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -222,8 +213,7 @@ static void that_all_slots_are_held_is_told_once_it_is_known(void **state) {
     close_several(&several);
 }
 
-static void a_slot_that_may_be_granted_is_asked_for_again(void **state) {
-    (void)state;
+TEST(a_slot_that_may_be_granted_is_asked_for_again) {
     struct several several;
     open_several(&several, TEN_ELECTION_ANY);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -240,8 +230,7 @@ static void a_slot_that_may_be_granted_is_asked_for_again(void **state) {
 
 /* ---- several roles at once */
 
-static void all_are_acquired_together(void **state) {
-    (void)state;
+TEST(all_are_acquired_together) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -259,8 +248,7 @@ static void all_are_acquired_together(void **state) {
     close_several(&several);
 }
 
-static void nothing_is_held_while_one_of_all_is_missing(void **state) {
-    (void)state;
+TEST(nothing_is_held_while_one_of_all_is_missing) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -278,8 +266,7 @@ static void nothing_is_held_while_one_of_all_is_missing(void **state) {
     close_several(&several);
 }
 
-static void what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refused(void **state) {
-    (void)state;
+TEST(what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refused) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -299,8 +286,7 @@ static void what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refu
     close_several(&several);
 }
 
-static void the_loss_of_one_ends_the_term_of_all(void **state) {
-    (void)state;
+TEST(the_loss_of_one_ends_the_term_of_all) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
@@ -317,24 +303,4 @@ static void the_loss_of_one_ends_the_term_of_all(void **state) {
     ten_election_stopped(&several.election);
     must_send(&several, START_MS + 1001, TEN_OP_RELEASE, 2);
     close_several(&several);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_came_first_is_first),
-        cmocka_unit_test(whoever_is_drained_does_not_stand_in_the_line),
-        cmocka_unit_test(a_lock_says_so),
-        cmocka_unit_test(whoever_has_led_goes_to_the_end),
-        cmocka_unit_test(a_listing_that_fails_changes_nothing),
-        cmocka_unit_test(only_candidates_of_the_role_stand_in_the_line),
-        cmocka_unit_test(a_higher_priority_stands_first),
-        cmocka_unit_test(it_takes_the_slot_that_is_free),
-        cmocka_unit_test(that_all_slots_are_held_is_told_once_it_is_known),
-        cmocka_unit_test(a_slot_that_may_be_granted_is_asked_for_again),
-        cmocka_unit_test(all_are_acquired_together),
-        cmocka_unit_test(nothing_is_held_while_one_of_all_is_missing),
-        cmocka_unit_test(what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refused),
-        cmocka_unit_test(the_loss_of_one_ends_the_term_of_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

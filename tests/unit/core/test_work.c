@@ -72,8 +72,7 @@ static ten_work sending(void) {
 
 /* ---- the grace */
 
-static void a_deadline_asks_in_the_first_half_of_the_grace_and_kills_in_the_second(void **state) {
-    (void)state;
+TEST(a_deadline_asks_in_the_first_half_of_the_grace_and_kills_in_the_second) {
     assert_int_equal(ten_work_pressure(ENDS, 100, ENDS - 101), TEN_WORK_NOTHING);
     assert_int_equal(ten_work_pressure(ENDS, 100, ENDS - 100), TEN_WORK_ASK);
     assert_int_equal(ten_work_pressure(ENDS, 100, ENDS - 51), TEN_WORK_ASK);
@@ -84,30 +83,26 @@ static void a_deadline_asks_in_the_first_half_of_the_grace_and_kills_in_the_seco
     assert_int_equal(ten_work_ask_ms(ENDS, 100), ENDS - 100);
 }
 
-static void the_odd_millisecond_of_a_grace_is_for_asking(void **state) {
-    (void)state;
+TEST(the_odd_millisecond_of_a_grace_is_for_asking) {
     assert_int_equal(ten_work_pressure(ENDS, 101, ENDS - 102), TEN_WORK_NOTHING);
     assert_int_equal(ten_work_pressure(ENDS, 101, ENDS - 101), TEN_WORK_ASK);
     assert_int_equal(ten_work_pressure(ENDS, 101, ENDS - 51), TEN_WORK_ASK);
     assert_int_equal(ten_work_pressure(ENDS, 101, ENDS - 50), TEN_WORK_KILL);
 }
 
-static void what_is_not_held_is_killed(void **state) {
-    (void)state;
+TEST(what_is_not_held_is_killed) {
     assert_int_equal(ten_work_pressure(0, 100, 0), TEN_WORK_KILL);
     assert_int_equal(ten_work_ask_ms(0, 100), 0);
     assert_int_equal(ten_work_ask_ms(99, 100), 0);
 }
 
-static void without_a_deadline_nothing_is_demanded(void **state) {
-    (void)state;
+TEST(without_a_deadline_nothing_is_demanded) {
     assert_int_equal(ten_work_pressure(UINT64_MAX, 100, NOW), TEN_WORK_NOTHING);
 }
 
 /* ---- starting */
 
-static void work_starts_only_under_a_confirmed_lease(void **state) {
-    (void)state;
+TEST(work_starts_only_under_a_confirmed_lease) {
     const ten_work_lease none = {0};
     assert_true(ten_work_may_start(&poll_rules, &good, NOW));
     assert_false(ten_work_may_start(&poll_rules, &none, NOW));
@@ -116,15 +111,13 @@ static void work_starts_only_under_a_confirmed_lease(void **state) {
     assert_false(ten_work_may_start(&poll_rules, &lost, NOW));
 }
 
-static void no_work_starts_that_would_have_to_end_at_once(void **state) {
-    (void)state;
+TEST(no_work_starts_that_would_have_to_end_at_once) {
     assert_true(ten_work_may_start(&poll_rules, &good, ENDS - GRACE - 1));
     assert_false(ten_work_may_start(&poll_rules, &good, ENDS - GRACE));
     assert_false(ten_work_may_start(&poll_rules, &good, ENDS));
 }
 
-static void new_work_starts_when_the_old_is_over(void **state) {
-    (void)state;
+TEST(new_work_starts_when_the_old_is_over) {
     ten_work work = started(&poll_rules);
     assert_false(ten_work_is_over(&work));
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_PUBLISH);
@@ -138,8 +131,7 @@ static void new_work_starts_when_the_old_is_over(void **state) {
 
 /* ---- the reasons to end */
 
-static void running_work_is_looked_at_a_grace_before_the_deadline_or_at_its_timeout(void **state) {
-    (void)state;
+TEST(running_work_is_looked_at_a_grace_before_the_deadline_or_at_its_timeout) {
     ten_work work = started(&poll_rules);
     assert_int_equal(ten_work_next_ms(&work, NOW), NOW + TIMEOUT);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + TIMEOUT - 1), TEN_WORK_NOTHING);
@@ -149,8 +141,7 @@ static void running_work_is_looked_at_a_grace_before_the_deadline_or_at_its_time
     assert_int_equal(ten_work_next_ms(&work, NOW), 2 * ENDS - GRACE);
 }
 
-static void overdue_work_is_asked_and_killed_after_a_time_of_its_own(void **state) {
-    (void)state;
+TEST(overdue_work_is_asked_and_killed_after_a_time_of_its_own) {
     ten_work work = started(&poll_rules);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + TIMEOUT), TEN_WORK_ASK);
     assert_int_equal(work.why, TEN_WORK_OVERDUE);
@@ -160,8 +151,7 @@ static void overdue_work_is_asked_and_killed_after_a_time_of_its_own(void **stat
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW + TIMEOUT + OVERDUE_AFTER + 1), TEN_WORK_PUBLISH);
 }
 
-static void work_that_is_told_to_end_has_its_time_to_do_so(void **state) {
-    (void)state;
+TEST(work_that_is_told_to_end_has_its_time_to_do_so) {
     ten_work work = asked(&poll_rules);
     assert_int_equal(work.why, TEN_WORK_TOLD);
     assert_true(ten_work_is_cut_short(&work));
@@ -172,8 +162,7 @@ static void work_that_is_told_to_end_has_its_time_to_do_so(void **state) {
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + KILL_AFTER + 20), TEN_WORK_KILL);
 }
 
-static void who_is_in_a_hurry_kills_at_once(void **state) {
-    (void)state;
+TEST(who_is_in_a_hurry_kills_at_once) {
     ten_work work = asked(&poll_rules);
     ten_work_hurry(&work);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW), TEN_WORK_KILL);
@@ -182,8 +171,7 @@ static void who_is_in_a_hurry_kills_at_once(void **state) {
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW), TEN_WORK_KILL);
 }
 
-static void work_that_may_take_for_ever_to_end_is_killed_before_the_deadline(void **state) {
-    (void)state;
+TEST(work_that_may_take_for_ever_to_end_is_killed_before_the_deadline) {
     ten_work_rules rules = command_rules;
     rules.kill_after_ms = UINT64_MAX;
     ten_work work = asked(&rules);
@@ -191,8 +179,7 @@ static void work_that_may_take_for_ever_to_end_is_killed_before_the_deadline(voi
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF), TEN_WORK_KILL);
 }
 
-static void uncertain_work_goes_on_unless_the_rules_say_stop(void **state) {
-    (void)state;
+TEST(uncertain_work_goes_on_unless_the_rules_say_stop) {
     ten_work work = started(&poll_rules);
     assert_int_equal(look(&work, &uncertain, TEN_WORK_ALL, NOW), TEN_WORK_NOTHING);
     work = started(&stopping_rules);
@@ -201,8 +188,7 @@ static void uncertain_work_goes_on_unless_the_rules_say_stop(void **state) {
     assert_int_equal(look(&work, &uncertain, TEN_WORK_ALL, NOW + KILL_AFTER), TEN_WORK_KILL);
 }
 
-static void a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded(void **state) {
-    (void)state;
+TEST(a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded) {
     ten_work work = started(&poll_rules);
     work.timeout_ms = UINT64_MAX;
     uint64_t late_ms = ENDS - GRACE;
@@ -216,8 +202,7 @@ static void a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded(voi
 }
 
 /* It exits, and the lease is renewed before anybody looks. */
-static void what_the_warden_ended_for_the_lease_is_discarded_although_that_is_renewed(void **state) {
-    (void)state;
+TEST(what_the_warden_ended_for_the_lease_is_discarded_although_that_is_renewed) {
     ten_work work = started(&poll_rules);
     ten_work_ended_for_lease(&work);
     assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, ENDS), TEN_WORK_DISCARD);
@@ -231,8 +216,7 @@ static void what_the_warden_ended_for_the_lease_is_discarded_although_that_is_re
     assert_int_equal(look(&work, &renewed, TEN_WORK_NONE, ENDS), TEN_WORK_DISCARD);
 }
 
-static void a_command_that_was_not_renewed_in_time_has_half_of_the_grace(void **state) {
-    (void)state;
+TEST(a_command_that_was_not_renewed_in_time_has_half_of_the_grace) {
     ten_work work = started(&command_rules);
     work.timeout_ms = UINT64_MAX;
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - GRACE), TEN_WORK_ASK);
@@ -240,8 +224,7 @@ static void a_command_that_was_not_renewed_in_time_has_half_of_the_grace(void **
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - GRACE + HALF), TEN_WORK_KILL);
 }
 
-static void who_slept_into_the_second_half_of_the_grace_kills_without_asking(void **state) {
-    (void)state;
+TEST(who_slept_into_the_second_half_of_the_grace_kills_without_asking) {
     ten_work work = started(&command_rules);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF), TEN_WORK_KILL);
     assert_int_equal(work.why, TEN_WORK_LATE);
@@ -249,8 +232,7 @@ static void who_slept_into_the_second_half_of_the_grace_kills_without_asking(voi
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF - 1), TEN_WORK_ASK);
 }
 
-static void work_is_killed_before_the_deadline_although_its_time_to_end_is_not_over(void **state) {
-    (void)state;
+TEST(work_is_killed_before_the_deadline_although_its_time_to_end_is_not_over) {
     ten_work work = started(&poll_rules);
     work.timeout_ms = UINT64_MAX;
     ten_work_end(&work);
@@ -261,8 +243,7 @@ static void work_is_killed_before_the_deadline_although_its_time_to_end_is_not_o
     assert_int_equal(work.why, TEN_WORK_TOLD);
 }
 
-static void work_of_a_lost_lease_is_killed_after_50_ms(void **state) {
-    (void)state;
+TEST(work_of_a_lost_lease_is_killed_after_50_ms) {
     const ten_work_lease *leases[] = {&lost, &newer};
     for (size_t i = 0; i < TEN_COUNT(leases); i++) {
         ten_work work = started(&command_rules);
@@ -273,8 +254,7 @@ static void work_of_a_lost_lease_is_killed_after_50_ms(void **state) {
     }
 }
 
-static void a_loss_shortens_the_time_of_work_that_is_ending(void **state) {
-    (void)state;
+TEST(a_loss_shortens_the_time_of_work_that_is_ending) {
     ten_work work = asked(&poll_rules);
     assert_int_equal(look(&work, &lost, TEN_WORK_ALL, NOW + 10), TEN_WORK_NOTHING);
     assert_int_equal(work.why, TEN_WORK_LOST);
@@ -287,8 +267,7 @@ static void a_loss_shortens_the_time_of_work_that_is_ending(void **state) {
 }
 
 /* The others are let in at the deadline that was known last. */
-static void the_last_deadline_of_a_lost_lease_still_counts(void **state) {
-    (void)state;
+TEST(the_last_deadline_of_a_lost_lease_still_counts) {
     ten_work work = started(&command_rules);
     work.timeout_ms = UINT64_MAX;
     ten_work_end(&work);
@@ -298,8 +277,7 @@ static void the_last_deadline_of_a_lost_lease_still_counts(void **state) {
     assert_int_equal(look(&work, &lost, TEN_WORK_ALL, ENDS - HALF), TEN_WORK_KILL);
 }
 
-static void what_is_overdue_can_be_told_to_end_too(void **state) {
-    (void)state;
+TEST(what_is_overdue_can_be_told_to_end_too) {
     ten_work work = started(&poll_rules);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + TIMEOUT), TEN_WORK_ASK);
     ten_work_end(&work);
@@ -310,8 +288,7 @@ static void what_is_overdue_can_be_told_to_end_too(void **state) {
 
 /* ---- what it leaves */
 
-static void leftovers_are_asked_then_killed_after_50_ms_and_keep_the_target(void **state) {
-    (void)state;
+TEST(leftovers_are_asked_then_killed_after_50_ms_and_keep_the_target) {
     ten_work work = started(&poll_rules);
     assert_int_equal(look(&work, &good, TEN_WORK_LEFTOVERS, NOW), TEN_WORK_ASK);
     assert_int_equal(work.why, TEN_WORK_BY_ITSELF);
@@ -325,16 +302,14 @@ static void leftovers_are_asked_then_killed_after_50_ms_and_keep_the_target(void
     assert_true(ten_work_is_free(&work));
 }
 
-static void work_that_exited_by_itself_is_not_cut_short_by_an_uncertain_lease(void **state) {
-    (void)state;
+TEST(work_that_exited_by_itself_is_not_cut_short_by_an_uncertain_lease) {
     ten_work work = started(&stopping_rules);
     assert_int_equal(look(&work, &uncertain, TEN_WORK_LEFTOVERS, NOW), TEN_WORK_ASK);
     assert_false(ten_work_is_cut_short(&work));
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW + 10), TEN_WORK_PUBLISH);
 }
 
-static void what_was_left_under_a_lease_that_is_lost_is_discarded(void **state) {
-    (void)state;
+TEST(what_was_left_under_a_lease_that_is_lost_is_discarded) {
     ten_work work = started(&poll_rules);
     assert_int_equal(look(&work, &good, TEN_WORK_LEFTOVERS, NOW), TEN_WORK_ASK);
     assert_int_equal(look(&work, &lost, TEN_WORK_LEFTOVERS, NOW + 10), TEN_WORK_NOTHING);
@@ -343,8 +318,7 @@ static void what_was_left_under_a_lease_that_is_lost_is_discarded(void **state) 
 
 /* ---- its result */
 
-static void a_result_is_published_under_the_same_confirmed_lease_alone(void **state) {
-    (void)state;
+TEST(a_result_is_published_under_the_same_confirmed_lease_alone) {
     const struct {
         const ten_work_lease *lease;
         uint64_t now_ms;
@@ -364,8 +338,7 @@ static void a_result_is_published_under_the_same_confirmed_lease_alone(void **st
     }
 }
 
-static void an_uncertain_result_is_withheld_until_the_lease_is_confirmed(void **state) {
-    (void)state;
+TEST(an_uncertain_result_is_withheld_until_the_lease_is_confirmed) {
     ten_work work = withheld();
     assert_int_equal(ten_work_next_ms(&work, NOW), ENDS);
     assert_int_equal(look(&work, &uncertain, TEN_WORK_NONE, ENDS - 1), TEN_WORK_NOTHING);
@@ -374,8 +347,7 @@ static void an_uncertain_result_is_withheld_until_the_lease_is_confirmed(void **
     assert_int_equal(work.send_until_ms, 2 * ENDS);
 }
 
-static void a_withheld_result_is_discarded_at_the_deadline_or_with_the_lease(void **state) {
-    (void)state;
+TEST(a_withheld_result_is_discarded_at_the_deadline_or_with_the_lease) {
     ten_work work = withheld();
     assert_int_equal(look(&work, &uncertain, TEN_WORK_NONE, ENDS), TEN_WORK_DISCARD);
     work = withheld();
@@ -384,8 +356,7 @@ static void a_withheld_result_is_discarded_at_the_deadline_or_with_the_lease(voi
     assert_int_equal(look(&work, &newer, TEN_WORK_NONE, NOW), TEN_WORK_DISCARD);
 }
 
-static void a_withheld_result_does_not_mind_being_told_to_end(void **state) {
-    (void)state;
+TEST(a_withheld_result_does_not_mind_being_told_to_end) {
     ten_work work = withheld();
     ten_work_end(&work);
     assert_int_equal(look(&work, &uncertain, TEN_WORK_NONE, NOW), TEN_WORK_NOTHING);
@@ -394,8 +365,7 @@ static void a_withheld_result_does_not_mind_being_told_to_end(void **state) {
 
 /* ---- its message */
 
-static void a_target_is_busy_until_the_message_has_left(void **state) {
-    (void)state;
+TEST(a_target_is_busy_until_the_message_has_left) {
     const ten_work_lease *leases[] = {&good, &closing, &uncertain, &renewed};
     for (size_t i = 0; i < TEN_COUNT(leases); i++) {
         ten_work work = sending();
@@ -409,8 +379,7 @@ static void a_target_is_busy_until_the_message_has_left(void **state) {
 }
 
 /* Else a sink that hangs would keep the target for ever. */
-static void a_message_is_dropped_at_the_deadline_that_was_known_when_it_was_published(void **state) {
-    (void)state;
+TEST(a_message_is_dropped_at_the_deadline_that_was_known_when_it_was_published) {
     ten_work work = sending();
     assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, NOW), TEN_WORK_NOTHING);
     assert_int_equal(ten_work_next_ms(&work, NOW), ENDS);
@@ -419,8 +388,7 @@ static void a_message_is_dropped_at_the_deadline_that_was_known_when_it_was_publ
     assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, ENDS), TEN_WORK_NOTHING);
 }
 
-static void a_message_is_dropped_with_its_lease(void **state) {
-    (void)state;
+TEST(a_message_is_dropped_with_its_lease) {
     const ten_work_lease *leases[] = {&lost, &newer};
     for (size_t i = 0; i < TEN_COUNT(leases); i++) {
         ten_work work = sending();
@@ -429,8 +397,7 @@ static void a_message_is_dropped_with_its_lease(void **state) {
     }
 }
 
-static void when_its_program_stops_a_message_has_a_moment_to_leave(void **state) {
-    (void)state;
+TEST(when_its_program_stops_a_message_has_a_moment_to_leave) {
     ten_work work = sending();
     ten_work_flush(&work);
     assert_int_equal(ten_work_next_ms(&work, NOW + 5), NOW + 5);
@@ -452,16 +419,14 @@ static void when_its_program_stops_a_message_has_a_moment_to_leave(void **state)
     assert_int_equal(look(&work, &renewed, TEN_WORK_ALL, ENDS), TEN_WORK_DROP);
 }
 
-static void who_is_in_a_hurry_does_not_wait_for_the_message(void **state) {
-    (void)state;
+TEST(who_is_in_a_hurry_does_not_wait_for_the_message) {
     ten_work work = sending();
     ten_work_hurry(&work);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW), TEN_WORK_DROP);
     assert_true(ten_work_is_free(&work));
 }
 
-static void work_without_a_result_is_free_when_nothing_of_it_is_left(void **state) {
-    (void)state;
+TEST(work_without_a_result_is_free_when_nothing_of_it_is_left) {
     const ten_work_lease *leases[] = {&good, &uncertain, &lost};
     for (size_t i = 0; i < TEN_COUNT(leases); i++) {
         ten_work work = started(&command_rules);
@@ -470,8 +435,7 @@ static void work_without_a_result_is_free_when_nothing_of_it_is_left(void **stat
     }
 }
 
-static void idle_work_needs_nothing(void **state) {
-    (void)state;
+TEST(idle_work_needs_nothing) {
     ten_work work = {0};
     assert_true(ten_work_is_free(&work));
     assert_int_equal(look(&work, &good, TEN_WORK_NONE, NOW), TEN_WORK_NOTHING);
@@ -484,8 +448,7 @@ static void start_again(void *arg) {
     ten_work_start(arg, &poll_rules, &good, UINT64_MAX, NOW);
 }
 
-static void starting_beside_work_that_is_not_over_aborts(void **state) {
-    (void)state;
+TEST(starting_beside_work_that_is_not_over_aborts) {
     ten_work works[] = {started(&poll_rules), asked(&poll_rules), withheld(), sending()};
     for (size_t i = 0; i < TEN_COUNT(works); i++)
         assert_aborts(start_again, &works[i]);
@@ -495,8 +458,7 @@ static void start_uncertain(void *arg) {
     ten_work_start(arg, &poll_rules, &uncertain, UINT64_MAX, NOW);
 }
 
-static void starting_under_an_uncertain_lease_aborts(void **state) {
-    (void)state;
+TEST(starting_under_an_uncertain_lease_aborts) {
     ten_work work = {0};
     assert_aborts(start_uncertain, &work);
 }
@@ -506,8 +468,7 @@ static void kill_late(void *arg) {
 }
 
 /* It would never be killed. */
-static void work_that_was_asked_without_an_end_of_asking_aborts(void **state) {
-    (void)state;
+TEST(work_that_was_asked_without_an_end_of_asking_aborts) {
     ten_work work = asked(&poll_rules);
     work.kill_ms = 0;
     assert_aborts(kill_late, &work);
@@ -517,56 +478,9 @@ static void finish(void *arg) {
     look(arg, &uncertain, TEN_WORK_NONE, NOW);
 }
 
-static void work_without_a_token_aborts(void **state) {
-    (void)state;
+TEST(work_without_a_token_aborts) {
     ten_work work = started(&poll_rules);
     ten_work_lease none = {.ends_ms = ENDS};
     work.token = none.token;
     assert_aborts(finish, &work);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_deadline_asks_in_the_first_half_of_the_grace_and_kills_in_the_second),
-        cmocka_unit_test(the_odd_millisecond_of_a_grace_is_for_asking),
-        cmocka_unit_test(what_is_not_held_is_killed),
-        cmocka_unit_test(without_a_deadline_nothing_is_demanded),
-        cmocka_unit_test(work_starts_only_under_a_confirmed_lease),
-        cmocka_unit_test(no_work_starts_that_would_have_to_end_at_once),
-        cmocka_unit_test(new_work_starts_when_the_old_is_over),
-        cmocka_unit_test(running_work_is_looked_at_a_grace_before_the_deadline_or_at_its_timeout),
-        cmocka_unit_test(overdue_work_is_asked_and_killed_after_a_time_of_its_own),
-        cmocka_unit_test(work_that_is_told_to_end_has_its_time_to_do_so),
-        cmocka_unit_test(who_is_in_a_hurry_kills_at_once),
-        cmocka_unit_test(work_that_may_take_for_ever_to_end_is_killed_before_the_deadline),
-        cmocka_unit_test(uncertain_work_goes_on_unless_the_rules_say_stop),
-        cmocka_unit_test(a_poll_that_was_not_renewed_in_time_is_killed_soon_and_discarded),
-        cmocka_unit_test(what_the_warden_ended_for_the_lease_is_discarded_although_that_is_renewed),
-        cmocka_unit_test(a_command_that_was_not_renewed_in_time_has_half_of_the_grace),
-        cmocka_unit_test(who_slept_into_the_second_half_of_the_grace_kills_without_asking),
-        cmocka_unit_test(work_is_killed_before_the_deadline_although_its_time_to_end_is_not_over),
-        cmocka_unit_test(work_of_a_lost_lease_is_killed_after_50_ms),
-        cmocka_unit_test(a_loss_shortens_the_time_of_work_that_is_ending),
-        cmocka_unit_test(the_last_deadline_of_a_lost_lease_still_counts),
-        cmocka_unit_test(what_is_overdue_can_be_told_to_end_too),
-        cmocka_unit_test(leftovers_are_asked_then_killed_after_50_ms_and_keep_the_target),
-        cmocka_unit_test(work_that_exited_by_itself_is_not_cut_short_by_an_uncertain_lease),
-        cmocka_unit_test(what_was_left_under_a_lease_that_is_lost_is_discarded),
-        cmocka_unit_test(a_result_is_published_under_the_same_confirmed_lease_alone),
-        cmocka_unit_test(an_uncertain_result_is_withheld_until_the_lease_is_confirmed),
-        cmocka_unit_test(a_withheld_result_is_discarded_at_the_deadline_or_with_the_lease),
-        cmocka_unit_test(a_withheld_result_does_not_mind_being_told_to_end),
-        cmocka_unit_test(a_target_is_busy_until_the_message_has_left),
-        cmocka_unit_test(a_message_is_dropped_at_the_deadline_that_was_known_when_it_was_published),
-        cmocka_unit_test(a_message_is_dropped_with_its_lease),
-        cmocka_unit_test(when_its_program_stops_a_message_has_a_moment_to_leave),
-        cmocka_unit_test(who_is_in_a_hurry_does_not_wait_for_the_message),
-        cmocka_unit_test(work_without_a_result_is_free_when_nothing_of_it_is_left),
-        cmocka_unit_test(idle_work_needs_nothing),
-        cmocka_unit_test(starting_beside_work_that_is_not_over_aborts),
-        cmocka_unit_test(starting_under_an_uncertain_lease_aborts),
-        cmocka_unit_test(work_that_was_asked_without_an_end_of_asking_aborts),
-        cmocka_unit_test(work_without_a_token_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,7 @@ static ten_worker worker_with(bool one_shot) {
 
 static const ten_worker_end killed = {.signalled = true, .gone = true, .ready = true};
 
-static void pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run(void **state) {
-    (void)state;
+TEST(pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run) {
     ten_backoff backoff = {.min_ms = 100, .max_ms = 5000, .steady_ms = 30000};
     const uint64_t expected[] = {100, 200, 400, 800, 1600, 3200, 5000, 5000};
     for (size_t i = 0; i < TEN_COUNT(expected); i++)
@@ -30,16 +29,14 @@ static void pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run(vo
     assert_int_equal(ten_backoff_pause_ms(&backoff, 0), 200);
 }
 
-static void a_worker_is_useless_half_a_ttl_after_its_last_deadline(void **state) {
-    (void)state;
+TEST(a_worker_is_useless_half_a_ttl_after_its_last_deadline) {
     ten_worker worker = worker_with(false);
     assert_int_equal(ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2), TEN_WORKER_FINE);
     assert_int_equal(ten_worker_look(&worker, NOW, 0, false, NOW + TTL / 2 + 1), TEN_WORKER_PAST_DEADLINES);
     assert_int_equal(ten_worker_look(&worker, 0, 0, false, UINT64_MAX), TEN_WORKER_FINE); /* it holds nothing */
 }
 
-static void a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease(void **state) {
-    (void)state;
+TEST(a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease) {
     const ten_worker_end end = {.signalled = true, .exit_code = 137};
     const ten_worker_end exited = {.exit_code = 7};
     for (int one_shot = 0; one_shot < 2; one_shot++) {
@@ -53,8 +50,7 @@ static void a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lea
     }
 }
 
-static void one_that_was_asked_to_end_before_it_began_has_ended_well(void **state) {
-    (void)state;
+TEST(one_that_was_asked_to_end_before_it_began_has_ended_well) {
     for (int one_shot = 0; one_shot < 2; one_shot++) {
         ten_worker worker = worker_with(one_shot);
         const ten_worker_end asked = {.signalled = true, .exit_code = 143};
@@ -77,8 +73,7 @@ static enum ten_worker_state watch_loop(ten_worker *worker, uint64_t *now_ms, ui
 }
 
 /* Its leases may be renewed all the time: nobody else gets them, and nobody works. */
-static void a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over(void **state) {
-    (void)state;
+TEST(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over) {
     ten_worker worker = worker_with(false);
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, 10 * TTL, 1), TEN_WORKER_FINE);
@@ -87,8 +82,7 @@ static void a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over(void **sta
     assert_true(now_ms - hung_ms > 2000);
 }
 
-static void a_worker_that_is_not_in_its_loop_does_not_hang(void **state) {
-    (void)state;
+TEST(a_worker_that_is_not_in_its_loop_does_not_hang) {
     ten_worker worker = worker_with(false);
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, 10 * TTL, 0), TEN_WORKER_FINE); /* it starts */
@@ -98,8 +92,7 @@ static void a_worker_that_is_not_in_its_loop_does_not_hang(void **state) {
 }
 
 /* It does not renew either: its deadlines are for that. */
-static void a_worker_that_is_stopped_is_left_to_its_deadlines(void **state) {
-    (void)state;
+TEST(a_worker_that_is_stopped_is_left_to_its_deadlines) {
     ten_worker worker = worker_with(false);
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
@@ -110,8 +103,7 @@ static void a_worker_that_is_stopped_is_left_to_its_deadlines(void **state) {
 }
 
 /* Stopped as it is, it does not hear of it. One that is continued in time ends by itself. */
-static void a_worker_that_does_not_hear_that_it_is_asked_to_end_is_useless(void **state) {
-    (void)state;
+TEST(a_worker_that_does_not_hear_that_it_is_asked_to_end_is_useless) {
     ten_worker worker = worker_with(false);
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
@@ -129,8 +121,7 @@ static void a_worker_that_does_not_hear_that_it_is_asked_to_end_is_useless(void 
 }
 
 /* Its thread that renews may be the first to run. */
-static void a_worker_that_wakes_before_its_deadlines_has_time_to_turn(void **state) {
-    (void)state;
+TEST(a_worker_that_wakes_before_its_deadlines_has_time_to_turn) {
     ten_worker worker = worker_with(false);
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
@@ -142,8 +133,7 @@ static void a_worker_that_wakes_before_its_deadlines_has_time_to_turn(void **sta
 }
 
 /* The machine slept, or nobody got the processor: the worker is given its time, too. */
-static void a_pause_of_the_warden_is_not_the_workers(void **state) {
-    (void)state;
+TEST(a_pause_of_the_warden_is_not_the_workers) {
     ten_worker worker = worker_with(false);
     uint64_t now_ms = NOW;
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 1), TEN_WORKER_FINE);
@@ -153,8 +143,7 @@ static void a_pause_of_the_warden_is_not_the_workers(void **state) {
     assert_int_equal(watch_loop(&worker, &now_ms, TTL, 0), TEN_WORKER_HUNG);
 }
 
-static void a_worker_that_died_of_a_signal_is_followed_by_another(void **state) {
-    (void)state;
+TEST(a_worker_that_died_of_a_signal_is_followed_by_another) {
     ten_worker worker = worker_with(false);
     const ten_worker_end ended = {.exit_code = 0};
     const ten_worker_end failed = {.exit_code = 1};
@@ -166,8 +155,7 @@ static void a_worker_that_died_of_a_signal_is_followed_by_another(void **state) 
     assert_false(ten_worker_is_wanted_again(&worker, &killed, false));
 }
 
-static void without_a_store_only_a_worker_that_follows_another_is_followed(void **state) {
-    (void)state;
+TEST(without_a_store_only_a_worker_that_follows_another_is_followed) {
     ten_worker worker = worker_with(false);
     const ten_worker_end no_store = {.exit_code = RETRY};
     assert_false(ten_worker_is_wanted_again(&worker, &no_store, false));
@@ -177,8 +165,7 @@ static void without_a_store_only_a_worker_that_follows_another_is_followed(void 
 }
 
 /* Its file of targets is away for a moment, say: the one before it could read it. */
-static void one_that_cannot_begin_is_followed_only_if_it_follows_another(void **state) {
-    (void)state;
+TEST(one_that_cannot_begin_is_followed_only_if_it_follows_another) {
     ten_worker worker = worker_with(false);
     const ten_worker_end not_begun = {.exit_code = 2, .ready = true};
     const ten_worker_end begun = {.exit_code = 2, .ready = true, .begun = true};
@@ -191,16 +178,14 @@ static void one_that_cannot_begin_is_followed_only_if_it_follows_another(void **
     assert_false(ten_worker_is_wanted_again(&worker, &nothing_to_do, false));
 }
 
-static void a_worker_that_lived_for_30_s_starts_the_pauses_anew(void **state) {
-    (void)state;
+TEST(a_worker_that_lived_for_30_s_starts_the_pauses_anew) {
     ten_worker worker = worker_with(false);
     assert_int_equal(ten_worker_pause_ms(&worker, NOW + 10), 100);
     assert_int_equal(ten_worker_pause_ms(&worker, NOW + 29999), 200);
     assert_int_equal(ten_worker_pause_ms(&worker, NOW + 30000), 100);
 }
 
-static void leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them(void **state) {
-    (void)state;
+TEST(leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them) {
     ten_worker_end end = killed;
     assert_true(ten_worker_may_release(&end, NOW));
     end.keep_until_ms = NOW;
@@ -215,25 +200,4 @@ static void leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_t
     end = killed;
     end.signalled = false; /* it has released them itself */
     assert_false(ten_worker_may_release(&end, NOW));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pauses_double_up_to_the_longest_and_begin_anew_after_a_steady_run),
-        cmocka_unit_test(a_worker_is_useless_half_a_ttl_after_its_last_deadline),
-        cmocka_unit_test(a_one_shot_worker_that_is_killed_past_its_deadlines_has_lost_its_lease),
-        cmocka_unit_test(one_that_was_asked_to_end_before_it_began_has_ended_well),
-        cmocka_unit_test(a_worker_whose_loop_hangs_is_useless_before_a_ttl_is_over),
-        cmocka_unit_test(a_worker_that_is_not_in_its_loop_does_not_hang),
-        cmocka_unit_test(a_worker_that_is_stopped_is_left_to_its_deadlines),
-        cmocka_unit_test(a_worker_that_does_not_hear_that_it_is_asked_to_end_is_useless),
-        cmocka_unit_test(a_worker_that_wakes_before_its_deadlines_has_time_to_turn),
-        cmocka_unit_test(a_pause_of_the_warden_is_not_the_workers),
-        cmocka_unit_test(a_worker_that_died_of_a_signal_is_followed_by_another),
-        cmocka_unit_test(without_a_store_only_a_worker_that_follows_another_is_followed),
-        cmocka_unit_test(one_that_cannot_begin_is_followed_only_if_it_follows_another),
-        cmocka_unit_test(a_worker_that_lived_for_30_s_starts_the_pauses_anew),
-        cmocka_unit_test(leases_of_the_dead_are_released_when_all_is_gone_and_nothing_keeps_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

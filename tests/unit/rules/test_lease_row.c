@@ -10,8 +10,7 @@ static const ten_lease_context now = {.now_ms = 1000, .wall_ms = 2000};
 static const ten_op acquire = {
     .kind = TEN_OP_ACQUIRE, .namespace_name = "poll", .target = "a", .holder = "me", .ttl_ms = 1000};
 
-static void the_last_token_is_granted(void **state) {
-    (void)state;
+TEST(the_last_token_is_granted) {
     ten_lease_row row = {.exists = true, .token = TENURE_TOKEN_MAX - 1};
     ten_result result = {0};
     ten_lease_effect effect;
@@ -20,8 +19,7 @@ static void the_last_token_is_granted(void **state) {
     assert_int_equal(result.token, TENURE_TOKEN_MAX);
 }
 
-static void after_the_last_token_an_acquire_is_refused_and_changes_nothing(void **state) {
-    (void)state;
+TEST(after_the_last_token_an_acquire_is_refused_and_changes_nothing) {
     ten_lease_row row = {.exists = true, .token = TENURE_TOKEN_MAX};
     ten_result result = {0};
     ten_lease_effect effect;
@@ -33,8 +31,7 @@ static void after_the_last_token_an_acquire_is_refused_and_changes_nothing(void 
     assert_false(effect.row_changed || effect.acquired);
 }
 
-static void a_floor_above_the_last_token_is_refused(void **state) {
-    (void)state;
+TEST(a_floor_above_the_last_token_is_refused) {
     ten_lease_row row = {0};
     ten_result result = {0};
     ten_lease_effect effect;
@@ -47,8 +44,7 @@ static void a_floor_above_the_last_token_is_refused(void **state) {
 
 /* In an older copy "me" still has token 7; in truth it gave it up, and "other" holds 8. Its request to hand 7 over comes
  * late: it must not let the successor in. */
-static void while_recovering_nothing_is_handed_over(void **state) {
-    (void)state;
+TEST(while_recovering_nothing_is_handed_over) {
     const ten_lease_row before = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1500, .ttl_ms = 1000};
     const ten_op hand = {.kind = TEN_OP_HAND,
                          .namespace_name = "poll",
@@ -77,8 +73,7 @@ static void while_recovering_nothing_is_handed_over(void **state) {
     assert_int_equal(row.ends_ms, 1900);
 }
 
-static void while_recovering_a_holder_that_the_store_remembers_is_not_let_in(void **state) {
-    (void)state;
+TEST(while_recovering_a_holder_that_the_store_remembers_is_not_let_in) {
     /* In an older copy "me" still has token 7; in truth it gave it up, and "other" holds 8. */
     ten_lease_row row = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1500, .ttl_ms = 1000};
     ten_lease_context recovering = now;
@@ -110,8 +105,7 @@ static ten_lease_effect renew_with(ten_op op, ten_lease_context context, ten_lea
     return effect;
 }
 
-static void a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself(void **state) {
-    (void)state;
+TEST(a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself) {
     ten_lease_row row = {.exists = true, .token = 7};
     ten_result result;
     ten_lease_effect effect = renew_with(from_the_future, now, &row, &result);
@@ -128,8 +122,7 @@ static void a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itsel
     assert_int_equal(row.token, 8);
 }
 
-static void only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss(void **state) {
-    (void)state;
+TEST(only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss) {
     ten_lease_row row = {.exists = true, .token = 7};
     ten_result result;
     ten_op op = from_the_future;
@@ -156,8 +149,7 @@ static void only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss(voi
     assert_false(renew_with(op, now, &row, &result).proves_loss);
 }
 
-static void while_recovering_an_implausible_token_is_not_put_back(void **state) {
-    (void)state;
+TEST(while_recovering_an_implausible_token_is_not_put_back) {
     ten_lease_row row = {.exists = true, .token = 7};
     ten_result result;
     ten_lease_context recovering = now;
@@ -173,8 +165,7 @@ static void while_recovering_an_implausible_token_is_not_put_back(void **state) 
 
 /* ---- forgetting */
 
-static void a_free_unregistered_row_is_forgotten_and_raises_the_floor(void **state) {
-    (void)state;
+TEST(a_free_unregistered_row_is_forgotten_and_raises_the_floor) {
     ten_lease_row row = {.exists = true, .token = 7};
     uint64_t forgotten = 5;
     assert_int_equal(ten_lease_row_forget(&row, false, &now, &forgotten), TEN_FORGET_DONE);
@@ -196,8 +187,7 @@ static void a_free_unregistered_row_is_forgotten_and_raises_the_floor(void **sta
     assert_int_equal(ten_lease_row_forget(&row, true, &now, &forgotten), TEN_FORGET_REGISTERED);
 }
 
-static void a_target_without_a_row_starts_above_what_was_forgotten(void **state) {
-    (void)state;
+TEST(a_target_without_a_row_starts_above_what_was_forgotten) {
     ten_lease_context context = now;
     context.forgotten = 40;
     ten_lease_row row = {0};
@@ -218,8 +208,7 @@ static void a_target_without_a_row_starts_above_what_was_forgotten(void **state)
     assert_int_equal(result.token, 8);
 }
 
-static void a_forgotten_token_proves_nothing_and_is_not_put_back(void **state) {
-    (void)state;
+TEST(a_forgotten_token_proves_nothing_and_is_not_put_back) {
     ten_lease_context context = now;
     context.forgotten = 8;
     ten_lease_row row = {0};
@@ -233,8 +222,7 @@ static void a_forgotten_token_proves_nothing_and_is_not_put_back(void **state) {
 }
 
 /* Whoever knows the token may renew, but the holder would not hear of a shorter lease. */
-static void only_the_holder_shortens_its_lease(void **state) {
-    (void)state;
+TEST(only_the_holder_shortens_its_lease) {
     ten_lease_row row = {.exists = true, .holder = "me", .token = 7, .ends_ms = 1900, .ttl_ms = 1000};
     ten_result result = {0};
     ten_lease_effect effect;
@@ -259,27 +247,7 @@ static void apply_to(void *arg) {
     ten_lease_row_apply(arg, &read, &now, &result, &effect);
 }
 
-static void a_row_with_an_impossible_token_aborts(void **state) {
-    (void)state;
+TEST(a_row_with_an_impossible_token_aborts) {
     ten_lease_row row = {.exists = true, .token = TENURE_TOKEN_MAX + 1};
     assert_aborts(apply_to, &row);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_token_is_granted),
-        cmocka_unit_test(after_the_last_token_an_acquire_is_refused_and_changes_nothing),
-        cmocka_unit_test(a_floor_above_the_last_token_is_refused),
-        cmocka_unit_test(while_recovering_nothing_is_handed_over),
-        cmocka_unit_test(while_recovering_a_holder_that_the_store_remembers_is_not_let_in),
-        cmocka_unit_test(a_token_above_the_counter_proves_a_loss_and_changes_nothing_by_itself),
-        cmocka_unit_test(only_a_whole_and_plausible_renewal_above_the_floor_proves_a_loss),
-        cmocka_unit_test(while_recovering_an_implausible_token_is_not_put_back),
-        cmocka_unit_test(a_free_unregistered_row_is_forgotten_and_raises_the_floor),
-        cmocka_unit_test(a_target_without_a_row_starts_above_what_was_forgotten),
-        cmocka_unit_test(a_forgotten_token_proves_nothing_and_is_not_put_back),
-        cmocka_unit_test(only_the_holder_shortens_its_lease),
-        cmocka_unit_test(a_row_with_an_impossible_token_aborts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

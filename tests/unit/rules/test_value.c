@@ -16,7 +16,7 @@ struct pair {
 static const ten_value_field fields[] = {{"number", TEN_VALUE_NUMBER, offsetof(struct pair, number)},
                                          {"text", TEN_VALUE_TEXT, offsetof(struct pair, text)}};
 
-static void what_is_written_is_read_whatever_bytes_it_has(void **state) {
+TEST(what_is_written_is_read_whatever_bytes_it_has) {
     static const char *const texts[] = {"plain", "", " a b=c%20 ", "\x01\t\n\x7f", "\xc3\xa9\xff", "100%"};
     (void)state;
     for (size_t i = 0; i < TEN_COUNT(texts); i++) {
@@ -33,8 +33,7 @@ static void what_is_written_is_read_whatever_bytes_it_has(void **state) {
     }
 }
 
-static void fields_that_are_not_known_stay_and_so_does_the_version(void **state) {
-    (void)state;
+TEST(fields_that_are_not_known_stay_and_so_does_the_version) {
     ten_buf value = {0};
     struct pair pair = {.number = 2, .text = NULL};
     const char *old = "3 colour=light%20blue number=1 text=gone flag=1";
@@ -46,7 +45,7 @@ static void fields_that_are_not_known_stay_and_so_does_the_version(void **state)
     ten_buf_free(&value);
 }
 
-static void what_is_no_value_is_told(void **state) {
+TEST(what_is_no_value_is_told) {
     static const char *const values[] = {"", "x", " number=1", "1 text=%zz"};
     (void)state;
     ten_buf texts = {0};
@@ -57,8 +56,7 @@ static void what_is_no_value_is_told(void **state) {
     ten_buf_free(&texts);
 }
 
-static void a_lease_comes_back_from_its_record(void **state) {
-    (void)state;
+TEST(a_lease_comes_back_from_its_record) {
     ten_lease_row row = {.exists = true, .holder = "a b", .token = 7, .session = 9, .ttl_ms = 1000, .barred = true};
     ten_lease_row back;
     ten_buf value = {0};
@@ -72,8 +70,7 @@ static void a_lease_comes_back_from_its_record(void **state) {
     ten_buf_free(&value);
 }
 
-static void an_epoch_raises_floor_and_cursors_and_lasts_as_long_as_what_was_lost(void **state) {
-    (void)state;
+TEST(an_epoch_raises_floor_and_cursors_and_lasts_as_long_as_what_was_lost) {
     const uint64_t wall_ms = UINT64_C(1700000000000);
     static const struct {
         uint64_t longest_ms, lost_ms, least_ms, shown_ms, expected_ms;
@@ -97,8 +94,7 @@ static void an_epoch_raises_floor_and_cursors_and_lasts_as_long_as_what_was_lost
     }
 }
 
-static void an_entry_of_the_feed_comes_back_with_the_time_at_which_it_happened(void **state) {
-    (void)state;
+TEST(an_entry_of_the_feed_comes_back_with_the_time_at_which_it_happened) {
     ten_buf text = {0}, texts = {0};
     ten_change change = {.kind = TENURE_EVENT_LOST,
                          .reason = TEN_REASON_EXPIRED,
@@ -119,16 +115,4 @@ static void an_entry_of_the_feed_comes_back_with_the_time_at_which_it_happened(v
     assert_false(ten_feed_read("", 1, &back, &texts));
     ten_buf_free(&text);
     ten_buf_free(&texts);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_whatever_bytes_it_has),
-        cmocka_unit_test(fields_that_are_not_known_stay_and_so_does_the_version),
-        cmocka_unit_test(what_is_no_value_is_told),
-        cmocka_unit_test(a_lease_comes_back_from_its_record),
-        cmocka_unit_test(an_epoch_raises_floor_and_cursors_and_lasts_as_long_as_what_was_lost),
-        cmocka_unit_test(an_entry_of_the_feed_comes_back_with_the_time_at_which_it_happened),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

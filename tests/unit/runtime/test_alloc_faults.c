@@ -131,8 +131,7 @@ static bool open_log(void *arg) {
     return whole_unless_out_of_memory(r);
 }
 
-static void the_base_survives_every_failing_allocation(void **state) {
-    (void)state;
+TEST(the_base_survives_every_failing_allocation) {
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     assert_true(null >= 0);
     fail_each_in_turn(use_buf, NULL);
@@ -147,8 +146,7 @@ static void the_base_survives_every_failing_allocation(void **state) {
 }
 
 /* A refused URL is never taken for a good one, whatever else goes wrong while it is refused. */
-static void a_bad_url_stays_refused_when_memory_runs_out(void **state) {
-    (void)state;
+TEST(a_bad_url_stays_refused_when_memory_runs_out) {
     for (long count = 0; count < 20; count++) {
         ten_url url;
         ten_error error = {0};
@@ -160,8 +158,7 @@ static void a_bad_url_stays_refused_when_memory_runs_out(void **state) {
     }
 }
 
-static void an_instance_id_needs_no_memory(void **state) {
-    (void)state;
+TEST(an_instance_id_needs_no_memory) {
     char id[TENURE_HOLDER_MAX + 1];
     ten_error error;
     ten_alloc_fail_after(0);
@@ -173,8 +170,7 @@ static void an_instance_id_needs_no_memory(void **state) {
 
 /* ---- the log, open: a line that finds no memory is dropped and counted */
 
-static void a_log_line_without_memory_is_counted_as_dropped(void **state) {
-    (void)state;
+TEST(a_log_line_without_memory_is_counted_as_dropped) {
     int ends[2];
     char text[4096] = "";
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -302,8 +298,7 @@ static bool pause_target(void *arg) {
     return whole_unless_out_of_memory(tenure_registry_pause(arg, "put-1"));
 }
 
-static void the_context_survives_every_failing_allocation(void **state) {
-    (void)state;
+TEST(the_context_survives_every_failing_allocation) {
     tenure_lease *lease = NULL;
     size_t count = 0;
     fail_each_in_turn(open_context, (char[]){"memory:"});
@@ -327,8 +322,7 @@ static void the_context_survives_every_failing_allocation(void **state) {
 }
 
 #ifdef TEN_STORE_SQLITE
-static void a_context_on_sqlite_survives_every_failing_allocation(void **state) {
-    (void)state;
+TEST(a_context_on_sqlite_survives_every_failing_allocation) {
     char directory[256];
     char url[300];
     tenure_lease *lease = NULL;
@@ -345,17 +339,3 @@ static void a_context_on_sqlite_survives_every_failing_allocation(void **state) 
     directory_remove(directory);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_base_survives_every_failing_allocation),
-        cmocka_unit_test(a_bad_url_stays_refused_when_memory_runs_out),
-        cmocka_unit_test(an_instance_id_needs_no_memory),
-        cmocka_unit_test(a_log_line_without_memory_is_counted_as_dropped),
-        cmocka_unit_test(the_context_survives_every_failing_allocation),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_context_on_sqlite_survives_every_failing_allocation),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

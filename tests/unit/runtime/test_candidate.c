@@ -111,8 +111,7 @@ static void await_renewal(tenure_election *election) {
     fail_msg("the lease was not renewed");
 }
 
-static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
-    (void)state;
+TEST(a_candidate_alone_is_elected_and_gives_the_role_back) {
     struct witness witness = {0};
     struct candidate election = start("memory:alone", &witness);
     assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
@@ -133,8 +132,7 @@ static void a_candidate_alone_is_elected_and_gives_the_role_back(void **state) {
     tenure_close(context);
 }
 
-static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void **state) {
-    (void)state;
+TEST(of_several_candidates_one_leads_and_the_next_takes_over_at_once) {
     enum { COUNT = 5 };
     struct witness witness = {0};
     struct candidate candidates[COUNT];
@@ -157,8 +155,7 @@ static void of_several_candidates_one_leads_and_the_next_takes_over_at_once(void
     assert_false(witness.token_fell);
 }
 
-static void a_leader_that_resigns_lets_another_lead(void **state) {
-    (void)state;
+TEST(a_leader_that_resigns_lets_another_lead) {
     struct witness witness = {0};
     struct candidate first = start("memory:resign", &witness);
     assert_int_equal(tenure_election_wait(first.election, WAIT_MS), TENURE_OK);
@@ -179,8 +176,7 @@ static int count_call(tenure_election *election, void *arg) {
     return ++*(int *)arg;
 }
 
-static void a_function_runs_on_the_leader_only(void **state) {
-    (void)state;
+TEST(a_function_runs_on_the_leader_only) {
     struct witness witness = {0};
     tenure_context *context = open_context("memory:only");
     int calls = 0;
@@ -194,8 +190,7 @@ static void a_function_runs_on_the_leader_only(void **state) {
     tenure_close(context);
 }
 
-static void a_forced_leader_stops_and_says_so(void **state) {
-    (void)state;
+TEST(a_forced_leader_stops_and_says_so) {
     struct witness witness = {0};
     struct candidate election = start("memory:forced", &witness);
     assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
@@ -210,8 +205,7 @@ static void a_forced_leader_stops_and_says_so(void **state) {
     stop(election);
 }
 
-static void a_forked_child_leads_nothing(void **state) {
-    (void)state;
+TEST(a_forked_child_leads_nothing) {
     struct witness witness = {0};
     struct candidate election = start("memory:fork", &witness);
     assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
@@ -232,8 +226,7 @@ static int note_leader(const tenure_leader *leader, void *userdata) {
 }
 
 /* A context of another namespace sees the roles of elections, which are in `leader` unless told otherwise. */
-static void who_leads_is_read_in_the_namespace_of_the_election(void **state) {
-    (void)state;
+TEST(who_leads_is_read_in_the_namespace_of_the_election) {
     struct witness witness = {0};
     struct candidate leader = start("memory:seen", &witness);
     tenure_context *context = open_context("memory:seen");
@@ -265,8 +258,7 @@ static void who_leads_is_read_in_the_namespace_of_the_election(void **state) {
 }
 
 /* An event loop cannot wait in on_demoted: it says later that the work has stopped. */
-static void a_role_is_kept_until_work_that_goes_on_elsewhere_is_over(void **state) {
-    (void)state;
+TEST(a_role_is_kept_until_work_that_goes_on_elsewhere_is_over) {
     struct witness witness = {0};
     tenure_election_options options = {.size = sizeof options,
                                        .flags = TENURE_WORK_ELSEWHERE,
@@ -304,8 +296,7 @@ static int lead_nothing(tenure_election *election, void *arg) {
     return 0;
 }
 
-static void the_longest_time_for_which_a_role_can_be_kept_is_kept(void **state) {
-    (void)state;
+TEST(the_longest_time_for_which_a_role_can_be_kept_is_kept) {
     tenure_context *context = open_context("memory:longest");
     tenure_options leader = {.size = sizeof leader, .namespace_name = "leader"};
     tenure_context *reader = NULL;
@@ -320,8 +311,7 @@ static void the_longest_time_for_which_a_role_can_be_kept_is_kept(void **state) 
     tenure_close(context);
 }
 
-static void wrong_arguments_are_refused_with_the_reason(void **state) {
-    (void)state;
+TEST(wrong_arguments_are_refused_with_the_reason) {
     tenure_context *context = open_context("memory:wrong");
     tenure_election *election = NULL;
     tenure_election_options options = {.size = sizeof options, .namespace_name = "no namespace"};
@@ -356,8 +346,7 @@ static void await(const atomic_uint *count, unsigned expected) {
 }
 
 /* Nothing else is due when the deadline passes: the thread must not sleep on what it has to tell. */
-static void a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again(void **state) {
-    (void)state;
+TEST(a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again) {
     struct witness witness = {0};
     char directory[256];
     char away[300];
@@ -407,8 +396,7 @@ static bool await_standbys(tenure_context *observer, unsigned count, const char 
     return false;
 }
 
-static void a_candidate_that_waits_is_announced_so_that_all_take_turns(void **state) {
-    (void)state;
+TEST(a_candidate_that_waits_is_announced_so_that_all_take_turns) {
     struct witness witness = {0};
     tenure_context *observer = open_observer("memory:turns");
     struct candidate first = start("memory:turns", &witness);
@@ -431,8 +419,7 @@ static void a_candidate_that_waits_is_announced_so_that_all_take_turns(void **st
 }
 
 /* There is one heartbeat for a context in a namespace: it must not say now this role and then that. */
-static void of_several_elections_of_a_context_one_is_announced(void **state) {
-    (void)state;
+TEST(of_several_elections_of_a_context_one_is_announced) {
     struct witness witness = {0};
     tenure_election_options options = {.size = sizeof options};
     tenure_context *observer = open_observer("memory:several");
@@ -455,25 +442,4 @@ static void of_several_elections_of_a_context_one_is_announced(void **state) {
     assert_int_equal(tenure_close(waiting), TENURE_OK);
     stop(leaders[0]);
     assert_int_equal(tenure_close(observer), TENURE_OK);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_candidate_alone_is_elected_and_gives_the_role_back),
-        cmocka_unit_test(of_several_candidates_one_leads_and_the_next_takes_over_at_once),
-        cmocka_unit_test(a_leader_that_resigns_lets_another_lead),
-        cmocka_unit_test(a_function_runs_on_the_leader_only),
-        cmocka_unit_test(a_forced_leader_stops_and_says_so),
-        cmocka_unit_test(a_forked_child_leads_nothing),
-        cmocka_unit_test(wrong_arguments_are_refused_with_the_reason),
-        cmocka_unit_test(who_leads_is_read_in_the_namespace_of_the_election),
-        cmocka_unit_test(a_candidate_that_waits_is_announced_so_that_all_take_turns),
-        cmocka_unit_test(of_several_elections_of_a_context_one_is_announced),
-        cmocka_unit_test(a_role_is_kept_until_work_that_goes_on_elsewhere_is_over),
-        cmocka_unit_test(the_longest_time_for_which_a_role_can_be_kept_is_kept),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_leader_whose_store_is_away_is_demoted_at_its_deadline_and_leads_again),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

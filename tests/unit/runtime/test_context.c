@@ -66,8 +66,7 @@ static void assert_timing(const char *url, const tenure_options *options, uint64
     tenure_close(context);
 }
 
-static void a_context_without_options_has_the_defaults(void **state) {
-    (void)state;
+TEST(a_context_without_options_has_the_defaults) {
     assert_timing("memory:", NULL, 30000, 3750, 5000);
     assert_string_equal(asked.namespace_name, "poll");
     tenure_context *context = open_memory("memory:", NULL);
@@ -77,8 +76,7 @@ static void a_context_without_options_has_the_defaults(void **state) {
     assert_int_equal(tenure_close(NULL), TENURE_OK);
 }
 
-static void options_are_taken(void **state) {
-    (void)state;
+TEST(options_are_taken) {
     tenure_options options = {.size = sizeof options,
                               .namespace_name = "scenes",
                               .instance_name = "node-1",
@@ -92,8 +90,7 @@ static void options_are_taken(void **state) {
     tenure_close(context);
 }
 
-static void no_two_contexts_have_the_same_instance_id(void **state) {
-    (void)state;
+TEST(no_two_contexts_have_the_same_instance_id) {
     tenure_options options = {.size = sizeof options, .instance_name = "same"};
     tenure_context *a = open_memory("memory:", &options);
     tenure_context *b = open_memory("memory:", &options);
@@ -103,8 +100,7 @@ static void no_two_contexts_have_the_same_instance_id(void **state) {
 }
 
 /* A caller that was built with an older header has fewer fields; what lies behind its structure is not looked at. */
-static void fields_beyond_the_callers_size_are_not_read(void **state) {
-    (void)state;
+TEST(fields_beyond_the_callers_size_are_not_read) {
     tenure_options options = {.size = offsetof(tenure_options, ttl_ms),
                               .namespace_name = "old",
                               .instance_name = "old",
@@ -120,8 +116,7 @@ static void fields_beyond_the_callers_size_are_not_read(void **state) {
     assert_timing("memory:", &options, 30000, 3750, 5000);
 }
 
-static void a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero(void **state) {
-    (void)state;
+TEST(a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero) {
     struct {
         tenure_options known;
         uint64_t newer[4];
@@ -131,14 +126,12 @@ static void a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zer
     assert_not_opened("memory:", &options.known, TENURE_E_UNSUPPORTED, "tenure_options");
 }
 
-static void an_unknown_flag_is_refused(void **state) {
-    (void)state;
+TEST(an_unknown_flag_is_refused) {
     tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN | 0x100};
     assert_not_opened("memory:", &options, TENURE_E_UNSUPPORTED, "flag");
 }
 
-static void options_without_a_size_are_refused(void **state) {
-    (void)state;
+TEST(options_without_a_size_are_refused) {
     tenure_options options = {.ttl_ms = 10000};
     assert_not_opened("memory:", &options, TENURE_E_INVALID, "tenure_options.size is 0");
     options.size = sizeof options.size - 1;
@@ -146,14 +139,12 @@ static void options_without_a_size_are_refused(void **state) {
                       "tenure_options.size is 7: set it to sizeof(tenure_options)");
 }
 
-static void a_store_that_does_not_exist_is_refused_with_those_that_do(void **state) {
-    (void)state;
+TEST(a_store_that_does_not_exist_is_refused_with_those_that_do) {
     assert_not_opened("mysql://x", NULL, TENURE_E_INVALID, "sqlite: ");
     assert_not_opened("localhost:6379", NULL, TENURE_E_INVALID, "redis: ");
 }
 
-static void bad_options_are_refused_with_their_rule(void **state) {
-    (void)state;
+TEST(bad_options_are_refused_with_their_rule) {
     tenure_options options = {.size = sizeof options, .namespace_name = "a/b"};
     assert_not_opened("memory:", &options, TENURE_E_INVALID, "namespace 'a/b' is not valid");
     options.namespace_name = "tenure";
@@ -175,8 +166,7 @@ static void bad_options_are_refused_with_their_rule(void **state) {
     assert_not_opened("memory:", &options, TENURE_E_TTL, "at least 20ms");
 }
 
-static void a_bad_url_is_refused_without_its_password(void **state) {
-    (void)state;
+TEST(a_bad_url_is_refused_without_its_password) {
     assert_not_opened("", NULL, TENURE_E_INVALID, "scheme");
     assert_not_opened("memroy:", NULL, TENURE_E_INVALID, "did you mean 'memory:'?");
     assert_not_opened("memory:?timeuot=1s", NULL, TENURE_E_INVALID, "did you mean 'timeout'?");
@@ -186,8 +176,7 @@ static void a_bad_url_is_refused_without_its_password(void **state) {
     assert_lacks(tenure_message(NULL), "secret");
 }
 
-static void a_urls_timeout_counts_unless_the_options_have_one(void **state) {
-    (void)state;
+TEST(a_urls_timeout_counts_unless_the_options_have_one) {
     tenure_options options = {.size = sizeof options, .timeout_ms = 700};
     assert_timing("memory:?timeout=2s", NULL, 30000, 3750, 2000);
     assert_timing("memory:?timeout=2s", &options, 30000, 3750, 700);
@@ -195,8 +184,7 @@ static void a_urls_timeout_counts_unless_the_options_have_one(void **state) {
 
 /* ---- messages */
 
-static void a_message_belongs_to_its_context(void **state) {
-    (void)state;
+TEST(a_message_belongs_to_its_context) {
     tenure_context *a = open_memory("memory:", NULL);
     tenure_context *b = open_memory("memory:", NULL);
     tenure_info info = {.size = sizeof info};
@@ -214,8 +202,7 @@ static void a_message_belongs_to_its_context(void **state) {
 }
 
 /* The context of what failed, and what was opened on it, both have its message; others on the same context do not. */
-static void a_message_belongs_to_the_handle_and_to_its_context(void **state) {
-    (void)state;
+TEST(a_message_belongs_to_the_handle_and_to_its_context) {
     tenure_context *context = open_memory("memory:", NULL);
     tenure_lease *lease = NULL;
     tenure_lease *other = NULL;
@@ -247,8 +234,7 @@ static void *fail_in_a_thread(void *arg) {
     return NULL;
 }
 
-static void a_message_belongs_to_its_thread(void **state) {
-    (void)state;
+TEST(a_message_belongs_to_its_thread) {
     tenure_context *context = open_memory("memory:", NULL);
     struct other_thread job = {.context = context};
     tenure_info info = {.size = sizeof info};
@@ -271,8 +257,7 @@ static void *hang_in_a_call(void *arg) {
     return NULL;
 }
 
-static void a_context_that_others_use_for_too_long_is_a_timeout(void **state) {
-    (void)state;
+TEST(a_context_that_others_use_for_too_long_is_a_timeout) {
     tenure_options options = {.size = sizeof options, .timeout_ms = 50};
     tenure_context *context = open_memory("memory:", &options);
     tenure_info info = {.size = sizeof info};
@@ -305,8 +290,7 @@ static void count_check(enum tenure_check_level level, const char *check, const 
     ++*(size_t *)userdata;
 }
 
-static void health_is_told(void **state) {
-    (void)state;
+TEST(health_is_told) {
     tenure_context *context = open_memory("memory:", NULL);
     uint64_t elapsed_us = UINT64_MAX;
     size_t count = 0;
@@ -318,8 +302,7 @@ static void health_is_told(void **state) {
 }
 
 #ifdef TEN_STORE_SQLITE
-static void without_a_url_the_store_is_in_the_state_directory(void **state) {
-    (void)state;
+TEST(without_a_url_the_store_is_in_the_state_directory) {
     char directory[256];
     char path[300];
     directory_make(directory);
@@ -336,28 +319,3 @@ static void without_a_url_the_store_is_in_the_state_directory(void **state) {
     assert_not_opened(NULL, NULL, TENURE_E_INVALID, "XDG_STATE_HOME");
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_context_without_options_has_the_defaults),
-        cmocka_unit_test(options_are_taken),
-        cmocka_unit_test(no_two_contexts_have_the_same_instance_id),
-        cmocka_unit_test(fields_beyond_the_callers_size_are_not_read),
-        cmocka_unit_test(a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero),
-        cmocka_unit_test(an_unknown_flag_is_refused),
-        cmocka_unit_test(options_without_a_size_are_refused),
-        cmocka_unit_test(a_store_that_does_not_exist_is_refused_with_those_that_do),
-        cmocka_unit_test(bad_options_are_refused_with_their_rule),
-        cmocka_unit_test(a_bad_url_is_refused_without_its_password),
-        cmocka_unit_test(a_urls_timeout_counts_unless_the_options_have_one),
-        cmocka_unit_test(a_message_belongs_to_its_context),
-        cmocka_unit_test(a_message_belongs_to_the_handle_and_to_its_context),
-        cmocka_unit_test(a_message_belongs_to_its_thread),
-        cmocka_unit_test(a_context_that_others_use_for_too_long_is_a_timeout),
-        cmocka_unit_test(health_is_told),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(without_a_url_the_store_is_in_the_state_directory),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

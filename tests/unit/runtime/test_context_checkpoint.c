@@ -38,7 +38,7 @@ static tenure_lease *acquire(tenure_context *context, const char *target) {
     return lease;
 }
 
-static void the_next_holder_reads_what_the_last_one_wrote(void **state) {
+TEST_WITH(the_next_holder_reads_what_the_last_one_wrote, setup, teardown) {
     const struct pair *pair = *state;
     char value[TENURE_CHECKPOINT_MAX + 1];
     size_t size = 77;
@@ -71,7 +71,7 @@ static void the_next_holder_reads_what_the_last_one_wrote(void **state) {
     tenure_lease_free(second);
 }
 
-static void what_is_no_text_or_too_long_is_refused(void **state) {
+TEST_WITH(what_is_no_text_or_too_long_is_refused, setup, teardown) {
     const struct pair *pair = *state;
     char value[TENURE_CHECKPOINT_MAX + 1];
     size_t size;
@@ -92,12 +92,4 @@ static void what_is_no_text_or_too_long_is_refused(void **state) {
     assert_int_equal(tenure_target_checkpoint(pair->one, "unknown", value, &size, NULL), TENURE_E_UNKNOWN_TARGET);
     tenure_lease_free(lease);
     assert_int_equal(tenure_checkpoint_write(lease, "x", 1), TENURE_E_CLOSED);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_next_holder_reads_what_the_last_one_wrote, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_text_or_too_long_is_refused, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

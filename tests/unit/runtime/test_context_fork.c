@@ -111,8 +111,7 @@ static void assert_not_cancelled(tenure_context *context) {
     assert_int_equal(tenure_watch_wait(context, &cursor, 1, no_change, NULL), TENURE_OK);
 }
 
-static void a_child_can_do_nothing_with_its_parents_context(void **state) {
-    (void)state;
+TEST(a_child_can_do_nothing_with_its_parents_context) {
     struct fixture fixture;
     fixture_open(&fixture, "memory:unit-fork");
     for (int i = 0; i < 3; i++)
@@ -121,8 +120,7 @@ static void a_child_can_do_nothing_with_its_parents_context(void **state) {
     fixture_close(&fixture);
 }
 
-static void a_child_holds_nothing_even_before_it_calls_anything(void **state) {
-    (void)state;
+TEST(a_child_holds_nothing_even_before_it_calls_anything) {
     struct fixture fixture;
     fixture_open(&fixture, "memory:unit-fork");
     pid_t child = fork();
@@ -157,8 +155,7 @@ static void open_same_in_child(void *arg) {
     CHILD_CHECK(strstr(tenure_message(NULL), "exec") != NULL);
 }
 
-static void a_child_uses_no_connection_of_its_parents_and_is_refused_the_same_file(void **state) {
-    (void)state;
+TEST(a_child_uses_no_connection_of_its_parents_and_is_refused_the_same_file) {
     char directory[256];
     char url[300];
     struct fixture fixture;
@@ -174,8 +171,7 @@ static void a_child_uses_no_connection_of_its_parents_and_is_refused_the_same_fi
     directory_remove(directory);
 }
 
-static void a_child_can_open_another_file_and_the_same_one_after_the_parent_closed_it(void **state) {
-    (void)state;
+TEST(a_child_can_open_another_file_and_the_same_one_after_the_parent_closed_it) {
     char directory[256];
     char url[300];
     char other[300];
@@ -190,15 +186,3 @@ static void a_child_can_open_another_file_and_the_same_one_after_the_parent_clos
     directory_remove(directory);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_can_do_nothing_with_its_parents_context),
-        cmocka_unit_test(a_child_holds_nothing_even_before_it_calls_anything),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_child_uses_no_connection_of_its_parents_and_is_refused_the_same_file),
-        cmocka_unit_test(a_child_can_open_another_file_and_the_same_one_after_the_parent_closed_it),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -72,6 +72,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define LEASE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static tenure_lease *acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
     if (tenure_acquire(context, target, 0, TENURE_MANUAL, &lease) != TENURE_OK)
@@ -85,7 +87,7 @@ static void assert_held(tenure_context *context, const char *target) {
     assert_ptr_equal(lease, &lease);
 }
 
-static void an_acquired_lease_is_valid_for_the_ttl_less_the_margin(void **state) {
+LEASE_TEST(an_acquired_lease_is_valid_for_the_ttl_less_the_margin) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     assert_true(tenure_lease_valid(lease));
@@ -98,7 +100,7 @@ static void an_acquired_lease_is_valid_for_the_ttl_less_the_margin(void **state)
 }
 
 /* Nobody renews, no store is asked: the clock is enough. */
-static void a_lease_turns_invalid_by_the_clock_alone(void **state) {
+LEASE_TEST(a_lease_turns_invalid_by_the_clock_alone) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     fixture->fake.boot_ms += TTL - MARGIN - 1;
@@ -118,7 +120,7 @@ static void a_lease_turns_invalid_by_the_clock_alone(void **state) {
 }
 
 /* Time passes on the way to the store: the deadline counts from before, the store's lease from after. */
-static void an_acquires_deadline_counts_from_sending(void **state) {
+LEASE_TEST(an_acquires_deadline_counts_from_sending) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     flight_ms = 5000;
@@ -130,7 +132,7 @@ static void an_acquires_deadline_counts_from_sending(void **state) {
     tenure_lease_free(lease);
 }
 
-static void a_renewals_deadline_counts_from_sending(void **state) {
+LEASE_TEST(a_renewals_deadline_counts_from_sending) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     fixture->fake.boot_ms += 1000;
@@ -141,7 +143,7 @@ static void a_renewals_deadline_counts_from_sending(void **state) {
     tenure_lease_free(lease);
 }
 
-static void an_answer_that_comes_after_the_lease_is_over_is_a_timeout(void **state) {
+LEASE_TEST(an_answer_that_comes_after_the_lease_is_over_is_a_timeout) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
     flight_ms = TTL - MARGIN;
@@ -150,7 +152,7 @@ static void an_answer_that_comes_after_the_lease_is_over_is_a_timeout(void **sta
     assert_contains(tenure_message(fixture->a), "over again");
 }
 
-static void a_renewal_that_is_answered_too_late_leaves_the_lease_invalid(void **state) {
+LEASE_TEST(a_renewal_that_is_answered_too_late_leaves_the_lease_invalid) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     flight_ms = TTL - MARGIN;
@@ -165,7 +167,7 @@ static void a_renewal_that_is_answered_too_late_leaves_the_lease_invalid(void **
     tenure_lease_free(lease);
 }
 
-static void a_renewal_extends_the_lease_under_the_same_token(void **state) {
+LEASE_TEST(a_renewal_extends_the_lease_under_the_same_token) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     for (int i = 0; i < 10; i++) {
@@ -178,7 +180,7 @@ static void a_renewal_extends_the_lease_under_the_same_token(void **state) {
     tenure_lease_free(lease);
 }
 
-static void a_target_held_by_another_is_refused_with_the_holder_and_the_time(void **state) {
+LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     fixture->fake.boot_ms += 17700;
@@ -188,7 +190,7 @@ static void a_target_held_by_another_is_refused_with_the_holder_and_the_time(voi
     tenure_lease_free(lease);
 }
 
-static void an_instance_that_asks_again_gets_the_same_token(void **state) {
+LEASE_TEST(an_instance_that_asks_again_gets_the_same_token) {
     struct fixture *fixture = *state;
     tenure_lease *first = acquire(fixture->a, "x");
     fixture->fake.boot_ms += 10000;
@@ -199,7 +201,7 @@ static void an_instance_that_asks_again_gets_the_same_token(void **state) {
     tenure_lease_free(again);
 }
 
-static void two_handles_on_one_grant_end_together(void **state) {
+LEASE_TEST(two_handles_on_one_grant_end_together) {
     struct fixture *fixture = *state;
     tenure_lease *first = acquire(fixture->a, "x");
     tenure_lease *second = acquire(fixture->a, "x");
@@ -215,7 +217,7 @@ static void two_handles_on_one_grant_end_together(void **state) {
 }
 
 /* They share the grant: its fresh TTL, its end, and that its token is over then for both. */
-static void a_token_that_is_spent_for_one_handle_is_for_all(void **state) {
+LEASE_TEST(a_token_that_is_spent_for_one_handle_is_for_all) {
     struct fixture *fixture = *state;
     tenure_lease *first = acquire(fixture->a, "x");
     fixture->fake.boot_ms += 1000;
@@ -239,7 +241,7 @@ static void a_token_that_is_spent_for_one_handle_is_for_all(void **state) {
     tenure_lease_free(third);
 }
 
-static void the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline(void **state) {
+LEASE_TEST(the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     tenure_lease_free(lease);
@@ -264,7 +266,7 @@ static void the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline(
     tenure_lease_free(lease);
 }
 
-static void a_released_target_is_free_at_once_and_its_token_grows(void **state) {
+LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows) {
     struct fixture *fixture = *state;
     for (uint64_t token = 1; token <= 5; token++) {
         tenure_context *context = token % 2 ? fixture->a : fixture->b;
@@ -281,7 +283,7 @@ static void a_released_target_is_free_at_once_and_its_token_grows(void **state) 
     }
 }
 
-static void a_lease_that_ended_and_was_taken_is_lost(void **state) {
+LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     fixture->fake.boot_ms += TTL;
@@ -299,7 +301,7 @@ static void a_lease_that_ended_and_was_taken_is_lost(void **state) {
 }
 
 /* Before its deadline has passed, it is the store that says so, and who has it now. */
-static void a_lease_that_was_taken_is_lost_to_the_one_who_has_it(void **state) {
+LEASE_TEST(a_lease_that_was_taken_is_lost_to_the_one_who_has_it) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     assert_int_equal(tenure_token_release(fixture->b, "x", 1, NULL), TENURE_OK);
@@ -314,7 +316,7 @@ static void a_lease_that_was_taken_is_lost_to_the_one_who_has_it(void **state) {
     tenure_lease_free(next);
 }
 
-static void a_lease_that_ended_is_lost_even_when_nobody_took_it(void **state) {
+LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->a, "x");
     fixture->fake.boot_ms += TTL;
@@ -330,7 +332,7 @@ static void a_lease_that_ended_is_lost_even_when_nobody_took_it(void **state) {
     tenure_lease_free(other);
 }
 
-static void a_freed_lease_stays_held_until_its_ttl_ends(void **state) {
+LEASE_TEST(a_freed_lease_stays_held_until_its_ttl_ends) {
     struct fixture *fixture = *state;
     tenure_lease_free(acquire(fixture->a, "x"));
     assert_held(fixture->b, "x");
@@ -340,7 +342,7 @@ static void a_freed_lease_stays_held_until_its_ttl_ends(void **state) {
 
 /* ---- by token, by force */
 
-static void a_token_alone_renews_and_releases(void **state) {
+LEASE_TEST(a_token_alone_renews_and_releases) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     bool released = false;
@@ -364,7 +366,7 @@ static void a_token_alone_renews_and_releases(void **state) {
     assert_contains(tenure_message(fixture->b), "nobody holds it now");
 }
 
-static void another_token_neither_renews_nor_releases(void **state) {
+LEASE_TEST(another_token_neither_renews_nor_releases) {
     struct fixture *fixture = *state;
     bool released = true;
     tenure_lease_free(acquire(fixture->a, "x"));
@@ -375,7 +377,7 @@ static void another_token_neither_renews_nor_releases(void **state) {
     assert_held(fixture->b, "x");
 }
 
-static void a_token_out_of_range_is_refused(void **state) {
+LEASE_TEST(a_token_out_of_range_is_refused) {
     struct fixture *fixture = *state;
     static const uint64_t bad[] = {0, TENURE_TOKEN_MAX + 1, UINT64_MAX};
     for (size_t i = 0; i < TEN_COUNT(bad); i++) {
@@ -388,7 +390,7 @@ static void a_token_out_of_range_is_refused(void **state) {
     assert_int_equal(tenure_token_renew(fixture->a, "x", TENURE_TOKEN_MAX, 0), TENURE_E_LOST);
 }
 
-static void a_ttl_that_cannot_be_used_is_refused(void **state) {
+LEASE_TEST(a_ttl_that_cannot_be_used_is_refused) {
     struct fixture *fixture = *state;
     tenure_lease_free(acquire(fixture->a, "x"));
     assert_int_equal(tenure_token_renew(fixture->a, "x", 1, 99), TENURE_E_TTL);
@@ -396,7 +398,7 @@ static void a_ttl_that_cannot_be_used_is_refused(void **state) {
     assert_int_equal(tenure_token_renew(fixture->a, "x", 1, UINT64_MAX), TENURE_E_TTL);
 }
 
-static void a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends(void **state) {
+LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends) {
     struct fixture *fixture = *state;
     bool released = false;
     tenure_lease *lease = acquire(fixture->a, "x");
@@ -412,7 +414,7 @@ static void a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends(void 
 }
 
 /* Whoever has noticed says that the work has stopped. */
-static void a_forced_lease_that_is_released_lets_others_in_at_once(void **state) {
+LEASE_TEST(a_forced_lease_that_is_released_lets_others_in_at_once) {
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < 2; i++) {
         const char *target = i ? "dropped" : "released";
@@ -435,7 +437,7 @@ static void a_forced_lease_that_is_released_lets_others_in_at_once(void **state)
 }
 
 /* The store keeps others out for the margin, and longer. */
-static void a_lease_whose_deadline_has_passed_is_released_all_the_same(void **state) {
+LEASE_TEST(a_lease_whose_deadline_has_passed_is_released_all_the_same) {
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < 2; i++) {
         const char *target = i ? "dropped" : "released";
@@ -457,7 +459,7 @@ static void a_lease_whose_deadline_has_passed_is_released_all_the_same(void **st
     }
 }
 
-static void waiting_for_a_lease_that_is_over_says_so(void **state) {
+LEASE_TEST(waiting_for_a_lease_that_is_over_says_so) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
     assert_int_equal(tenure_acquire(fixture->a, "x", 0, TENURE_ASYNC | TENURE_MANUAL, &lease), TENURE_OK);
@@ -476,7 +478,7 @@ static void waiting_for_a_lease_that_is_over_says_so(void **state) {
     tenure_lease_free(lease);
 }
 
-static void forcing_now_lets_others_in_at_once(void **state) {
+LEASE_TEST(forcing_now_lets_others_in_at_once) {
     struct fixture *fixture = *state;
     bool released = false;
     tenure_lease *lease = acquire(fixture->a, "x");
@@ -537,7 +539,7 @@ static uint64_t lose_us(struct fixture *fixture, unsigned count) {
 }
 
 /* Everything else of the context waits meanwhile. */
-static void the_time_to_report_many_lost_leases_grows_with_their_number_only(void **state) {
+LEASE_TEST(the_time_to_report_many_lost_leases_grows_with_their_number_only) {
     struct fixture *fixture = *state;
     enum { SOME = 2000, MANY = 16 * SOME };
     uint64_t some_us = lose_us(fixture, SOME);
@@ -547,7 +549,7 @@ static void the_time_to_report_many_lost_leases_grows_with_their_number_only(voi
                  (unsigned long long)many_us);
 }
 
-static void a_bad_target_is_refused_and_nothing_is_written(void **state) {
+LEASE_TEST(a_bad_target_is_refused_and_nothing_is_written) {
     struct fixture *fixture = *state;
     char longest[300];
     memset(longest, 'a', 256);
@@ -609,8 +611,7 @@ static tenure_context *open_impatient(const char *url) {
     return context;
 }
 
-static void a_renewal_that_finds_the_context_busy_pauses_the_work(void **state) {
-    (void)state;
+LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work) {
     tenure_context *context = open_impatient("memory:unit-busy-renew");
     tenure_lease *lease = acquire(context, "x");
     pthread_t busy = occupy(context);
@@ -627,8 +628,7 @@ static void a_renewal_that_finds_the_context_busy_pauses_the_work(void **state) 
 
 /* "Invalid from the moment of the call, whatever the store answers": no renewal, not even one of another thread that
  * was under way, makes it valid again. */
-static void a_release_that_finds_the_context_busy_is_final_all_the_same(void **state) {
-    (void)state;
+LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same) {
     tenure_context *context = open_impatient("memory:unit-busy-release");
     tenure_lease *lease = acquire(context, "x");
     pthread_t busy = occupy(context);
@@ -649,8 +649,7 @@ static void a_release_that_finds_the_context_busy_is_final_all_the_same(void **s
 }
 
 /* "After an error the context repeats the release until the lease has ended." */
-static void a_release_that_failed_is_repeated_by_the_context(void **state) {
-    (void)state;
+LEASE_TEST(a_release_that_failed_is_repeated_by_the_context) {
     tenure_context *context = open_impatient("memory:unit-busy-repeat");
     tenure_lease *lease = acquire(context, "x");
     pthread_t busy = occupy(context);
@@ -673,7 +672,7 @@ static void a_release_that_failed_is_repeated_by_the_context(void **state) {
 /* ---- a store that is out of reach */
 
 #ifdef TEN_STORE_SQLITE
-static void a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again(void **state) {
+LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again) {
     struct fixture *fixture = *state;
     char directory[256];
     char away[300];
@@ -702,7 +701,7 @@ static void a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_agai
     directory_remove(directory);
 }
 
-static void an_uncertain_lease_ends_at_its_old_deadline(void **state) {
+LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline) {
     struct fixture *fixture = *state;
     char directory[256];
     char away[300];
@@ -728,46 +727,3 @@ static void an_uncertain_lease_ends_at_its_old_deadline(void **state) {
     directory_remove(directory);
 }
 #endif
-
-#define LEASE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        LEASE_TEST(an_acquired_lease_is_valid_for_the_ttl_less_the_margin),
-        LEASE_TEST(a_lease_turns_invalid_by_the_clock_alone),
-        LEASE_TEST(an_acquires_deadline_counts_from_sending),
-        LEASE_TEST(a_renewals_deadline_counts_from_sending),
-        LEASE_TEST(an_answer_that_comes_after_the_lease_is_over_is_a_timeout),
-        LEASE_TEST(a_renewal_that_is_answered_too_late_leaves_the_lease_invalid),
-        LEASE_TEST(a_renewal_extends_the_lease_under_the_same_token),
-        LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time),
-        LEASE_TEST(an_instance_that_asks_again_gets_the_same_token),
-        LEASE_TEST(two_handles_on_one_grant_end_together),
-        LEASE_TEST(a_token_that_is_spent_for_one_handle_is_for_all),
-        LEASE_TEST(the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline),
-        LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows),
-        LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost),
-        LEASE_TEST(a_lease_that_was_taken_is_lost_to_the_one_who_has_it),
-        LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it),
-        LEASE_TEST(a_freed_lease_stays_held_until_its_ttl_ends),
-        LEASE_TEST(a_token_alone_renews_and_releases),
-        LEASE_TEST(another_token_neither_renews_nor_releases),
-        LEASE_TEST(a_token_out_of_range_is_refused),
-        LEASE_TEST(a_ttl_that_cannot_be_used_is_refused),
-        LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends),
-        LEASE_TEST(a_forced_lease_that_is_released_lets_others_in_at_once),
-        LEASE_TEST(a_lease_whose_deadline_has_passed_is_released_all_the_same),
-        LEASE_TEST(waiting_for_a_lease_that_is_over_says_so),
-        LEASE_TEST(forcing_now_lets_others_in_at_once),
-        LEASE_TEST(the_time_to_report_many_lost_leases_grows_with_their_number_only),
-        LEASE_TEST(a_bad_target_is_refused_and_nothing_is_written),
-        LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work),
-        LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same),
-        LEASE_TEST(a_release_that_failed_is_repeated_by_the_context),
-#ifdef TEN_STORE_SQLITE
-        LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again),
-        LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

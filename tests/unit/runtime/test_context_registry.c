@@ -28,6 +28,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define REGISTRY_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
     assert_int_equal(tenure_acquire(context, target, 0, TENURE_MANUAL, &lease), TENURE_OK);
@@ -42,7 +44,7 @@ static void put(tenure_context *context, const char *id, bool paused) {
 
 /* ---- looking */
 
-static void a_held_target_is_described(void **state) {
+REGISTRY_TEST(a_held_target_is_described) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     acquire(fixture->context, "x");
@@ -61,7 +63,7 @@ static void a_held_target_is_described(void **state) {
     assert_false(info.registered || info.paused || info.barred);
 }
 
-static void a_free_target_keeps_its_last_token(void **state) {
+REGISTRY_TEST(a_free_target_keeps_its_last_token) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     acquire(fixture->context, "x");
@@ -77,7 +79,7 @@ static void a_free_target_keeps_its_last_token(void **state) {
     assert_int_equal(info.token, 0);
 }
 
-static void an_unknown_target_is_said_to_be_unknown(void **state) {
+REGISTRY_TEST(an_unknown_target_is_said_to_be_unknown) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info, .token = 77};
     assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_E_UNKNOWN_TARGET);
@@ -105,7 +107,7 @@ static void assert_listed(tenure_context *context, enum tenure_filter filter, co
     assert_string_equal(seen.text, expected);
 }
 
-static void a_listing_is_in_byte_order_and_filtered(void **state) {
+REGISTRY_TEST(a_listing_is_in_byte_order_and_filtered) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     assert_listed(context, TENURE_ALL, "");
@@ -130,7 +132,7 @@ static int count_in_order(const tenure_info *info, void *userdata) {
     return 0;
 }
 
-static void a_listing_of_many_pages_has_every_target_once(void **state) {
+REGISTRY_TEST(a_listing_of_many_pages_has_every_target_once) {
     struct fixture *fixture = *state;
     static const size_t sizes[] = {255, 256, 257, 1025};
     size_t made = 0;
@@ -159,7 +161,7 @@ static int stop_at_second(const tenure_info *info, void *userdata) {
     return ++stopper->count == 2 ? stopper->answer : 0;
 }
 
-static void a_listing_ends_when_it_is_told_to(void **state) {
+REGISTRY_TEST(a_listing_ends_when_it_is_told_to) {
     struct fixture *fixture = *state;
     static const int answers[] = {1, 42, -5};
     put(fixture->context, "a", false);
@@ -172,7 +174,7 @@ static void a_listing_ends_when_it_is_told_to(void **state) {
     }
 }
 
-static void namespaces_do_not_see_each_other(void **state) {
+REGISTRY_TEST(namespaces_do_not_see_each_other) {
     struct fixture *fixture = *state;
     tenure_context *poll = NULL;
     tenure_context *scenes = NULL;
@@ -205,7 +207,7 @@ static void assert_registry(tenure_context *context, const char *expected) {
     assert_string_equal(seen.text, expected);
 }
 
-static void targets_are_registered_changed_and_removed(void **state) {
+REGISTRY_TEST(targets_are_registered_changed_and_removed) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     tenure_target targets[] = {
@@ -228,7 +230,7 @@ static void targets_are_registered_changed_and_removed(void **state) {
     assert_int_equal(added, 0);
 }
 
-static void what_is_not_registered_is_neither_removed_nor_paused(void **state) {
+REGISTRY_TEST(what_is_not_registered_is_neither_removed_nor_paused) {
     struct fixture *fixture = *state;
     acquire(fixture->context, "leased");
     assert_int_equal(tenure_registry_remove(fixture->context, "leased"), TENURE_E_UNKNOWN_TARGET);
@@ -236,14 +238,14 @@ static void what_is_not_registered_is_neither_removed_nor_paused(void **state) {
     assert_contains(tenure_message(fixture->context), "no target x in the registry");
 }
 
-static void an_instance_that_is_not_there_cannot_be_drained(void **state) {
+REGISTRY_TEST(an_instance_that_is_not_there_cannot_be_drained) {
     struct fixture *fixture = *state;
     assert_int_equal(tenure_instance_drain(fixture->context, "nobody-1-abc"), TENURE_E_UNKNOWN_INSTANCE);
     assert_contains(tenure_message(fixture->context), "nobody-1-abc");
     assert_int_equal(tenure_instance_undrain(fixture->context, "nobody-1-abc"), TENURE_E_UNKNOWN_INSTANCE);
 }
 
-static void a_bad_target_among_good_ones_registers_none(void **state) {
+REGISTRY_TEST(a_bad_target_among_good_ones_registers_none) {
     struct fixture *fixture = *state;
     tenure_target targets[] = {{.size = sizeof(tenure_target), .id = "a"},
                                {.size = sizeof(tenure_target), .id = "../b"},
@@ -265,7 +267,7 @@ static void a_bad_target_among_good_ones_registers_none(void **state) {
     assert_lacks(tenure_message(fixture->context), "\n");
 }
 
-static void removing_a_target_keeps_its_counter_and_its_lease(void **state) {
+REGISTRY_TEST(removing_a_target_keeps_its_counter_and_its_lease) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     put(fixture->context, "x", false);
@@ -286,7 +288,7 @@ static int count_targets(const tenure_target *target, void *userdata) {
     return ++*(int *)userdata == 300 ? 9 : 0;
 }
 
-static void the_registry_is_listed_page_by_page_until_told_to_end(void **state) {
+REGISTRY_TEST(the_registry_is_listed_page_by_page_until_told_to_end) {
     struct fixture *fixture = *state;
     char id[32];
     int count = -1000;
@@ -312,7 +314,7 @@ static int note_change(const tenure_change *change, void *userdata) {
     return 0;
 }
 
-static void changes_come_in_order_and_once(void **state) {
+REGISTRY_TEST(changes_come_in_order_and_once) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     tenure_lease *lease = NULL;
@@ -338,7 +340,7 @@ static void changes_come_in_order_and_once(void **state) {
     assert_int_equal(seen.count, 7);
 }
 
-static void an_expired_lease_is_reported_when_the_target_is_acquired_next(void **state) {
+REGISTRY_TEST(an_expired_lease_is_reported_when_the_target_is_acquired_next) {
     struct fixture *fixture = *state;
     uint64_t cursor;
     struct seen seen = {0};
@@ -350,7 +352,7 @@ static void an_expired_lease_is_reported_when_the_target_is_acquired_next(void *
     assert_string_equal(seen.text, "lease_lost,x,expired,1 lease_acquired,x,,2 ");
 }
 
-static void a_cursor_that_the_store_no_longer_has_is_set_to_this_moment(void **state) {
+REGISTRY_TEST(a_cursor_that_the_store_no_longer_has_is_set_to_this_moment) {
     struct fixture *fixture = *state;
     uint64_t cursor = 999999;
     struct seen seen = {0};
@@ -362,7 +364,7 @@ static void a_cursor_that_the_store_no_longer_has_is_set_to_this_moment(void **s
     assert_string_equal(seen.text, "lease_acquired,y,,1 ");
 }
 
-static void many_changes_come_in_pieces(void **state) {
+REGISTRY_TEST(many_changes_come_in_pieces) {
     struct fixture *fixture = *state;
     uint64_t cursor;
     char id[32];
@@ -396,7 +398,7 @@ static int stop_at_second_change(const tenure_change *change, void *userdata) {
     return ++reader->count == 2 ? reader->answer : 0;
 }
 
-static void a_watch_ends_when_it_is_told_to_and_goes_on_after_that_change(void **state) {
+REGISTRY_TEST(a_watch_ends_when_it_is_told_to_and_goes_on_after_that_change) {
     struct fixture *fixture = *state;
     struct reader reader = {.context = fixture->context, .answer = 42};
     struct seen seen = {0};
@@ -412,7 +414,7 @@ static void a_watch_ends_when_it_is_told_to_and_goes_on_after_that_change(void *
     assert_string_equal(seen.text, "target_added,c,,0 ");
 }
 
-static void the_history_is_read_until_it_is_told_to_end(void **state) {
+REGISTRY_TEST(the_history_is_read_until_it_is_told_to_end) {
     struct fixture *fixture = *state;
     struct reader reader = {.context = fixture->context, .answer = 7};
     struct seen seen = {0};
@@ -429,31 +431,4 @@ static void the_history_is_read_until_it_is_told_to_end(void **state) {
     seen = (struct seen){0};
     assert_int_equal(tenure_history_read(fixture->context, NULL, 0, 1, note_change, &seen), TENURE_OK);
     assert_string_equal(seen.text, "lease_acquired,c,,1 ");
-}
-
-#define REGISTRY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        REGISTRY_TEST(a_held_target_is_described),
-        REGISTRY_TEST(a_free_target_keeps_its_last_token),
-        REGISTRY_TEST(an_unknown_target_is_said_to_be_unknown),
-        REGISTRY_TEST(a_listing_is_in_byte_order_and_filtered),
-        REGISTRY_TEST(a_listing_of_many_pages_has_every_target_once),
-        REGISTRY_TEST(a_listing_ends_when_it_is_told_to),
-        REGISTRY_TEST(namespaces_do_not_see_each_other),
-        REGISTRY_TEST(targets_are_registered_changed_and_removed),
-        REGISTRY_TEST(what_is_not_registered_is_neither_removed_nor_paused),
-        REGISTRY_TEST(an_instance_that_is_not_there_cannot_be_drained),
-        REGISTRY_TEST(a_bad_target_among_good_ones_registers_none),
-        REGISTRY_TEST(removing_a_target_keeps_its_counter_and_its_lease),
-        REGISTRY_TEST(the_registry_is_listed_page_by_page_until_told_to_end),
-        REGISTRY_TEST(changes_come_in_order_and_once),
-        REGISTRY_TEST(an_expired_lease_is_reported_when_the_target_is_acquired_next),
-        REGISTRY_TEST(a_cursor_that_the_store_no_longer_has_is_set_to_this_moment),
-        REGISTRY_TEST(many_changes_come_in_pieces),
-        REGISTRY_TEST(a_watch_ends_when_it_is_told_to_and_goes_on_after_that_change),
-        REGISTRY_TEST(the_history_is_read_until_it_is_told_to_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define RENEWAL_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static tenure_lease *acquire(tenure_context *context, const char *target, unsigned flags) {
     tenure_lease *lease = NULL;
     if (tenure_acquire(context, target, 0, flags, &lease) < 0)
@@ -166,8 +168,7 @@ static tenure_context *open_threaded(const char *url) {
     return context;
 }
 
-static void a_lease_is_renewed_without_any_call_and_a_manual_one_is_not(void **state) {
-    (void)state;
+TEST(a_lease_is_renewed_without_any_call_and_a_manual_one_is_not) {
     tenure_context *context = open_threaded("memory:unit-renewed");
     tenure_lease *manual = acquire(context, "manual", TENURE_MANUAL);
     tenure_lease *automatic = acquire(context, "automatic", 0);
@@ -183,8 +184,7 @@ static void a_lease_is_renewed_without_any_call_and_a_manual_one_is_not(void **s
     tenure_close(context);
 }
 
-static void a_freed_lease_is_not_renewed_any_more_and_not_released(void **state) {
-    (void)state;
+TEST(a_freed_lease_is_not_renewed_any_more_and_not_released) {
     tenure_context *context = open_threaded("memory:unit-freed");
     tenure_lease *automatic = acquire(context, "automatic", 0);
     tenure_lease *freed = acquire(context, "freed", 0);
@@ -201,8 +201,7 @@ static void a_freed_lease_is_not_renewed_any_more_and_not_released(void **state)
     tenure_close(context);
 }
 
-static void the_loss_of_a_lease_is_told_once_and_by_the_contexts_thread(void **state) {
-    (void)state;
+TEST(the_loss_of_a_lease_is_told_once_and_by_the_contexts_thread) {
     tenure_context *context = open_threaded("memory:unit-lost");
     tenure_context *other = NULL;
     assert_int_equal(tenure_open("memory:unit-lost", NULL, &other), TENURE_OK);
@@ -230,8 +229,7 @@ static void the_loss_of_a_lease_is_told_once_and_by_the_contexts_thread(void **s
 }
 
 /* The next renewal is hours away: it is heard by the feed. */
-static void a_forced_lease_whose_loss_is_watched_is_lost_long_before_its_next_renewal(void **state) {
-    (void)state;
+TEST(a_forced_lease_whose_loss_is_watched_is_lost_long_before_its_next_renewal) {
     memset(&diary, 0, sizeof diary);
     tenure_options options = {.size = sizeof options, .ttl_ms = 24 * 3600 * 1000};
     tenure_context *context = NULL;
@@ -258,7 +256,7 @@ static void a_forced_lease_whose_loss_is_watched_is_lost_long_before_its_next_re
 
 /* ---- driven */
 
-static void renewals_of_many_leases_are_one_batch(void **state) {
+RENEWAL_TEST(renewals_of_many_leases_are_one_batch) {
     struct fixture *fixture = *state;
     tenure_lease *leases[MANY];
     for (unsigned i = 0; i < MANY; i++) {
@@ -279,7 +277,7 @@ static void renewals_of_many_leases_are_one_batch(void **state) {
     }
 }
 
-static void an_unanswered_renewal_makes_a_lease_uncertain_until_the_next_one(void **state) {
+RENEWAL_TEST(an_unanswered_renewal_makes_a_lease_uncertain_until_the_next_one) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->context, "automatic", 0);
     assert_int_equal(tenure_lease_on_lost(lease, note_lost, &diary), TENURE_OK);
@@ -308,7 +306,7 @@ static void an_unanswered_renewal_makes_a_lease_uncertain_until_the_next_one(voi
     tenure_lease_free(lease);
 }
 
-static void a_lease_that_is_not_renewed_in_time_is_lost_once(void **state) {
+RENEWAL_TEST(a_lease_that_is_not_renewed_in_time_is_lost_once) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->context, "automatic", 0);
     assert_int_equal(tenure_lease_on_lost(lease, note_lost, &diary), TENURE_OK);
@@ -329,7 +327,7 @@ static void a_lease_that_is_not_renewed_in_time_is_lost_once(void **state) {
     tenure_lease_free(lease);
 }
 
-static void a_manual_lease_that_its_program_does_not_renew_is_lost_once(void **state) {
+RENEWAL_TEST(a_manual_lease_that_its_program_does_not_renew_is_lost_once) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->context, "manual", TENURE_MANUAL);
     assert_int_equal(tenure_lease_on_lost(lease, note_lost, &diary), TENURE_OK);
@@ -345,7 +343,7 @@ static void a_manual_lease_that_its_program_does_not_renew_is_lost_once(void **s
     tenure_lease_free(lease);
 }
 
-static void what_is_released_or_freed_is_not_lost(void **state) {
+RENEWAL_TEST(what_is_released_or_freed_is_not_lost) {
     struct fixture *fixture = *state;
     tenure_lease *released = acquire(fixture->context, "released", 0);
     tenure_lease *dropped = acquire(fixture->context, "dropped", 0);
@@ -373,7 +371,7 @@ static void what_is_released_or_freed_is_not_lost(void **state) {
     tenure_lease_free(indifferent);
 }
 
-static void a_lease_that_another_instance_got_is_lost_once(void **state) {
+RENEWAL_TEST(a_lease_that_another_instance_got_is_lost_once) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->context, "automatic", 0);
     assert_int_equal(tenure_lease_on_lost(lease, note_lost, &diary), TENURE_OK);
@@ -394,7 +392,7 @@ static void a_lease_that_another_instance_got_is_lost_once(void **state) {
 
 /* ---- closing */
 
-static void closing_a_context_releases_what_is_held_and_not_what_was_freed(void **state) {
+RENEWAL_TEST(closing_a_context_releases_what_is_held_and_not_what_was_freed) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->context, "automatic", 0);
     tenure_lease *manual = acquire(fixture->context, "manual", TENURE_MANUAL);
@@ -413,8 +411,7 @@ static void closing_a_context_releases_what_is_held_and_not_what_was_freed(void 
     tenure_lease_free(again);
 }
 
-static void closing_a_threaded_context_releases_many(void **state) {
-    (void)state;
+TEST(closing_a_threaded_context_releases_many) {
     tenure_context *context = open_threaded("memory:unit-close");
     tenure_context *other = NULL;
     tenure_lease *leases[MANY];
@@ -436,7 +433,7 @@ static void closing_a_threaded_context_releases_many(void **state) {
 
 /* ---- events */
 
-static void events_are_pulled_in_their_order(void **state) {
+RENEWAL_TEST(events_are_pulled_in_their_order) {
     struct fixture *fixture = *state;
     tenure_event event = {.size = sizeof event};
     tenure_context *context = fixture->other; /* without on_event */
@@ -456,25 +453,4 @@ static void events_are_pulled_in_their_order(void **state) {
     assert_string_equal(event.reason, "done");
     assert_int_equal(tenure_next_event(context, 0, &event), TENURE_E_TIMEOUT);
     tenure_lease_free(lease);
-}
-
-#define RENEWAL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lease_is_renewed_without_any_call_and_a_manual_one_is_not),
-        cmocka_unit_test(a_freed_lease_is_not_renewed_any_more_and_not_released),
-        cmocka_unit_test(the_loss_of_a_lease_is_told_once_and_by_the_contexts_thread),
-        cmocka_unit_test(a_forced_lease_whose_loss_is_watched_is_lost_long_before_its_next_renewal),
-        RENEWAL_TEST(renewals_of_many_leases_are_one_batch),
-        RENEWAL_TEST(an_unanswered_renewal_makes_a_lease_uncertain_until_the_next_one),
-        RENEWAL_TEST(a_lease_that_is_not_renewed_in_time_is_lost_once),
-        RENEWAL_TEST(a_manual_lease_that_its_program_does_not_renew_is_lost_once),
-        RENEWAL_TEST(what_is_released_or_freed_is_not_lost),
-        RENEWAL_TEST(a_lease_that_another_instance_got_is_lost_once),
-        RENEWAL_TEST(closing_a_context_releases_what_is_held_and_not_what_was_freed),
-        cmocka_unit_test(closing_a_threaded_context_releases_many),
-        RENEWAL_TEST(events_are_pulled_in_their_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

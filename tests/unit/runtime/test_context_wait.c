@@ -36,6 +36,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define WAITING_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static tenure_lease *acquire(tenure_context *context, const char *target) {
     tenure_lease *lease = NULL;
     if (tenure_acquire(context, target, 0, TENURE_MANUAL, &lease) != TENURE_OK)
@@ -56,7 +58,7 @@ struct waiting {
 
 /* On a cancelled context nobody waits: whoever asks again and again meets the context's thread when that writes the
  * outcome. For ThreadSanitizer. */
-static void the_outcome_of_an_acquire_can_be_asked_for_at_any_moment(void **state) {
+WAITING_TEST(the_outcome_of_an_acquire_can_be_asked_for_at_any_moment) {
     struct fixture *fixture = *state;
     tenure_lease *held = acquire(fixture->holder, "x");
     tenure_cancel(fixture->waiter);
@@ -103,7 +105,7 @@ static bool ended_soon(struct waiting *waiting) {
     return false;
 }
 
-static void a_waiter_is_woken_by_the_release(void **state) {
+WAITING_TEST(a_waiter_is_woken_by_the_release) {
     struct fixture *fixture = *state;
     for (int i = 0; i < 20; i++) {
         tenure_lease *lease = acquire(fixture->holder, "x");
@@ -119,14 +121,14 @@ static void a_waiter_is_woken_by_the_release(void **state) {
     }
 }
 
-static void a_free_target_is_had_without_waiting(void **state) {
+WAITING_TEST(a_free_target_is_had_without_waiting) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
     assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_OK);
     tenure_lease_free(lease);
 }
 
-static void a_wait_without_time_is_one_try(void **state) {
+WAITING_TEST(a_wait_without_time_is_one_try) {
     struct fixture *fixture = *state;
     tenure_lease *held = acquire(fixture->holder, "x");
     tenure_lease *lease = NULL;
@@ -137,8 +139,7 @@ static void a_wait_without_time_is_one_try(void **state) {
 }
 
 /* On the system's clock, with a TTL that a busy machine does not use up before the first wait is over. */
-static void a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has(void **state) {
-    (void)state;
+WAITING_TEST(a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has) {
     tenure_options options = {.size = sizeof options, .ttl_ms = 2000};
     tenure_context *holder = NULL;
     tenure_context *waiter = NULL;
@@ -161,7 +162,7 @@ static void a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has(
     tenure_close(waiter);
 }
 
-static void signals_do_not_end_a_wait(void **state) {
+WAITING_TEST(signals_do_not_end_a_wait) {
     struct fixture *fixture = *state;
     tenure_lease *lease = acquire(fixture->holder, "x");
     struct waiting waiting;
@@ -177,7 +178,7 @@ static void signals_do_not_end_a_wait(void **state) {
 
 /* ---- cancelling */
 
-static void cancelling_ends_waits_now_and_from_now_on(void **state) {
+WAITING_TEST(cancelling_ends_waits_now_and_from_now_on) {
     struct fixture *fixture = *state;
     tenure_lease *held = acquire(fixture->holder, "x");
     struct waiting waiting;
@@ -205,7 +206,7 @@ static void cancel_from_handler(int signal_number) {
     tenure_cancel(context_to_cancel);
 }
 
-static void cancelling_works_in_a_signal_handler(void **state) {
+WAITING_TEST(cancelling_works_in_a_signal_handler) {
     struct fixture *fixture = *state;
     tenure_lease *held = acquire(fixture->holder, "x");
     tenure_lease *lease = NULL;
@@ -247,7 +248,7 @@ static void *watch(void *arg) {
     return NULL;
 }
 
-static void a_watcher_is_woken_by_a_change(void **state) {
+WAITING_TEST(a_watcher_is_woken_by_a_change) {
     struct fixture *fixture = *state;
     struct watching watching = {.context = fixture->waiter};
     assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
@@ -263,7 +264,7 @@ static void a_watcher_is_woken_by_a_change(void **state) {
 /* ---- many threads on one context */
 
 /* The store has one descriptor for a context: whoever clears it must not sleep the others' news away. */
-static void waiters_on_one_context_are_all_woken(void **state) {
+WAITING_TEST(waiters_on_one_context_are_all_woken) {
     struct fixture *fixture = *state;
     enum { WAITERS = 6, ROUNDS = 40 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -291,7 +292,7 @@ static void waiters_on_one_context_are_all_woken(void **state) {
     }
 }
 
-static void a_watcher_does_not_take_a_waiters_change(void **state) {
+WAITING_TEST(a_watcher_does_not_take_a_waiters_change) {
     struct fixture *fixture = *state;
     for (int round = 0; round < 40; round++) {
         tenure_lease *lease = acquire(fixture->holder, "x");
@@ -316,7 +317,7 @@ static void a_watcher_does_not_take_a_waiters_change(void **state) {
 
 static const char *const three[] = {"x", "y", "z"};
 
-static void the_first_of_several_targets_is_acquired_in_their_order(void **state) {
+WAITING_TEST(the_first_of_several_targets_is_acquired_in_their_order) {
     struct fixture *fixture = *state;
     for (size_t held = 0; held < 3; held++) {
         tenure_lease *lease = NULL;
@@ -348,7 +349,7 @@ static void *wait_for_any(void *arg) {
     return NULL;
 }
 
-static void a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one(void **state) {
+WAITING_TEST(a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one) {
     struct fixture *fixture = *state;
     tenure_lease *leases[3];
     for (size_t i = 0; i < 3; i++)
@@ -403,7 +404,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-static void many_threads_share_one_context(void **state) {
+WAITING_TEST(many_threads_share_one_context) {
     struct fixture *fixture = *state;
     struct worker workers[6] = {0};
     for (int i = 0; i < 6; i++) {
@@ -443,7 +444,7 @@ static void *check_on_and_on(void *arg) {
     return NULL;
 }
 
-static void a_released_lease_stays_invalid_whatever_other_threads_do(void **state) {
+WAITING_TEST(a_released_lease_stays_invalid_whatever_other_threads_do) {
     struct fixture *fixture = *state;
     for (int round = 0; round < 50; round++) {
         atomic_bool released = false;
@@ -460,27 +461,4 @@ static void a_released_lease_stays_invalid_whatever_other_threads_do(void **stat
         assert_false(checker.revived);
         tenure_lease_free(lease);
     }
-}
-
-#define WAITING_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        WAITING_TEST(the_outcome_of_an_acquire_can_be_asked_for_at_any_moment),
-        WAITING_TEST(a_waiter_is_woken_by_the_release),
-        WAITING_TEST(a_free_target_is_had_without_waiting),
-        WAITING_TEST(a_wait_without_time_is_one_try),
-        WAITING_TEST(a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has),
-        WAITING_TEST(signals_do_not_end_a_wait),
-        WAITING_TEST(cancelling_ends_waits_now_and_from_now_on),
-        WAITING_TEST(cancelling_works_in_a_signal_handler),
-        WAITING_TEST(a_watcher_is_woken_by_a_change),
-        WAITING_TEST(waiters_on_one_context_are_all_woken),
-        WAITING_TEST(a_watcher_does_not_take_a_waiters_change),
-        WAITING_TEST(the_first_of_several_targets_is_acquired_in_their_order),
-        WAITING_TEST(a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one),
-        WAITING_TEST(many_threads_share_one_context),
-        WAITING_TEST(a_released_lease_stays_invalid_whatever_other_threads_do),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

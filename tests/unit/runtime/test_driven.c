@@ -191,14 +191,12 @@ static void drive_many_leases(const char *url) {
     assert_int_equal(tenure_close(other), TENURE_OK);
 }
 
-static void many_leases_are_driven_by_a_loop_in_memory(void **state) {
-    (void)state;
+TEST(many_leases_are_driven_by_a_loop_in_memory) {
     drive_many_leases("memory:unit-driven");
 }
 
 #ifdef TEN_STORE_SQLITE
-static void many_leases_are_driven_by_a_loop_on_sqlite(void **state) {
-    (void)state;
+TEST(many_leases_are_driven_by_a_loop_on_sqlite) {
     char directory[256];
     char url[300];
     directory_make(directory);
@@ -210,8 +208,7 @@ static void many_leases_are_driven_by_a_loop_on_sqlite(void **state) {
 
 /* ---- outcomes of asynchronous acquires */
 
-static void an_asynchronous_acquire_of_what_is_held_fails_or_waits_for_its_release(void **state) {
-    (void)state;
+TEST(an_asynchronous_acquire_of_what_is_held_fails_or_waits_for_its_release) {
     struct program program;
     tenure_context *other = open_other("memory:unit-driven-held", NULL);
     tenure_lease *held = NULL;
@@ -240,8 +237,7 @@ static void an_asynchronous_acquire_of_what_is_held_fails_or_waits_for_its_relea
     tenure_close(other);
 }
 
-static void an_event_names_the_handle_that_it_is_about(void **state) {
-    (void)state;
+TEST(an_event_names_the_handle_that_it_is_about) {
     struct program program;
     tenure_context *other = open_other("memory:unit-driven-names", NULL);
     tenure_lease *held = NULL;
@@ -272,8 +268,7 @@ static void an_event_names_the_handle_that_it_is_about(void **state) {
     tenure_close(other);
 }
 
-static void an_asynchronous_acquire_that_is_dropped_takes_nothing_from_another(void **state) {
-    (void)state;
+TEST(an_asynchronous_acquire_that_is_dropped_takes_nothing_from_another) {
     struct program program;
     tenure_context *other = open_other("memory:unit-driven-both", NULL);
     tenure_lease *held = NULL;
@@ -294,8 +289,7 @@ static void an_asynchronous_acquire_that_is_dropped_takes_nothing_from_another(v
     tenure_close(other);
 }
 
-static void an_asynchronous_acquire_that_is_dropped_is_not_held_in_the_end(void **state) {
-    (void)state;
+TEST(an_asynchronous_acquire_that_is_dropped_is_not_held_in_the_end) {
     struct program program;
     tenure_context *other = open_other("memory:unit-driven-drop", NULL);
     tenure_lease *lease = NULL;
@@ -316,8 +310,7 @@ static void an_asynchronous_acquire_that_is_dropped_is_not_held_in_the_end(void 
 /* ---- functions that wait do the same work meanwhile */
 
 /* On the system's clock: nobody moves another one while the call waits. */
-static void an_acquire_that_waits_keeps_the_other_leases(void **state) {
-    (void)state;
+TEST(an_acquire_that_waits_keeps_the_other_leases) {
     unsigned threads = count_threads();
     struct program program = {0};
     tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN, .ttl_ms = 2000};
@@ -347,8 +340,7 @@ static void an_acquire_that_waits_keeps_the_other_leases(void **state) {
     tenure_close(other);
 }
 
-static void a_wait_for_an_asynchronous_lease_drives_the_context(void **state) {
-    (void)state;
+TEST(a_wait_for_an_asynchronous_lease_drives_the_context) {
     struct program program;
     tenure_lease *lease = NULL;
     program_open(&program, "memory:unit-driven-lease-wait", 0);
@@ -382,8 +374,7 @@ static void on_demoted(tenure_election *election, uint64_t token, const char *re
     atomic_fetch_add(&term->demoted, 1);
 }
 
-static void an_election_is_driven_by_a_loop(void **state) {
-    (void)state;
+TEST(an_election_is_driven_by_a_loop) {
     enum { TTL_MS = 2000 };
     unsigned threads = count_threads();
     struct program program;
@@ -431,8 +422,7 @@ static int work_for_two_ttls(tenure_election *election, void *arg) {
     return tenure_election_leads(election) && tenure_election_token(election) == 1 ? 7 : 8;
 }
 
-static void work_on_the_leader_only_drives_its_context(void **state) {
-    (void)state;
+TEST(work_on_the_leader_only_drives_its_context) {
     unsigned threads = count_threads();
     struct program program;
     program_open(&program, "memory:unit-driven-run", 2000);
@@ -455,8 +445,7 @@ static unsigned count_held(tenure_member *member) {
     return count;
 }
 
-static void a_member_is_driven_by_a_loop(void **state) {
-    (void)state;
+TEST(a_member_is_driven_by_a_loop) {
     enum { TTL_MS = 2000, TARGETS = 12 };
     unsigned threads = count_threads();
     struct program program;
@@ -496,8 +485,7 @@ static void a_member_is_driven_by_a_loop(void **state) {
 
 /* ---- the loop's three functions */
 
-static void without_anything_to_do_there_is_nothing_to_wait_for(void **state) {
-    (void)state;
+TEST(without_anything_to_do_there_is_nothing_to_wait_for) {
     struct program program;
     program_open(&program, "memory:unit-driven-idle", 0);
     TURN_UNTIL(&program, tenure_timeout_ms(program.context) == -1);
@@ -512,8 +500,7 @@ static void without_anything_to_do_there_is_nothing_to_wait_for(void **state) {
 }
 
 /* Another thread gives the loop something to do: it must not sleep on it. */
-static void what_another_call_asks_for_makes_the_descriptor_readable(void **state) {
-    (void)state;
+TEST(what_another_call_asks_for_makes_the_descriptor_readable) {
     struct program program;
     tenure_lease *lease = NULL;
     program_open(&program, "memory:unit-driven-wake", 0);
@@ -531,22 +518,5 @@ static void what_another_call_asks_for_makes_the_descriptor_readable(void **stat
 
 int main(void) {
     fake_system = fake_clock_make(&fake);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_leases_are_driven_by_a_loop_in_memory),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(many_leases_are_driven_by_a_loop_on_sqlite),
-#endif
-        cmocka_unit_test(an_asynchronous_acquire_of_what_is_held_fails_or_waits_for_its_release),
-        cmocka_unit_test(an_event_names_the_handle_that_it_is_about),
-        cmocka_unit_test(an_asynchronous_acquire_that_is_dropped_takes_nothing_from_another),
-        cmocka_unit_test(an_asynchronous_acquire_that_is_dropped_is_not_held_in_the_end),
-        cmocka_unit_test(an_acquire_that_waits_keeps_the_other_leases),
-        cmocka_unit_test(a_wait_for_an_asynchronous_lease_drives_the_context),
-        cmocka_unit_test(an_election_is_driven_by_a_loop),
-        cmocka_unit_test(work_on_the_leader_only_drives_its_context),
-        cmocka_unit_test(a_member_is_driven_by_a_loop),
-        cmocka_unit_test(without_anything_to_do_there_is_nothing_to_wait_for),
-        cmocka_unit_test(what_another_call_asks_for_makes_the_descriptor_readable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_cases(NULL, NULL);
 }

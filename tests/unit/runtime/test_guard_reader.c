@@ -88,13 +88,11 @@ static void tell_stale_from_current(const char *url) {
     tenure_close(context);
 }
 
-static void a_stale_token_is_refused_in_memory(void **state) {
-    (void)state;
+TEST(a_stale_token_is_refused_in_memory) {
     tell_stale_from_current("memory:guard-stale");
 }
 
-static void a_newer_token_is_believed_after_asking(void **state) {
-    (void)state;
+TEST(a_newer_token_is_believed_after_asking) {
     tenure_context *context = open_context("memory:guard-newer");
     struct receiver receiver = open_receiver("memory:guard-newer", NULL);
     tenure_guard *guard = receiver.guard;
@@ -110,8 +108,7 @@ static void a_newer_token_is_believed_after_asking(void **state) {
     tenure_close(context);
 }
 
-static void a_token_that_was_never_granted_is_refused(void **state) {
-    (void)state;
+TEST(a_token_that_was_never_granted_is_refused) {
     tenure_context *context = open_context("memory:guard-forged");
     struct receiver receiver = open_receiver("memory:guard-forged", NULL);
     tenure_guard *guard = receiver.guard;
@@ -128,8 +125,7 @@ static void a_token_that_was_never_granted_is_refused(void **state) {
     tenure_close(context);
 }
 
-static void a_namespace_is_its_own(void **state) {
-    (void)state;
+TEST(a_namespace_is_its_own) {
     tenure_context *context = open_context("memory:guard-namespace");
     tenure_guard_options options = {.size = sizeof options, .namespace_name = "scenes"};
     struct receiver receiver = open_receiver("memory:guard-namespace", &options);
@@ -140,8 +136,7 @@ static void a_namespace_is_its_own(void **state) {
     tenure_close(context);
 }
 
-static void what_cannot_be_used_is_refused_with_a_reason(void **state) {
-    (void)state;
+TEST(what_cannot_be_used_is_refused_with_a_reason) {
     tenure_context *context = open_context("memory:");
     tenure_guard *guard = NULL;
     assert_int_equal(tenure_guard_open(context, &(tenure_guard_options){0}, &guard), TENURE_E_INVALID);
@@ -163,8 +158,7 @@ static void what_cannot_be_used_is_refused_with_a_reason(void **state) {
 
 enum { MANY = 3000 };
 
-static void what_comes_together_is_asked_together(void **state) {
-    (void)state;
+TEST(what_comes_together_is_asked_together) {
     static tenure_guard_item items[2 * MANY];
     static char names[MANY][16];
     tenure_context *context = open_context("memory:guard-many");
@@ -191,8 +185,7 @@ static void what_comes_together_is_asked_together(void **state) {
     tenure_close(context);
 }
 
-static void no_more_is_remembered_than_there_is_room_for(void **state) {
-    (void)state;
+TEST(no_more_is_remembered_than_there_is_room_for) {
     tenure_context *context = open_context("memory:guard-room");
     tenure_guard_options options = {.size = sizeof options, .max_targets = 10};
     struct receiver receiver = open_receiver("memory:guard-room", &options);
@@ -238,8 +231,7 @@ static void *consume(void *arg) {
     return NULL;
 }
 
-static void threads_share_a_guard(void **state) {
-    (void)state;
+TEST(threads_share_a_guard) {
     enum { THREADS = 4 };
     tenure_context *context = open_context("memory:guard-threads");
     struct receiver receiver = open_receiver("memory:guard-threads", NULL);
@@ -281,8 +273,7 @@ static void use_in_child(void *arg) {
     tenure_guard_close(guard);
 }
 
-static void a_child_of_fork_can_only_close_it(void **state) {
-    (void)state;
+TEST(a_child_of_fork_can_only_close_it) {
     tenure_context *context = open_context("memory:guard-fork");
     struct receiver receiver = open_receiver("memory:guard-fork", NULL);
     tenure_guard *guard = receiver.guard;
@@ -296,8 +287,7 @@ static void a_child_of_fork_can_only_close_it(void **state) {
     tenure_close(context);
 }
 
-static void opening_without_memory_fails_whole(void **state) {
-    (void)state;
+TEST(opening_without_memory_fails_whole) {
     bool complete = false;
     tenure_options driven = {.size = sizeof driven,
                              .flags = TENURE_DRIVEN}; /* a thread's allocations would fail, too */
@@ -345,8 +335,7 @@ static void place_make(struct place *place) {
     snprintf(place->url, sizeof place->url, "sqlite:%s/store.db", place->directory);
 }
 
-static void a_stale_token_is_refused_on_sqlite(void **state) {
-    (void)state;
+TEST(a_stale_token_is_refused_on_sqlite) {
     struct place place;
     place_make(&place);
     tell_stale_from_current(place.url);
@@ -398,34 +387,11 @@ static void outlive_the_store(bool accept) {
     directory_remove(place.directory);
 }
 
-static void without_the_store_the_cache_serves_and_then_refuses(void **state) {
-    (void)state;
+TEST(without_the_store_the_cache_serves_and_then_refuses) {
     outlive_the_store(false);
 }
 
-static void without_the_store_the_policy_may_accept_what_was_confirmed_once(void **state) {
-    (void)state;
+TEST(without_the_store_the_policy_may_accept_what_was_confirmed_once) {
     outlive_the_store(true);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stale_token_is_refused_in_memory),
-        cmocka_unit_test(a_newer_token_is_believed_after_asking),
-        cmocka_unit_test(a_token_that_was_never_granted_is_refused),
-        cmocka_unit_test(a_namespace_is_its_own),
-        cmocka_unit_test(what_cannot_be_used_is_refused_with_a_reason),
-        cmocka_unit_test(what_comes_together_is_asked_together),
-        cmocka_unit_test(no_more_is_remembered_than_there_is_room_for),
-        cmocka_unit_test(threads_share_a_guard),
-        cmocka_unit_test(a_child_of_fork_can_only_close_it),
-        cmocka_unit_test(opening_without_memory_fails_whole),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_stale_token_is_refused_on_sqlite),
-        cmocka_unit_test(without_the_store_the_cache_serves_and_then_refuses),
-        cmocka_unit_test(without_the_store_the_policy_may_accept_what_was_confirmed_once),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -70,8 +70,7 @@ static void put_targets(tenure_member *member, unsigned count) {
     }
 }
 
-static void a_single_member_acquires_every_target_and_gives_it_back_when_stopped(void **state) {
-    (void)state;
+TEST(a_single_member_acquires_every_target_and_gives_it_back_when_stopped) {
     struct instance member = start_instance("memory:member-1", 0);
     put_targets(member.member, 10);
     assert_true(owns_soon(member.member, 10));
@@ -98,8 +97,7 @@ static void a_single_member_acquires_every_target_and_gives_it_back_when_stopped
     tenure_close(context);
 }
 
-static void two_members_share_and_agree_and_one_takes_over_from_the_other(void **state) {
-    (void)state;
+TEST(two_members_share_and_agree_and_one_takes_over_from_the_other) {
     struct instance first = start_instance("memory:member-2", 0);
     put_targets(first.member, 9);
     assert_true(owns_soon(first.member, 9));
@@ -127,8 +125,7 @@ static void two_members_share_and_agree_and_one_takes_over_from_the_other(void *
     stop_instance(first);
 }
 
-static void a_busy_target_is_not_given_back_before_its_work_has_stopped(void **state) {
-    (void)state;
+TEST(a_busy_target_is_not_given_back_before_its_work_has_stopped) {
     struct instance member = start_instance("memory:member-3", 0);
     put_targets(member.member, 1);
     assert_true(owns_soon(member.member, 1));
@@ -148,8 +145,7 @@ static void a_busy_target_is_not_given_back_before_its_work_has_stopped(void **s
     stop_instance(member);
 }
 
-static void each_piece_of_work_begins_and_ends_by_itself(void **state) {
-    (void)state;
+TEST(each_piece_of_work_begins_and_ends_by_itself) {
     struct instance member = start_instance("memory:member-nested", 0);
     put_targets(member.member, 1);
     assert_true(owns_soon(member.member, 1));
@@ -174,8 +170,7 @@ static void end_work(const tenure_event *event, void *userdata) {
 }
 
 /* Nothing else is due for an hour: the thread must not sleep on what it has to tell. */
-static void the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason(void **state) {
-    (void)state;
+TEST(the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason) {
     struct instance member = {.context = open_context("memory:member-told", 3 * 3600 * 1000)};
     tenure_member_options options = {
         .size = sizeof options, .settle_ms = 50, .on_event = end_work, .userdata = &member.member};
@@ -187,8 +182,7 @@ static void the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason(voi
     stop_instance(member);
 }
 
-static void acquiring_takes_a_target_whatever_the_plan_says_and_keeps_it(void **state) {
-    (void)state;
+TEST(acquiring_takes_a_target_whatever_the_plan_says_and_keeps_it) {
     struct instance first = start_instance("memory:member-4", 0);
     struct instance second = start_instance("memory:member-4", 0);
     assert_int_equal(tenure_member_acquire(first.member, "mine"), TENURE_OK);
@@ -205,8 +199,7 @@ static void acquiring_takes_a_target_whatever_the_plan_says_and_keeps_it(void **
     stop_instance(second);
 }
 
-static void a_drained_member_hands_everything_over_and_takes_it_back(void **state) {
-    (void)state;
+TEST(a_drained_member_hands_everything_over_and_takes_it_back) {
     struct instance first = start_instance("memory:member-5", 0);
     struct instance second = start_instance("memory:member-5", 0);
     put_targets(first.member, 6);
@@ -220,8 +213,7 @@ static void a_drained_member_hands_everything_over_and_takes_it_back(void **stat
     stop_instance(second);
 }
 
-static void paused_targets_are_left_alone_and_do_not_count_for_the_balance(void **state) {
-    (void)state;
+TEST(paused_targets_are_left_alone_and_do_not_count_for_the_balance) {
     struct instance first = start_instance("memory:member-6", 0);
     struct instance second = start_instance("memory:member-6", 0);
     put_targets(first.member, 8);
@@ -239,8 +231,7 @@ static void paused_targets_are_left_alone_and_do_not_count_for_the_balance(void 
     stop_instance(second);
 }
 
-static void targets_from_the_registry_follow_it(void **state) {
-    (void)state;
+TEST(targets_from_the_registry_follow_it) {
     tenure_context *context = NULL;
     assert_int_equal(tenure_open("memory:member-7", NULL, &context), TENURE_OK);
     tenure_target targets[] = {{.size = sizeof(tenure_target), .id = "a"},
@@ -259,8 +250,7 @@ static void targets_from_the_registry_follow_it(void **state) {
     tenure_close(context);
 }
 
-static void events_can_be_pulled(void **state) {
-    (void)state;
+TEST(events_can_be_pulled) {
     struct instance member = start_instance("memory:member-8", 0);
     put_targets(member.member, 1);
     tenure_event event = {.size = sizeof event};
@@ -276,8 +266,7 @@ static void events_can_be_pulled(void **state) {
     stop_instance(member);
 }
 
-static void a_fleet_with_another_ttl_is_refused(void **state) {
-    (void)state;
+TEST(a_fleet_with_another_ttl_is_refused) {
     struct instance first = start_instance("memory:member-9", 0);
     put_targets(first.member, 1);
     assert_true(owns_soon(first.member, 1));
@@ -293,8 +282,7 @@ static void a_fleet_with_another_ttl_is_refused(void **state) {
     stop_instance(first);
 }
 
-static void a_handle_of_a_removed_target_is_never_held_again(void **state) {
-    (void)state;
+TEST(a_handle_of_a_removed_target_is_never_held_again) {
     struct instance member = start_instance("memory:member-10", 0);
     put_targets(member.member, 2);
     assert_true(owns_soon(member.member, 2));
@@ -322,8 +310,7 @@ static void a_handle_of_a_removed_target_is_never_held_again(void **state) {
 }
 
 /* The word behind the last place is the warden's: a target without a place must not reach it. */
-static void a_target_more_than_there_are_places_is_refused(void **state) {
-    (void)state;
+TEST(a_target_more_than_there_are_places_is_refused) {
     enum { ROOM = 2 };
     ten_beliefs beliefs;
     assert_true(ten_beliefs_share(&beliefs, ROOM));
@@ -357,8 +344,7 @@ static size_t address_space(void) {
 }
 
 /* Whoever limits its address space, or forbids overcommitment, can have a fleet member, too. */
-static void a_member_takes_memory_only_for_the_targets_that_it_has(void **state) {
-    (void)state;
+TEST(a_member_takes_memory_only_for_the_targets_that_it_has) {
     tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN};
     tenure_context *context = NULL;
     tenure_member *member = NULL;
@@ -394,8 +380,7 @@ static int remove_others(const char *name, void *userdata) {
     return 0;
 }
 
-static void a_list_is_what_was_there_when_it_was_asked_for(void **state) {
-    (void)state;
+TEST(a_list_is_what_was_there_when_it_was_asked_for) {
     struct instance member = start_instance("memory:member-list", 0);
     put_targets(member.member, 3);
     assert_true(owns_soon(member.member, 3));
@@ -404,8 +389,7 @@ static void a_list_is_what_was_there_when_it_was_asked_for(void **state) {
     stop_instance(member);
 }
 
-static void unsafe_options_and_bad_names_are_refused(void **state) {
-    (void)state;
+TEST(unsafe_options_and_bad_names_are_refused) {
     tenure_context *context = NULL;
     tenure_options options = {.size = sizeof options, .ttl_ms = 1000, .renew_ms = 600};
     assert_int_equal(tenure_open("memory:", &options, &context), TENURE_E_TTL);
@@ -422,26 +406,4 @@ static void unsafe_options_and_bad_names_are_refused(void **state) {
     assert_false(tenure_member_is_held(member.member, "x"));
     assert_int_equal(tenure_member_acquire(member.member, "a b"), TENURE_E_INVALID);
     stop_instance(member);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_single_member_acquires_every_target_and_gives_it_back_when_stopped),
-        cmocka_unit_test(two_members_share_and_agree_and_one_takes_over_from_the_other),
-        cmocka_unit_test(a_busy_target_is_not_given_back_before_its_work_has_stopped),
-        cmocka_unit_test(each_piece_of_work_begins_and_ends_by_itself),
-        cmocka_unit_test(the_program_is_told_to_end_its_work_as_soon_as_there_is_a_reason),
-        cmocka_unit_test(acquiring_takes_a_target_whatever_the_plan_says_and_keeps_it),
-        cmocka_unit_test(a_drained_member_hands_everything_over_and_takes_it_back),
-        cmocka_unit_test(paused_targets_are_left_alone_and_do_not_count_for_the_balance),
-        cmocka_unit_test(targets_from_the_registry_follow_it),
-        cmocka_unit_test(events_can_be_pulled),
-        cmocka_unit_test(a_fleet_with_another_ttl_is_refused),
-        cmocka_unit_test(a_handle_of_a_removed_target_is_never_held_again),
-        cmocka_unit_test(a_target_more_than_there_are_places_is_refused),
-        cmocka_unit_test(a_member_takes_memory_only_for_the_targets_that_it_has),
-        cmocka_unit_test(a_list_is_what_was_there_when_it_was_asked_for),
-        cmocka_unit_test(unsafe_options_and_bad_names_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

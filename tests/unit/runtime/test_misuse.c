@@ -62,6 +62,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define MISUSE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void no_event(const tenure_event *event, void *userdata) {
     (void)event;
     (void)userdata;
@@ -78,8 +80,7 @@ static void check_refused(const struct calls *calls, const char *call, int r) {
 
 /* ---- NULL */
 
-static void every_call_without_a_handle_is_refused(void **state) {
-    (void)state;
+TEST(every_call_without_a_handle_is_refused) {
     TRY(context, NULL, TENURE_E_INVALID, "context");
     TRY(lease, NULL, TENURE_E_INVALID, "lease");
     TRY(member, NULL, TENURE_E_INVALID, "member");
@@ -87,8 +88,7 @@ static void every_call_without_a_handle_is_refused(void **state) {
     TRY(guard, NULL, TENURE_E_INVALID, "guard");
 }
 
-static void closing_nothing_does_nothing(void **state) {
-    (void)state;
+TEST(closing_nothing_does_nothing) {
     assert_int_equal(tenure_close(NULL), TENURE_OK);
     tenure_lease_free(NULL);
     tenure_lease_drop(NULL);
@@ -102,7 +102,7 @@ static void closing_nothing_does_nothing(void **state) {
     assert_int_equal(tenure_handle_remaining_ms(none), 0);
 }
 
-static void a_missing_target_is_refused(void **state) {
+MISUSE_TEST(a_missing_target_is_refused) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     const char *const targets[] = {"free", NULL};
@@ -127,7 +127,7 @@ static void a_missing_target_is_refused(void **state) {
     REFUSED(tenure_guard_check(fixture->guard, NULL, 1), TENURE_E_INVALID, "target");
 }
 
-static void a_missing_target_of_a_member_is_refused(void **state) {
+MISUSE_TEST(a_missing_target_of_a_member_is_refused) {
     struct fixture *fixture = *state;
     tenure_member *member = fixture->member;
     tenure_handle handle = {0};
@@ -145,7 +145,7 @@ static void a_missing_target_of_a_member_is_refused(void **state) {
     assert_false(tenure_member_is_held(member, NULL));
 }
 
-static void a_missing_role_or_instance_is_refused(void **state) {
+MISUSE_TEST(a_missing_role_or_instance_is_refused) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     tenure_election *election = NULL;
@@ -161,7 +161,7 @@ static void a_missing_role_or_instance_is_refused(void **state) {
     assert_null(election);
 }
 
-static void a_missing_place_for_the_result_is_refused(void **state) {
+MISUSE_TEST(a_missing_place_for_the_result_is_refused) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     const char *const targets[] = {"x", "y"};
@@ -186,7 +186,7 @@ static void a_missing_place_for_the_result_is_refused(void **state) {
     assert_int_equal(tenure_target_read(context, "free", &info), TENURE_E_UNKNOWN_TARGET);
 }
 
-static void a_missing_function_is_refused(void **state) {
+MISUSE_TEST(a_missing_function_is_refused) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     REFUSED(tenure_target_list(context, TENURE_ALL, NULL, NULL), TENURE_E_INVALID, "function");
@@ -201,7 +201,7 @@ static void a_missing_function_is_refused(void **state) {
     REFUSED(tenure_store_check(context, NULL, NULL), TENURE_E_INVALID, "function");
 }
 
-static void a_value_out_of_its_range_is_refused(void **state) {
+MISUSE_TEST(a_value_out_of_its_range_is_refused) {
     struct fixture *fixture = *state;
     REFUSED(tenure_target_list(fixture->context, (enum tenure_filter)99, no_info, NULL), TENURE_E_INVALID, "99");
     REFUSED(tenure_history_read(fixture->context, NULL, 0, 0, no_change, NULL), TENURE_E_INVALID, "limit");
@@ -211,7 +211,7 @@ static void a_value_out_of_its_range_is_refused(void **state) {
     REFUSED(tenure_guard_check_many(fixture->guard, &item, 1, 0), TENURE_E_INVALID, "stride");
 }
 
-static void a_duration_that_is_too_long_is_refused(void **state) {
+MISUSE_TEST(a_duration_that_is_too_long_is_refused) {
     struct fixture *fixture = *state;
     tenure_context *context = NULL;
     tenure_member *member = NULL;
@@ -236,15 +236,14 @@ static void a_duration_that_is_too_long_is_refused(void **state) {
 
 /* ---- closed and freed */
 
-static void a_context_that_was_closed_is_refused_everywhere(void **state) {
-    (void)state;
+TEST(a_context_that_was_closed_is_refused_everywhere) {
     tenure_context *context = open_context("memory:unit-closed");
     assert_int_equal(tenure_close(context), TENURE_OK);
     TRY(context, context, TENURE_E_CLOSED, "context");
     REFUSED(tenure_close(context), TENURE_E_CLOSED, "context");
 }
 
-static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
+MISUSE_TEST(a_lease_that_was_freed_is_refused_and_freed_once) {
     struct fixture *fixture = *state;
     tenure_lease *lease = NULL;
     assert_int_equal(tenure_acquire(fixture->context, "freed", 0, 0, &lease), TENURE_OK);
@@ -262,7 +261,7 @@ static void a_lease_that_was_freed_is_refused_and_freed_once(void **state) {
 }
 
 /* The memory of what was freed is not used again at once. */
-static void a_lease_that_was_freed_is_not_taken_for_a_new_one(void **state) {
+MISUSE_TEST(a_lease_that_was_freed_is_not_taken_for_a_new_one) {
     struct fixture *fixture = *state;
     enum { NEW_LEASES = 50 };
     tenure_lease *old = NULL;
@@ -296,8 +295,7 @@ static void *close_as_rival(void *arg) {
     return NULL;
 }
 
-static void of_two_threads_that_close_a_context_one_does(void **state) {
-    (void)state;
+TEST(of_two_threads_that_close_a_context_one_does) {
     for (unsigned round = 0; round < 50; round++) {
         pthread_barrier_t start;
         pthread_barrier_init(&start, NULL, 2);
@@ -313,7 +311,7 @@ static void of_two_threads_that_close_a_context_one_does(void **state) {
     }
 }
 
-static void what_was_closed_is_refused_and_closed_once(void **state) {
+MISUSE_TEST(what_was_closed_is_refused_and_closed_once) {
     struct fixture *fixture = *state;
     tenure_member_close(fixture->member);
     TRY(member, fixture->member, TENURE_E_CLOSED, "member");
@@ -331,8 +329,7 @@ static void what_was_closed_is_refused_and_closed_once(void **state) {
 }
 
 /* The local reads still work then, and say that nothing is held. */
-static void what_was_opened_on_a_closed_context_holds_nothing_and_is_refused(void **state) {
-    (void)state;
+TEST(what_was_opened_on_a_closed_context_holds_nothing_and_is_refused) {
     struct fixture fixture;
     fixture_open(&fixture, "memory:unit-orphans");
     tenure_handle handle;
@@ -359,8 +356,7 @@ static void what_was_opened_on_a_closed_context_holds_nothing_and_is_refused(voi
     REFUSED(tenure_renew(fixture.lease), TENURE_E_CLOSED, "lease");
 }
 
-static void a_lease_can_be_dropped_after_its_context_was_closed(void **state) {
-    (void)state;
+TEST(a_lease_can_be_dropped_after_its_context_was_closed) {
     tenure_context *context = open_context("memory:unit-drop");
     tenure_lease *lease = NULL;
     assert_int_equal(tenure_acquire(context, "x", 0, 0, &lease), TENURE_OK);
@@ -368,7 +364,7 @@ static void a_lease_can_be_dropped_after_its_context_was_closed(void **state) {
     tenure_lease_drop(lease);
 }
 
-static void a_handle_of_another_kind_is_refused(void **state) {
+MISUSE_TEST(a_handle_of_another_kind_is_refused) {
     struct fixture *fixture = *state;
     TRY(context, (tenure_context *)fixture->lease, TENURE_E_INVALID, "context");
     TRY(lease, (tenure_lease *)fixture->member, TENURE_E_INVALID, "lease");
@@ -383,7 +379,7 @@ static void a_handle_of_another_kind_is_refused(void **state) {
 
 /* ---- flags and sizes */
 
-static void an_unknown_flag_is_not_supported(void **state) {
+MISUSE_TEST(an_unknown_flag_is_not_supported) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     const char *const targets[] = {"free", "also-free"};
@@ -410,7 +406,7 @@ static void an_unknown_flag_is_not_supported(void **state) {
     assert_true(tenure_lease_valid(fixture->lease)); /* it was not forced */
 }
 
-static void a_structure_without_a_size_is_refused(void **state) {
+MISUSE_TEST(a_structure_without_a_size_is_refused) {
     struct fixture *fixture = *state;
     tenure_context *context = fixture->context;
     tenure_context *another = NULL;
@@ -438,8 +434,7 @@ static void a_structure_without_a_size_is_refused(void **state) {
 
 /* ---- two things in one place */
 
-static void a_lease_in_the_namespace_of_a_member_is_refused(void **state) {
-    (void)state;
+TEST(a_lease_in_the_namespace_of_a_member_is_refused) {
     const char *const targets[] = {"x", "y"};
     tenure_context *context = open_context("memory:unit-places");
     tenure_member *member = NULL;
@@ -462,8 +457,7 @@ static void a_lease_in_the_namespace_of_a_member_is_refused(void **state) {
     tenure_close(context);
 }
 
-static void a_member_in_the_namespace_of_a_lease_is_refused(void **state) {
-    (void)state;
+TEST(a_member_in_the_namespace_of_a_lease_is_refused) {
     tenure_context *context = open_context("memory:unit-places");
     tenure_member *member = NULL;
     tenure_lease *lease = NULL;
@@ -474,7 +468,7 @@ static void a_member_in_the_namespace_of_a_lease_is_refused(void **state) {
     tenure_close(context);
 }
 
-static void a_second_member_in_a_namespace_is_refused(void **state) {
+MISUSE_TEST(a_second_member_in_a_namespace_is_refused) {
     struct fixture *fixture = *state;
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
     tenure_member *second = NULL;
@@ -488,7 +482,7 @@ static void a_second_member_in_a_namespace_is_refused(void **state) {
     assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);
 }
 
-static void a_second_election_for_a_role_is_refused(void **state) {
+MISUSE_TEST(a_second_election_for_a_role_is_refused) {
     struct fixture *fixture = *state;
     tenure_election *second = NULL;
     REFUSED(tenure_election_open(fixture->context, "web", NULL, &second), TENURE_E_INVALID, "web");
@@ -500,8 +494,7 @@ static void a_second_election_for_a_role_is_refused(void **state) {
     assert_int_equal(tenure_election_open(fixture->context, "web", NULL, &fixture->election), TENURE_OK);
 }
 
-static void the_role_of_an_election_cannot_be_acquired(void **state) {
-    (void)state;
+TEST(the_role_of_an_election_cannot_be_acquired) {
     tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
     tenure_context *context = NULL;
     tenure_election *election = NULL;
@@ -557,8 +550,7 @@ static void race_once(tenure_context *context, bool first_is_member) {
     tenure_election_close(racers[winner].opened_election);
 }
 
-static void of_two_threads_one_gets_the_place(void **state) {
-    (void)state;
+TEST(of_two_threads_one_gets_the_place) {
     for (int i = 0; i < 100; i++) {
         tenure_context *context = open_context("memory:unit-race");
         race_once(context, i % 2 == 0);
@@ -568,8 +560,7 @@ static void of_two_threads_one_gets_the_place(void **state) {
 
 /* ---- events and driving */
 
-static void events_that_are_pushed_cannot_be_pulled(void **state) {
-    (void)state;
+TEST(events_that_are_pushed_cannot_be_pulled) {
     tenure_options options = {.size = sizeof options, .on_event = no_event};
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet", .on_event = no_event};
     tenure_context *context = NULL;
@@ -584,45 +575,10 @@ static void events_that_are_pushed_cannot_be_pulled(void **state) {
     tenure_close(context);
 }
 
-static void a_threaded_context_may_be_driven_as_well(void **state) {
+MISUSE_TEST(a_threaded_context_may_be_driven_as_well) {
     struct fixture *fixture = *state;
     for (int i = 0; i < 100; i++)
         assert_int_equal(tenure_process(fixture->context), TENURE_OK);
     assert_true(tenure_lease_valid(fixture->lease));
     assert_int_equal(tenure_renew(fixture->lease), TENURE_OK);
-}
-
-#define MISUSE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call_without_a_handle_is_refused),
-        cmocka_unit_test(closing_nothing_does_nothing),
-        MISUSE_TEST(a_missing_target_is_refused),
-        MISUSE_TEST(a_missing_target_of_a_member_is_refused),
-        MISUSE_TEST(a_missing_role_or_instance_is_refused),
-        MISUSE_TEST(a_missing_place_for_the_result_is_refused),
-        MISUSE_TEST(a_missing_function_is_refused),
-        MISUSE_TEST(a_value_out_of_its_range_is_refused),
-        MISUSE_TEST(a_duration_that_is_too_long_is_refused),
-        cmocka_unit_test(a_context_that_was_closed_is_refused_everywhere),
-        MISUSE_TEST(a_lease_that_was_freed_is_refused_and_freed_once),
-        MISUSE_TEST(a_lease_that_was_freed_is_not_taken_for_a_new_one),
-        MISUSE_TEST(what_was_closed_is_refused_and_closed_once),
-        cmocka_unit_test(of_two_threads_that_close_a_context_one_does),
-        cmocka_unit_test(what_was_opened_on_a_closed_context_holds_nothing_and_is_refused),
-        cmocka_unit_test(a_lease_can_be_dropped_after_its_context_was_closed),
-        MISUSE_TEST(a_handle_of_another_kind_is_refused),
-        MISUSE_TEST(an_unknown_flag_is_not_supported),
-        MISUSE_TEST(a_structure_without_a_size_is_refused),
-        cmocka_unit_test(a_lease_in_the_namespace_of_a_member_is_refused),
-        cmocka_unit_test(a_member_in_the_namespace_of_a_lease_is_refused),
-        MISUSE_TEST(a_second_member_in_a_namespace_is_refused),
-        MISUSE_TEST(a_second_election_for_a_role_is_refused),
-        cmocka_unit_test(the_role_of_an_election_cannot_be_acquired),
-        cmocka_unit_test(of_two_threads_one_gets_the_place),
-        cmocka_unit_test(events_that_are_pushed_cannot_be_pulled),
-        MISUSE_TEST(a_threaded_context_may_be_driven_as_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

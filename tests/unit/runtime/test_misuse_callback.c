@@ -273,8 +273,7 @@ static void cause_an_event(struct fixture *fixture) {
     tenure_lease_free(acquire(fixture->context, "y"));
 }
 
-static void from_on_event_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
-    (void)state;
+TEST(from_on_event_what_needs_the_store_is_refused_and_the_rest_works) {
     in_both_forms(AT_EVENT, cause_an_event);
 }
 
@@ -283,8 +282,7 @@ static void cause_a_member_event(struct fixture *fixture) {
     assert_int_equal(tenure_member_acquire(fixture->member, "more"), TENURE_OK);
 }
 
-static void from_a_members_on_event_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
-    (void)state;
+TEST(from_a_members_on_event_what_needs_the_store_is_refused_and_the_rest_works) {
     in_both_forms(AT_MEMBER_EVENT, cause_a_member_event);
 }
 
@@ -294,8 +292,7 @@ static void cause_a_loss(struct fixture *fixture) {
     force(fixture, "x");
 }
 
-static void from_on_lost_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
-    (void)state;
+TEST(from_on_lost_what_needs_the_store_is_refused_and_the_rest_works) {
     in_both_forms(AT_LOST, cause_a_loss);
 }
 
@@ -320,13 +317,11 @@ static void cause_an_election(struct fixture *fixture) {
     assert_int_equal(tenure_close(leader), TENURE_OK);
 }
 
-static void from_on_elected_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
-    (void)state;
+TEST(from_on_elected_what_needs_the_store_is_refused_and_the_rest_works) {
     in_both_forms(AT_ELECTED, cause_an_election);
 }
 
-static void from_an_elections_on_event_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
-    (void)state;
+TEST(from_an_elections_on_event_what_needs_the_store_is_refused_and_the_rest_works) {
     in_both_forms(AT_ELECTION_EVENT, cause_an_election);
 }
 
@@ -335,8 +330,7 @@ static void cause_a_demotion(struct fixture *fixture) {
     assert_int_equal(tenure_election_resign(fixture->election), TENURE_OK);
 }
 
-static void from_on_demoted_what_needs_the_store_is_refused_and_the_rest_works(void **state) {
-    (void)state;
+TEST(from_on_demoted_what_needs_the_store_is_refused_and_the_rest_works) {
     in_both_forms(AT_DEMOTED, cause_a_demotion);
 }
 
@@ -352,8 +346,7 @@ static void free_lost(tenure_lease *lease, const char *reason, void *userdata) {
     atomic_fetch_add(&fixture->lost, 1);
 }
 
-static void a_lost_lease_can_be_freed_where_its_loss_is_told(void **state) {
-    (void)state;
+TEST(a_lost_lease_can_be_freed_where_its_loss_is_told) {
     for (unsigned form = 0; form < 2; form++) {
         struct fixture fixture;
         fixture_open(&fixture, AT_NOTHING, form ? TENURE_DRIVEN : 0);
@@ -426,8 +419,7 @@ static int use_at_leader(const tenure_leader *leader, void *userdata) {
     return 7;
 }
 
-static void each_may_call_everything(void **state) {
-    (void)state;
+TEST(each_may_call_everything) {
     tenure_options options = {.size = sizeof options, .namespace_name = "leases"};
     tenure_context *context = NULL;
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
@@ -453,8 +445,7 @@ static void each_may_call_everything(void **state) {
     assert_int_equal(tenure_close(context), TENURE_OK);
 }
 
-static void each_instance_may_be_used_for_everything(void **state) {
-    (void)state;
+TEST(each_instance_may_be_used_for_everything) {
     tenure_options options = {.size = sizeof options, .namespace_name = "fleet"};
     tenure_context *reader = NULL;
     tenure_context *context = NULL;
@@ -526,8 +517,7 @@ static int close_at_work(tenure_election *election, void *userdata) {
     return close_everything(userdata);
 }
 
-static void what_a_call_still_uses_cannot_be_closed_in_its_function(void **state) {
-    (void)state;
+TEST(what_a_call_still_uses_cannot_be_closed_in_its_function) {
     tenure_context *context = NULL;
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
     tenure_target target = {.size = sizeof target, .id = "a"};
@@ -560,8 +550,7 @@ static int close_another(const tenure_info *info, void *userdata) {
     return 7;
 }
 
-static void another_context_can_be_closed_anywhere(void **state) {
-    (void)state;
+TEST(another_context_can_be_closed_anywhere) {
     tenure_context *context = NULL;
     tenure_context *other = NULL;
     tenure_target target = {.size = sizeof target, .id = "a"};
@@ -570,21 +559,4 @@ static void another_context_can_be_closed_anywhere(void **state) {
     assert_int_equal(tenure_registry_put(context, &target, 1, NULL), TENURE_OK);
     assert_int_equal(tenure_target_list(context, TENURE_ALL, close_another, other), 7);
     assert_int_equal(tenure_close(context), TENURE_OK);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_on_event_what_needs_the_store_is_refused_and_the_rest_works),
-        cmocka_unit_test(from_a_members_on_event_what_needs_the_store_is_refused_and_the_rest_works),
-        cmocka_unit_test(from_on_lost_what_needs_the_store_is_refused_and_the_rest_works),
-        cmocka_unit_test(from_on_elected_what_needs_the_store_is_refused_and_the_rest_works),
-        cmocka_unit_test(from_an_elections_on_event_what_needs_the_store_is_refused_and_the_rest_works),
-        cmocka_unit_test(from_on_demoted_what_needs_the_store_is_refused_and_the_rest_works),
-        cmocka_unit_test(a_lost_lease_can_be_freed_where_its_loss_is_told),
-        cmocka_unit_test(each_may_call_everything),
-        cmocka_unit_test(each_instance_may_be_used_for_everything),
-        cmocka_unit_test(what_a_call_still_uses_cannot_be_closed_in_its_function),
-        cmocka_unit_test(another_context_can_be_closed_anywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,8 +155,7 @@ static void open_own(void *arg) {
     CHILD_CHECK(tenure_close(own) == TENURE_OK);
 }
 
-static void a_child_is_refused_everywhere_and_can_close_everything(void **state) {
-    (void)state;
+TEST(a_child_is_refused_everywhere_and_can_close_everything) {
     static const struct {
         const char *url;
         unsigned flags;
@@ -185,8 +184,7 @@ static void a_grandchild_is_refused_too(void *arg) {
     close_parts_first(fixture);
 }
 
-static void a_child_of_a_child_is_refused_as_well(void **state) {
-    (void)state;
+TEST(a_child_of_a_child_is_refused_as_well) {
     struct fixture fixture;
     fixture_open(&fixture, "memory:unit-misuse-fork", 0);
     assert_child_is_content(a_grandchild_is_refused_too, &fixture);
@@ -194,6 +192,8 @@ static void a_child_of_a_child_is_refused_as_well(void **state) {
 }
 
 /* ---- a thread of the parent is inside a call */
+
+#ifndef __SANITIZE_THREAD__ /* its own allocator does not outlive a fork beside a thread that allocates */
 
 struct busy {
     struct fixture *fixture;
@@ -241,14 +241,12 @@ static void fork_beside_a_busy_thread(const char *url) {
     fixture_close(&fixture);
 }
 
-UNIT_UNUSED static void a_child_does_not_hang_although_a_thread_was_inside_a_call(void **state) {
-    (void)state;
+TEST(a_child_does_not_hang_although_a_thread_was_inside_a_call) {
     fork_beside_a_busy_thread("memory:unit-misuse-fork-busy");
 }
 
 #ifdef TEN_STORE_SQLITE
-UNIT_UNUSED static void a_child_does_not_hang_although_a_thread_was_inside_a_call_on_sqlite(void **state) {
-    (void)state;
+TEST(a_child_does_not_hang_although_a_thread_was_inside_a_call_on_sqlite) {
     char directory[256];
     char url[300];
     directory_make(directory);
@@ -257,17 +255,4 @@ UNIT_UNUSED static void a_child_does_not_hang_although_a_thread_was_inside_a_cal
     directory_remove(directory);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_is_refused_everywhere_and_can_close_everything),
-        cmocka_unit_test(a_child_of_a_child_is_refused_as_well),
-#ifndef __SANITIZE_THREAD__ /* its own allocator does not outlive a fork beside a thread that allocates */
-        cmocka_unit_test(a_child_does_not_hang_although_a_thread_was_inside_a_call),
-#ifdef TEN_STORE_SQLITE
-        cmocka_unit_test(a_child_does_not_hang_although_a_thread_was_inside_a_call_on_sqlite),
 #endif
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

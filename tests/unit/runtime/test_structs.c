@@ -57,6 +57,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+#define STRUCT_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* ---- what a function fills in */
 
 static _Alignas(max_align_t) unsigned char bytes[2048];
@@ -123,21 +125,21 @@ static int fill_totals(struct fixture *fixture, void *structure) {
     return tenure_guard_read(fixture->guard, structure);
 }
 
-static void a_description_of_a_target_is_filled_in_as_far_as_it_goes(void **state) {
+STRUCT_TEST(a_description_of_a_target_is_filled_in_as_far_as_it_goes) {
     assert_filled_by_size(*state, "tenure_info", sizeof(tenure_info), fill_info);
     tenure_info info = {.size = sizeof info};
     assert_int_equal(fill_info(*state, &info), TENURE_OK);
     assert_string_equal(info.target, "x");
 }
 
-static void a_members_view_of_a_target_is_filled_in_as_far_as_it_goes(void **state) {
+STRUCT_TEST(a_members_view_of_a_target_is_filled_in_as_far_as_it_goes) {
     assert_filled_by_size(*state, "tenure_member_info", sizeof(tenure_member_info), fill_member_info);
     tenure_member_info info = {.size = sizeof info};
     assert_int_equal(fill_member_info(*state, &info), TENURE_OK);
     assert_string_equal(info.target, "t");
 }
 
-static void a_leader_is_filled_in_as_far_as_it_goes(void **state) {
+STRUCT_TEST(a_leader_is_filled_in_as_far_as_it_goes) {
     struct fixture *fixture = *state;
     assert_filled_by_size(fixture, "tenure_leader", sizeof(tenure_leader), fill_leader);
     tenure_leader leader = {.size = sizeof leader};
@@ -145,7 +147,7 @@ static void a_leader_is_filled_in_as_far_as_it_goes(void **state) {
     assert_string_equal(leader.instance, tenure_instance_id(fixture->leader));
 }
 
-static void the_totals_of_a_guard_are_filled_in_as_far_as_they_go(void **state) {
+STRUCT_TEST(the_totals_of_a_guard_are_filled_in_as_far_as_they_go) {
     assert_filled_by_size(*state, "tenure_guard_totals", sizeof(tenure_guard_totals), fill_totals);
     tenure_guard_totals totals = {.size = sizeof totals};
     assert_int_equal(fill_totals(*state, &totals), TENURE_OK);
@@ -171,7 +173,7 @@ static void next_acquired(tenure_context *context, size_t size) {
     tenure_lease_free(lease);
 }
 
-static void an_event_is_filled_in_as_far_as_it_goes(void **state) {
+STRUCT_TEST(an_event_is_filled_in_as_far_as_it_goes) {
     struct fixture *fixture = *state;
     size_t known = sizeof(tenure_event);
     for (size_t size = sizeof(size_t); size <= known + NEWER_BYTES; size++) {
@@ -248,7 +250,7 @@ static int use_target(struct fixture *fixture, const void *target) {
     return tenure_registry_put(fixture->context, target, 1, NULL);
 }
 
-static void options_of_a_context_are_read_as_far_as_they_go(void **state) {
+STRUCT_TEST(options_of_a_context_are_read_as_far_as_they_go) {
     tenure_options options = {.flags = TENURE_DRIVEN,
                               .namespace_name = "sized",
                               .instance_name = "sized",
@@ -259,23 +261,23 @@ static void options_of_a_context_are_read_as_far_as_they_go(void **state) {
     assert_read_by_size(*state, "tenure_options", &options, sizeof options, use_options);
 }
 
-static void options_of_a_member_are_read_as_far_as_they_go(void **state) {
+STRUCT_TEST(options_of_a_member_are_read_as_far_as_they_go) {
     tenure_member_options options = {.weight = 2, .namespace_name = "sized", .settle_ms = 100};
     assert_read_by_size(*state, "tenure_member_options", &options, sizeof options, use_member_options);
 }
 
-static void options_of_an_election_are_read_as_far_as_they_go(void **state) {
+STRUCT_TEST(options_of_an_election_are_read_as_far_as_they_go) {
     tenure_election_options options = {.namespace_name = "sized"};
     assert_read_by_size(*state, "tenure_election_options", &options, sizeof options, use_election_options);
 }
 
-static void options_of_a_guard_are_read_as_far_as_they_go(void **state) {
+STRUCT_TEST(options_of_a_guard_are_read_as_far_as_they_go) {
     tenure_guard_options options = {.namespace_name = "sized", .cache_ttl_ms = 5000, .max_targets = 10};
     assert_read_by_size(*state, "tenure_guard_options", &options, sizeof options, use_guard_options);
 }
 
 /* A target without an id is refused, so the smallest has one. */
-static void a_target_is_read_as_far_as_it_goes(void **state) {
+STRUCT_TEST(a_target_is_read_as_far_as_it_goes) {
     struct fixture *fixture = *state;
     tenure_target target = {.id = "sized", .url = "http://h/", .exec = "true", .spec = "{}", .every_ms = 1000};
     size_t known = sizeof target;
@@ -313,7 +315,7 @@ static void assert_registry(struct fixture *fixture, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static void targets_of_an_older_program_are_closer_together(void **state) {
+STRUCT_TEST(targets_of_an_older_program_are_closer_together) {
     struct fixture *fixture = *state;
     struct older_target targets[] = {{sizeof targets[0], "a"}, {sizeof targets[0], "b"}, {sizeof targets[0], "c"}};
     size_t added = 0;
@@ -323,7 +325,7 @@ static void targets_of_an_older_program_are_closer_together(void **state) {
     assert_registry(fixture, "a b c ");
 }
 
-static void targets_of_a_newer_program_are_further_apart_and_what_is_not_known_is_zero(void **state) {
+STRUCT_TEST(targets_of_a_newer_program_are_further_apart_and_what_is_not_known_is_zero) {
     struct fixture *fixture = *state;
     struct newer_target targets[] = {{.known = {.size = sizeof targets[0], .id = "a", .url = ":1"}},
                                      {.known = {.size = sizeof targets[0], .id = "b", .url = ":2"}},
@@ -345,7 +347,7 @@ struct newer_item {
     uint64_t hint;
 };
 
-static void items_of_a_newer_program_are_further_apart(void **state) {
+STRUCT_TEST(items_of_a_newer_program_are_further_apart) {
     struct fixture *fixture = *state;
     struct newer_item items[] = {{.known = {.target = "x", .token = 1}, .hint = 7},
                                  {.known = {.target = "x", .token = 2}, .hint = 8},
@@ -360,25 +362,4 @@ static void items_of_a_newer_program_are_further_apart(void **state) {
     assert_int_equal(tenure_guard_check_many(fixture->guard, &items[0].known, 3, sizeof(tenure_guard_item) - 1),
                      TENURE_E_INVALID);
     assert_contains(tenure_message(fixture->guard), "stride");
-}
-
-#define STRUCT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        STRUCT_TEST(a_description_of_a_target_is_filled_in_as_far_as_it_goes),
-        STRUCT_TEST(a_members_view_of_a_target_is_filled_in_as_far_as_it_goes),
-        STRUCT_TEST(a_leader_is_filled_in_as_far_as_it_goes),
-        STRUCT_TEST(the_totals_of_a_guard_are_filled_in_as_far_as_they_go),
-        STRUCT_TEST(an_event_is_filled_in_as_far_as_it_goes),
-        STRUCT_TEST(options_of_a_context_are_read_as_far_as_they_go),
-        STRUCT_TEST(options_of_a_member_are_read_as_far_as_they_go),
-        STRUCT_TEST(options_of_an_election_are_read_as_far_as_they_go),
-        STRUCT_TEST(options_of_a_guard_are_read_as_far_as_they_go),
-        STRUCT_TEST(a_target_is_read_as_far_as_it_goes),
-        STRUCT_TEST(targets_of_an_older_program_are_closer_together),
-        STRUCT_TEST(targets_of_a_newer_program_are_further_apart_and_what_is_not_known_is_zero),
-        STRUCT_TEST(items_of_a_newer_program_are_further_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,8 @@ static int set_up(void **state) {
     return 0;
 }
 
+#define WAITING_TEST(name) TEST_WITH(name, set_up, NULL)
+
 /* Renewals are frequent and the TTL is long, so that a busy machine loses nothing. */
 static tenure_context *open_with(const char *url, unsigned flags, tenure_event_fn on_event) {
     tenure_context *context = NULL;
@@ -216,8 +218,7 @@ static void *ping(void *arg) {
 /* ---- who is woken */
 
 /* Whoever polls has a time-out of its own; what another call makes due earlier makes the descriptor readable. */
-static void a_loop_that_sleeps_is_woken_when_the_lease_of_another_thread_is_to_be_renewed(void **state) {
-    (void)state;
+WAITING_TEST(a_loop_that_sleeps_is_woken_when_the_lease_of_another_thread_is_to_be_renewed) {
     tenure_context *context = open_context("memory:unit-waiting-loop", TENURE_DRIVEN);
     struct pollfd poll_fd = {.fd = tenure_fd(context), .events = POLLIN};
     while (tenure_timeout_ms(context) != -1)
@@ -231,8 +232,7 @@ static void a_loop_that_sleeps_is_woken_when_the_lease_of_another_thread_is_to_b
     assert_int_equal(tenure_close(context), TENURE_OK);
 }
 
-static void a_program_that_processes_takes_no_wake_up_from_the_thread(void **state) {
-    (void)state;
+WAITING_TEST(a_program_that_processes_takes_no_wake_up_from_the_thread) {
     tenure_context *context = open_context("memory:unit-waiting-process", 0);
     tenure_event event = {.size = sizeof event};
     assert_int_equal(tenure_next_event(context, 20, &event), TENURE_E_TIMEOUT); /* the thread runs */
@@ -258,8 +258,7 @@ static bool is_polled(tenure_context *context) {
     return polled;
 }
 
-static void a_waiter_that_polls_is_woken_by_what_another_thread_did(void **state) {
-    (void)state;
+WAITING_TEST(a_waiter_that_polls_is_woken_by_what_another_thread_did) {
     tenure_context *context = open_context("memory:unit-waiting-other", TENURE_DRIVEN);
     for (int i = 0; i < 20; i++) {
         struct waiting waiting = {0};
@@ -288,8 +287,7 @@ static bool is_waiting_for_turn(tenure_context *context) {
     return waits;
 }
 
-static void a_cancel_that_comes_while_others_have_the_turn_is_not_lost(void **state) {
-    (void)state;
+WAITING_TEST(a_cancel_that_comes_while_others_have_the_turn_is_not_lost) {
     tenure_context *context = open_context("memory:unit-waiting-cancel", TENURE_DRIVEN);
     struct waiting slow = {0};
     struct waiting waiting = {0};
@@ -306,8 +304,7 @@ static void a_cancel_that_comes_while_others_have_the_turn_is_not_lost(void **st
     assert_int_equal(tenure_close(context), TENURE_OK);
 }
 
-static void a_cancel_reaches_a_waiter_that_polls_although_others_process(void **state) {
-    (void)state;
+WAITING_TEST(a_cancel_reaches_a_waiter_that_polls_although_others_process) {
     for (int i = 0; i < 20; i++) {
         tenure_context *context = open_context("memory:unit-waiting-cancel", TENURE_DRIVEN);
         struct waiting waiting[2] = {0};
@@ -363,8 +360,7 @@ static void on_outer(const tenure_event *event, void *userdata) {
     atomic_store(&nest.ended, true);
 }
 
-static void a_callback_stays_one_after_the_callback_of_another_context_inside_it(void **state) {
-    (void)state;
+WAITING_TEST(a_callback_stays_one_after_the_callback_of_another_context_inside_it) {
     tenure_lease *lease = NULL;
     nest.outer = open_with("memory:unit-waiting-outer", 0, on_outer);
     nest.inner = open_with("memory:unit-waiting-inner", TENURE_DRIVEN, on_inner);
@@ -408,8 +404,7 @@ static void see_changes_of_what_cannot_be_watched(unsigned flags) {
     assert_int_equal(tenure_close(other), TENURE_OK);
 }
 
-static void a_store_that_cannot_be_watched_is_read_again_and_again(void **state) {
-    (void)state;
+WAITING_TEST(a_store_that_cannot_be_watched_is_read_again_and_again) {
     see_changes_of_what_cannot_be_watched(TENURE_DRIVEN);
     see_changes_of_what_cannot_be_watched(0);
 }
@@ -442,14 +437,12 @@ static void close_while_the_store_hangs(unsigned flags) {
         tenure_election_close(elections[i]);
 }
 
-static void closing_does_not_wait_for_each_election_when_the_store_hangs(void **state) {
-    (void)state;
+WAITING_TEST(closing_does_not_wait_for_each_election_when_the_store_hangs) {
     close_while_the_store_hangs(0);
     close_while_the_store_hangs(TENURE_DRIVEN);
 }
 
-static void a_call_of_the_driven_form_is_not_behind_those_of_all_others(void **state) {
-    (void)state;
+WAITING_TEST(a_call_of_the_driven_form_is_not_behind_those_of_all_others) {
     tenure_context *context = open_context("memory:unit-waiting-behind", TENURE_DRIVEN);
     tenure_election *elections[ELECTIONS];
     tenure_guard *guard = NULL;
@@ -480,8 +473,7 @@ static void a_call_of_the_driven_form_is_not_behind_those_of_all_others(void **s
 
 /* ---- a store that recovers */
 
-static void waiting_for_a_store_that_recovers_asks_it_rarely(void **state) {
-    (void)state;
+WAITING_TEST(waiting_for_a_store_that_recovers_asks_it_rarely) {
     tenure_context *context = open_context("memory:unit-waiting-recovers", 0);
     tenure_lease *lease = NULL;
     atomic_store(&fake.recovers, true);
@@ -513,16 +505,14 @@ static void outlast_an_outage(unsigned flags, void *(*body)(void *)) {
     assert_int_equal(tenure_close(context), TENURE_OK);
 }
 
-static void an_acquire_that_waits_outlasts_an_outage(void **state) {
-    (void)state;
+WAITING_TEST(an_acquire_that_waits_outlasts_an_outage) {
     outlast_an_outage(0, wait_for_lease);
     outlast_an_outage(0, wait_for_any);
     outlast_an_outage(TENURE_DRIVEN, wait_for_lease);
     outlast_an_outage(TENURE_DRIVEN, wait_for_any);
 }
 
-static void an_acquire_whose_time_ends_in_an_outage_says_what_is_wrong(void **state) {
-    (void)state;
+WAITING_TEST(an_acquire_whose_time_ends_in_an_outage_says_what_is_wrong) {
     for (unsigned flags = 0; flags <= TENURE_DRIVEN; flags++) {
         tenure_context *context = open_context("memory:unit-waiting-late", flags);
         tenure_lease *lease = NULL;
@@ -540,8 +530,7 @@ static void an_acquire_whose_time_ends_in_an_outage_says_what_is_wrong(void **st
     }
 }
 
-static void closing_what_never_held_anything_is_no_error(void **state) {
-    (void)state;
+WAITING_TEST(closing_what_never_held_anything_is_no_error) {
     tenure_context *context = open_context("memory:unit-waiting-nothing", 0);
     tenure_lease *lease = NULL;
     tenure_election *election = NULL;
@@ -559,22 +548,4 @@ static void closing_what_never_held_anything_is_no_error(void **state) {
     tenure_member_close(member);
 }
 
-int main(void) {
-#define WAITING_TEST(name) cmocka_unit_test_setup(name, set_up)
-    const struct CMUnitTest tests[] = {
-        WAITING_TEST(a_loop_that_sleeps_is_woken_when_the_lease_of_another_thread_is_to_be_renewed),
-        WAITING_TEST(a_program_that_processes_takes_no_wake_up_from_the_thread),
-        WAITING_TEST(a_waiter_that_polls_is_woken_by_what_another_thread_did),
-        WAITING_TEST(a_cancel_that_comes_while_others_have_the_turn_is_not_lost),
-        WAITING_TEST(a_cancel_reaches_a_waiter_that_polls_although_others_process),
-        WAITING_TEST(a_callback_stays_one_after_the_callback_of_another_context_inside_it),
-        WAITING_TEST(a_store_that_cannot_be_watched_is_read_again_and_again),
-        WAITING_TEST(closing_does_not_wait_for_each_election_when_the_store_hangs),
-        WAITING_TEST(a_call_of_the_driven_form_is_not_behind_those_of_all_others),
-        WAITING_TEST(waiting_for_a_store_that_recovers_asks_it_rarely),
-        WAITING_TEST(an_acquire_that_waits_outlasts_an_outage),
-        WAITING_TEST(an_acquire_whose_time_ends_in_an_outage_says_what_is_wrong),
-        WAITING_TEST(closing_what_never_held_anything_is_no_error),
-    };
-    return cmocka_run_group_tests(tests, prepare_store, NULL);
-}
+TEST_GROUP(prepare_store, NULL)

@@ -30,8 +30,7 @@ static void assert_refused(const char *text, const char *part) {
     assert_int_equal(auth.count, 77); /* untouched on failure */
 }
 
-static void a_line_is_a_principal(void **state) {
-    (void)state;
+TEST(a_line_is_a_principal) {
     ten_auth auth = parsed("fleet hold scenes tracker-* " ABC "\n");
     assert_int_equal(auth.count, 1);
     const ten_principal *found = ten_auth_find(&auth, "abc");
@@ -41,27 +40,23 @@ static void a_line_is_a_principal(void **state) {
     ten_auth_free(&auth);
 }
 
-static void comments_blank_lines_tabs_and_returns_are_nothing(void **state) {
-    (void)state;
+TEST(comments_blank_lines_tabs_and_returns_are_nothing) {
     ten_auth auth = parsed("# a comment\n\n   \t\r\n  # another\r\n\tone\tread  * *\t" ABC "\r\n\n# end");
     assert_int_equal(auth.count, 1);
     assert_string_equal(ten_auth_find(&auth, "abc")->name, "one");
     ten_auth_free(&auth);
 }
 
-static void a_file_without_a_principal_is_refused(void **state) {
-    (void)state;
+TEST(a_file_without_a_principal_is_refused) {
     assert_refused("", "it names no principal");
     assert_refused("\n# a comment\n\n", "it names no principal");
 }
 
-static void a_token_on_two_lines_is_refused_with_both_numbers(void **state) {
-    (void)state;
+TEST(a_token_on_two_lines_is_refused_with_both_numbers) {
     assert_refused("a read x * " ABC "\n# x\nb hold y * " ABC "\n", "line 3: the token is that of line 1");
 }
 
-static void a_wrong_line_is_named_by_its_number(void **state) {
-    (void)state;
+TEST(a_wrong_line_is_named_by_its_number) {
     assert_refused("nonsense", "line 1");
     assert_refused("a\xff read * * " ABC, "line 1: a name must be UTF-8");
     assert_refused("# x\n\na read * * " ABC "\nb read * *\n", "line 4");
@@ -75,8 +70,7 @@ static void a_wrong_line_is_named_by_its_number(void **state) {
     assert_refused("abc", "line 1");
 }
 
-static void words_that_are_too_long_are_refused_not_cut(void **state) {
-    (void)state;
+TEST(words_that_are_too_long_are_refused_not_cut) {
     char text[2000];
     char word[400];
     memset(word, 'x', sizeof word);
@@ -92,8 +86,7 @@ static void words_that_are_too_long_are_refused_not_cut(void **state) {
     assert_refused(text, "too long");
 }
 
-static void only_the_whole_token_is_found(void **state) {
-    (void)state;
+TEST(only_the_whole_token_is_found) {
     ten_auth auth = parsed("a read * * " ABC "\n");
     assert_non_null(ten_auth_find(&auth, "abc"));
     assert_null(ten_auth_find(&auth, "ab"));
@@ -107,8 +100,7 @@ static void only_the_whole_token_is_found(void **state) {
     ten_auth_free(&auth);
 }
 
-static void roles_include_the_lesser_ones(void **state) {
-    (void)state;
+TEST(roles_include_the_lesser_ones) {
     ten_auth auth = parsed("r read * * " ABC "\nh hold * * " OTHER "\na admin * * " THIRD "\n");
     for (size_t i = 0; i < 3; i++)
         for (int role = TEN_ROLE_READ; role <= TEN_ROLE_ADMIN; role++)
@@ -116,8 +108,7 @@ static void roles_include_the_lesser_ones(void **state) {
     ten_auth_free(&auth);
 }
 
-static void globs_say_where_and_for_whom(void **state) {
-    (void)state;
+TEST(globs_say_where_and_for_whom) {
     ten_auth auth = parsed("a admin scenes tracker-[0-9]* " ABC "\nb hold s?enes* * " OTHER "\n");
     const ten_principal *a = &auth.principals[0];
     const ten_principal *b = &auth.principals[1];
@@ -133,8 +124,7 @@ static void globs_say_where_and_for_whom(void **state) {
     ten_auth_free(&auth);
 }
 
-static void a_file_is_read_and_one_that_cannot_be_trusted_is_not(void **state) {
-    (void)state;
+TEST(a_file_is_read_and_one_that_cannot_be_trusted_is_not) {
     char directory[256];
     char path[300];
     ten_auth auth = {0};
@@ -173,8 +163,7 @@ static void a_file_is_read_and_one_that_cannot_be_trusted_is_not(void **state) {
 }
 
 /* Whatever the file holds: it is refused with a line that it has, or every principal is whole. */
-static void random_files_do_no_harm(void **state) {
-    (void)state;
+TEST(random_files_do_no_harm) {
     static const char *const parts[] = {
         "a", "read", "hold", "admin", "*",  ABC,  EMPTY, " ", " ",  " ",
         " ", "\n",   "\n",   "#",     "\t", "\r", "x",   "[", "\\", "a read * * " ABC "\n"};
@@ -210,21 +199,4 @@ static void random_files_do_no_harm(void **state) {
         ten_auth_free(&auth);
     }
     assert_true(accepted > 10);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_a_principal),
-        cmocka_unit_test(comments_blank_lines_tabs_and_returns_are_nothing),
-        cmocka_unit_test(a_file_without_a_principal_is_refused),
-        cmocka_unit_test(a_token_on_two_lines_is_refused_with_both_numbers),
-        cmocka_unit_test(a_wrong_line_is_named_by_its_number),
-        cmocka_unit_test(words_that_are_too_long_are_refused_not_cut),
-        cmocka_unit_test(only_the_whole_token_is_found),
-        cmocka_unit_test(roles_include_the_lesser_ones),
-        cmocka_unit_test(globs_say_where_and_for_whom),
-        cmocka_unit_test(a_file_is_read_and_one_that_cannot_be_trusted_is_not),
-        cmocka_unit_test(random_files_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

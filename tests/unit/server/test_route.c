@@ -28,8 +28,7 @@ static void assert_bad(const char *path) {
     assert_true(route.error.message[0] != '\0');
 }
 
-static void each_path_has_its_route(void **state) {
-    (void)state;
+TEST(each_path_has_its_route) {
     assert_route("/", TEN_ROUTE_PAGE, "", "");
     assert_route("/web/app.js", TEN_ROUTE_PAGE, "", "app.js");
     assert_route("/web", TEN_ROUTE_NOT_FOUND, "", "");
@@ -50,8 +49,7 @@ static void each_path_has_its_route(void **state) {
     assert_route("/api/v1/scenes/history", TEN_ROUTE_HISTORY, "scenes", "");
 }
 
-static void what_is_not_there_is_not_found(void **state) {
-    (void)state;
+TEST(what_is_not_there_is_not_found) {
     static const char *const paths[] = {
         "",
         "x",
@@ -74,8 +72,7 @@ static void what_is_not_there_is_not_found(void **state) {
             fail_msg("%s is %s", paths[i], ten_route_name(route_of(paths[i]).kind));
 }
 
-static void an_id_is_split_before_it_is_decoded(void **state) {
-    (void)state;
+TEST(an_id_is_split_before_it_is_decoded) {
     assert_route("/api/v1/a/x%2Fy/lease", TEN_ROUTE_LEASE, "a", "x/y");
     assert_route("/api/v1/a/x%2fy%2flease", TEN_ROUTE_TARGET, "a", "x/y/lease");
     assert_route("/api/v1/a/%74%2D1", TEN_ROUTE_TARGET, "a", "t-1");
@@ -85,8 +82,7 @@ static void an_id_is_split_before_it_is_decoded(void **state) {
     assert_route("/api/v1/%61/t", TEN_ROUTE_TARGET, "a", "t");
 }
 
-static void an_id_that_is_none_is_refused(void **state) {
-    (void)state;
+TEST(an_id_that_is_none_is_refused) {
     static const char *const paths[] = {
         "/api/v1/a/..",
         "/api/v1/a/%2e%2e/lease",
@@ -123,8 +119,7 @@ static void an_id_that_is_none_is_refused(void **state) {
     }
 }
 
-static void an_encoding_that_is_none_is_refused(void **state) {
-    (void)state;
+TEST(an_encoding_that_is_none_is_refused) {
     static const char *const paths[] = {
         "/%",      "/%z",         "/%zz", "/%4",  "/healthz%", "/%00",           "/api/v1/a/%00", "/api/v1/a/x%0",
         "/%u0041", "/api/v1/%00", "/%-1", "/% 1", "/%0x",      "/api/v1/a/%0%30"};
@@ -132,8 +127,7 @@ static void an_encoding_that_is_none_is_refused(void **state) {
         assert_bad(paths[i]);
 }
 
-static void words_of_ours_are_no_ids(void **state) {
-    (void)state;
+TEST(words_of_ours_are_no_ids) {
     static const char *const words[] = {"nodes", "leases", "events", "history", "%6eodes"};
     for (size_t i = 0; i < TEN_COUNT(words); i++) {
         char path[100];
@@ -148,8 +142,7 @@ static void words_of_ours_are_no_ids(void **state) {
     assert_route("/api/v1/nodes/t/lease", TEN_ROUTE_LEASE, "nodes", "t"); /* a namespace may be called so */
 }
 
-static void names_have_their_longest(void **state) {
-    (void)state;
+TEST(names_have_their_longest) {
     char path[3000];
     char name[300];
     memset(name, 'x', sizeof name);
@@ -173,8 +166,7 @@ static void names_have_their_longest(void **state) {
     assert_bad(path);
 }
 
-static void scenes_without_its_prefix_redirects(void **state) {
-    (void)state;
+TEST(scenes_without_its_prefix_redirects) {
     assert_int_equal(route_of("/scenes").kind, TEN_ROUTE_REDIRECT);
     assert_int_equal(route_of("/scenes/").kind, TEN_ROUTE_REDIRECT);
     assert_int_equal(route_of("/scenes/s-1/lease/renew").kind, TEN_ROUTE_REDIRECT);
@@ -182,8 +174,7 @@ static void scenes_without_its_prefix_redirects(void **state) {
     assert_int_equal(route_of("/x/scenes").kind, TEN_ROUTE_NOT_FOUND);
 }
 
-static void methods_are_words_in_capitals(void **state) {
-    (void)state;
+TEST(methods_are_words_in_capitals) {
     assert_int_equal(ten_method_parse("GET"), TEN_GET);
     assert_int_equal(ten_method_parse("HEAD"), TEN_GET);
     assert_int_equal(ten_method_parse("DELETE"), TEN_DELETE);
@@ -193,8 +184,7 @@ static void methods_are_words_in_capitals(void **state) {
 }
 
 /* Whatever comes: a route that says an id has one that is valid. */
-static void random_paths_do_no_harm(void **state) {
-    (void)state;
+TEST(random_paths_do_no_harm) {
     static const char *const parts[] = {"/",      "api",    "v1",  "%2F", "%2e", "..",   "lease", "renew", "nodes",
                                         "leases", "scenes", "%00", "%",   "x",   "\xff", "\n",    "%zz",   "//"};
     unsigned seed = (unsigned)ten_boot_us();
@@ -223,20 +213,4 @@ static void random_paths_do_no_harm(void **state) {
         if (route.kind == TEN_ROUTE_NODE)
             assert_int_equal(ten_id_check_holder(route.id, &error), TENURE_OK);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_has_its_route),
-        cmocka_unit_test(what_is_not_there_is_not_found),
-        cmocka_unit_test(an_id_is_split_before_it_is_decoded),
-        cmocka_unit_test(an_id_that_is_none_is_refused),
-        cmocka_unit_test(an_encoding_that_is_none_is_refused),
-        cmocka_unit_test(words_of_ours_are_no_ids),
-        cmocka_unit_test(names_have_their_longest),
-        cmocka_unit_test(scenes_without_its_prefix_redirects),
-        cmocka_unit_test(methods_are_words_in_capitals),
-        cmocka_unit_test(random_paths_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

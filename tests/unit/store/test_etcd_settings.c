@@ -49,8 +49,7 @@ static void assert_place(const char *text, const char *endpoint, const char *pre
     ten_etcd_settings_free(&settings);
 }
 
-static void a_host_a_port_and_a_prefix_have_their_usual_values(void **state) {
-    (void)state;
+TEST(a_host_a_port_and_a_prefix_have_their_usual_values) {
     assert_place("etcd://store", "http://store:2379", "tenure");
     assert_place("etcd://store:1/", "http://store:1", "tenure");
     assert_place("etcd://store/fleets", "http://store:2379", "fleets");
@@ -60,8 +59,7 @@ static void a_host_a_port_and_a_prefix_have_their_usual_values(void **state) {
     assert_place("etcds://store", "https://store:2379", "tenure");
 }
 
-static void files_for_tls_mean_tls(void **state) {
-    (void)state;
+TEST(files_for_tls_mean_tls) {
     assert_place("etcd://store?ca_file=/dev/null", "https://store:2379", "tenure");
     ten_etcd_settings settings = must_read("etcds://store?ca_file=/dev/null&cert_file=/dev/zero&key_file=/dev/full");
     assert_string_equal(settings.endpoints[0], "https://store:2379");
@@ -72,8 +70,7 @@ static void files_for_tls_mean_tls(void **state) {
     assert_refused("etcds://store?ca_file=/no/such/file", "/no/such/file");
 }
 
-static void several_members_keep_their_order(void **state) {
-    (void)state;
+TEST(several_members_keep_their_order) {
     ten_etcd_settings settings = must_read("etcd://a:1,b,[::1]:3,d:4/fleets?timeout=2s");
     const char *const endpoints[] = {"http://a:1", "http://b:2379", "http://[::1]:3", "http://d:4"};
     assert_int_equal(settings.endpoint_count, TEN_COUNT(endpoints));
@@ -83,8 +80,7 @@ static void several_members_keep_their_order(void **state) {
     ten_etcd_settings_free(&settings);
 }
 
-static void no_host_an_empty_one_and_too_many_are_refused(void **state) {
-    (void)state;
+TEST(no_host_an_empty_one_and_too_many_are_refused) {
     assert_refused("etcd://", "which etcd");
     assert_refused("etcd:///fleets", "which etcd");
     assert_refused("etcd://a:1,,b:2", "empty host");
@@ -102,8 +98,7 @@ static void no_host_an_empty_one_and_too_many_are_refused(void **state) {
     assert_refused(text, "at most 16 hosts");
 }
 
-static void a_prefix_that_is_too_long_is_refused(void **state) {
-    (void)state;
+TEST(a_prefix_that_is_too_long_is_refused) {
     char text[200] = "etcd://store/";
     size_t size = strlen(text);
     memset(text + size, 'x', TEN_ETCD_PREFIX_MAX);
@@ -114,8 +109,7 @@ static void a_prefix_that_is_too_long_is_refused(void **state) {
     assert_refused(text, "128 bytes");
 }
 
-static void a_user_has_a_password_in_the_url_or_in_a_file(void **state) {
-    (void)state;
+TEST(a_user_has_a_password_in_the_url_or_in_a_file) {
     char path[] = "/tmp/test-etcd-settings-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -137,30 +131,14 @@ static void a_user_has_a_password_in_the_url_or_in_a_file(void **state) {
     ten_etcd_settings_free(&settings);
 }
 
-static void half_of_an_identity_is_refused(void **state) {
-    (void)state;
+TEST(half_of_an_identity_is_refused) {
     assert_refused("etcd://me@store", "password_file");
     assert_refused("etcd://:sesame@store", "names its user");
     assert_refused("etcd://store?password_file=/dev/null", "names its user");
 }
 
-static void an_option_that_it_does_not_have_is_refused(void **state) {
-    (void)state;
+TEST(an_option_that_it_does_not_have_is_refused) {
     assert_refused("etcd://store?colour=red", "colour");
     assert_refused("etcd://store?ca_flie=x", "ca_file");
     assert_refused("etcd://me:sesame@store?fresh=1", "fresh");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_a_port_and_a_prefix_have_their_usual_values),
-        cmocka_unit_test(files_for_tls_mean_tls),
-        cmocka_unit_test(several_members_keep_their_order),
-        cmocka_unit_test(no_host_an_empty_one_and_too_many_are_refused),
-        cmocka_unit_test(a_prefix_that_is_too_long_is_refused),
-        cmocka_unit_test(a_user_has_a_password_in_the_url_or_in_a_file),
-        cmocka_unit_test(half_of_an_identity_is_refused),
-        cmocka_unit_test(an_option_that_it_does_not_have_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

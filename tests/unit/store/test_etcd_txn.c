@@ -11,8 +11,7 @@
 
 /* ---- keys */
 
-static void each_kind_of_key_has_its_place(void **state) {
-    (void)state;
+TEST(each_kind_of_key_has_its_place) {
     ten_etcd_key key;
     ten_etcd_key_of_record(key, "fleets", "poll", (ten_key){TEN_KIND_LEASE, "a/b"});
     assert_string_equal(key, "fleets/poll/record/lease/a/b");
@@ -28,8 +27,7 @@ static void each_kind_of_key_has_its_place(void **state) {
     assert_string_equal(key, "fleets/poll/feed/r");
 }
 
-static void the_longest_names_fit_into_a_key(void **state) {
-    (void)state;
+TEST(the_longest_names_fit_into_a_key) {
     char prefix[TEN_ETCD_PREFIX_MAX + 1] = "";
     char ns[TENURE_NAMESPACE_MAX + 1] = "";
     char name[TENURE_HOLDER_MAX + 1] = "";
@@ -76,15 +74,13 @@ static void assert_number(const json_t *object, const char *name, const char *nu
     assert_string_equal(text ? text : "none", number);
 }
 
-static void an_empty_transaction_is_one(void **state) {
-    (void)state;
+TEST(an_empty_transaction_is_one) {
     ten_etcd_txn txn = {0};
     assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }
 
-static void comparisons_are_of_the_revision_of_the_last_write(void **state) {
-    (void)state;
+TEST(comparisons_are_of_the_revision_of_the_last_write) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_compare(&txn, "a", 0);
     ten_etcd_txn_compare(&txn, "b", UINT64_MAX);
@@ -103,8 +99,7 @@ static void comparisons_are_of_the_revision_of_the_last_write(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
-static void puts_and_deletions_name_key_value_and_lease(void **state) {
-    (void)state;
+TEST(puts_and_deletions_name_key_value_and_lease) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_put(&txn, "k", "{\"a\":1}", 0);
     ten_etcd_txn_put(&txn, "k", "", 77);
@@ -126,8 +121,7 @@ static void puts_and_deletions_name_key_value_and_lease(void **state) {
 }
 
 /* Written only where it is, and on the etcd lease that it has: else it would be left behind for ever. */
-static void what_is_raised_is_written_only_if_it_is_there(void **state) {
-    (void)state;
+TEST(what_is_raised_is_written_only_if_it_is_there) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_raise(&txn, "g");
     json_t *body = body_of(&txn);
@@ -145,8 +139,7 @@ static void what_is_raised_is_written_only_if_it_is_there(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
-static void a_mark_is_attached_and_tells_when_it_was_written_before(void **state) {
-    (void)state;
+TEST(a_mark_is_attached_and_tells_when_it_was_written_before) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_put_mark(&txn, "m", 7);
     json_t *body = body_of(&txn);
@@ -165,8 +158,7 @@ static void a_mark_is_attached_and_tells_when_it_was_written_before(void **state
     json_decref(answer);
 }
 
-static void a_range_ends_behind_everything_below_its_key(void **state) {
-    (void)state;
+TEST(a_range_ends_behind_everything_below_its_key) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_get(&txn, "p/lease/t");
     ten_etcd_txn_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
@@ -193,8 +185,7 @@ static void a_range_ends_behind_everything_below_its_key(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
-static void what_is_read_otherwise_is_no_operation(void **state) {
-    (void)state;
+TEST(what_is_read_otherwise_is_no_operation) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_compare(&txn, "g", 7);
     ten_etcd_txn_get_otherwise(&txn, "g");
@@ -209,8 +200,7 @@ static void what_is_read_otherwise_is_no_operation(void **state) {
     ten_etcd_txn_free(&txn);
 }
 
-static void a_part_is_a_transaction_of_its_own(void **state) {
-    (void)state;
+TEST(a_part_is_a_transaction_of_its_own) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn part = {0};
     ten_etcd_txn_compare_exists(&part, "a");
@@ -229,8 +219,7 @@ static void a_part_is_a_transaction_of_its_own(void **state) {
     ten_etcd_txn_free(&part);
 }
 
-static void a_transaction_that_was_cleared_starts_anew(void **state) {
-    (void)state;
+TEST(a_transaction_that_was_cleared_starts_anew) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_compare(&txn, "a", 1);
     ten_etcd_txn_put(&txn, "a", "b", 0);
@@ -251,8 +240,7 @@ static ten_etcd_kv read_kv(const char *text, ten_buf *value) {
     return kv;
 }
 
-static void a_key_is_read_with_its_revisions_and_its_lease(void **state) {
-    (void)state;
+TEST(a_key_is_read_with_its_revisions_and_its_lease) {
     ten_buf value = {0};
     ten_etcd_kv kv =
         read_kv("{\"create_revision\":\"9007199254740993\",\"mod_revision\":\"12\",\"lease\":\"7587848112\","
@@ -266,8 +254,7 @@ static void a_key_is_read_with_its_revisions_and_its_lease(void **state) {
 }
 
 /* It is there, whatever it is: nobody may take it for free. */
-static void a_value_that_is_no_text_is_a_key_that_is_there(void **state) {
-    (void)state;
+TEST(a_value_that_is_no_text_is_a_key_that_is_there) {
     static const char *const values[] = {"!!!!", "", "eyJhIjoxfQ==x"};
     ten_buf value = {0};
     for (size_t i = 0; i < TEN_COUNT(values); i++) {
@@ -280,8 +267,7 @@ static void a_value_that_is_no_text_is_a_key_that_is_there(void **state) {
     ten_buf_free(&value);
 }
 
-static void an_answers_parts_are_found_or_missing(void **state) {
-    (void)state;
+TEST(an_answers_parts_are_found_or_missing) {
     ten_buf scratch = {0};
     json_t *answer = json_loads("{\"responses\":[{\"response_put\":{}},{\"response_range\":{\"more\":true,\"kvs\":["
                                 "{\"mod_revision\":\"5\"}]}},{\"response_range\":{}}]}",
@@ -296,24 +282,4 @@ static void an_answers_parts_are_found_or_missing(void **state) {
     assert_int_equal(ten_etcd_kv_at(answer, 9, &scratch).revision, 0);
     json_decref(answer);
     ten_buf_free(&scratch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kind_of_key_has_its_place),
-        cmocka_unit_test(the_longest_names_fit_into_a_key),
-        cmocka_unit_test(an_empty_transaction_is_one),
-        cmocka_unit_test(comparisons_are_of_the_revision_of_the_last_write),
-        cmocka_unit_test(puts_and_deletions_name_key_value_and_lease),
-        cmocka_unit_test(what_is_raised_is_written_only_if_it_is_there),
-        cmocka_unit_test(a_mark_is_attached_and_tells_when_it_was_written_before),
-        cmocka_unit_test(a_range_ends_behind_everything_below_its_key),
-        cmocka_unit_test(what_is_read_otherwise_is_no_operation),
-        cmocka_unit_test(a_part_is_a_transaction_of_its_own),
-        cmocka_unit_test(a_transaction_that_was_cleared_starts_anew),
-        cmocka_unit_test(a_key_is_read_with_its_revisions_and_its_lease),
-        cmocka_unit_test(a_value_that_is_no_text_is_a_key_that_is_there),
-        cmocka_unit_test(an_answers_parts_are_found_or_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

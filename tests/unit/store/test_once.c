@@ -106,8 +106,7 @@ static void stop_server(struct server *server) {
 }
 
 #ifdef TEN_STORE_HTTP
-static void a_forced_release_over_http_is_sent_once(void **state) {
-    (void)state;
+TEST(a_forced_release_over_http_is_sent_once) {
     struct server server = {0};
     char url[64];
     ten_store *store;
@@ -127,8 +126,7 @@ static void a_forced_release_over_http_is_sent_once(void **state) {
 #endif
 
 #ifdef TEN_STORE_ETCD
-static void a_call_on_etcd_that_is_made_once_is_sent_once(void **state) {
-    (void)state;
+TEST(a_call_on_etcd_that_is_made_once_is_sent_once) {
     struct server server = {0};
     char text[64];
     ten_url url;
@@ -153,15 +151,3 @@ static void a_call_on_etcd_that_is_made_once_is_sent_once(void **state) {
     assert_int_equal(atomic_load(&server.received), 1);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-#ifdef TEN_STORE_HTTP
-        cmocka_unit_test(a_forced_release_over_http_is_sent_once),
-#endif
-#ifdef TEN_STORE_ETCD
-        cmocka_unit_test(a_call_on_etcd_that_is_made_once_is_sent_once),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

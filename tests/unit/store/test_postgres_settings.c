@@ -60,8 +60,7 @@ static void assert_parameter(const char *text, const char *keyword, const char *
     ten_postgres_settings_free(settings);
 }
 
-static void a_url_is_libpqs_own_with_its_names_and_its_escapes(void **state) {
-    (void)state;
+TEST(a_url_is_libpqs_own_with_its_names_and_its_escapes) {
     assert_parameter("postgres://db.example/jobs", "host", "db.example");
     assert_parameter("postgresql://db.example:5433/jobs", "port", "5433");
     assert_parameter("postgres://me@db.example/jobs", "user", "me");
@@ -74,8 +73,7 @@ static void a_url_is_libpqs_own_with_its_names_and_its_escapes(void **state) {
     assert_parameter("postgres:///?service=jobs", "service", "jobs");
 }
 
-static void what_a_url_does_not_say_has_a_safe_value(void **state) {
-    (void)state;
+TEST(what_a_url_does_not_say_has_a_safe_value) {
     assert_parameter("postgres://h/d", "target_session_attrs", "read-write");
     assert_parameter("postgres://h/d?target_session_attrs=any", "target_session_attrs", "any");
     assert_parameter("postgres://h/d", "client_encoding", "UTF8");
@@ -99,8 +97,7 @@ static void assert_sslmode(const char *text, const char *expected) {
     ten_postgres_settings_free(settings);
 }
 
-static void a_server_on_another_host_has_to_prove_who_it_is_unless_somebody_says_otherwise(void **state) {
-    (void)state;
+TEST(a_server_on_another_host_has_to_prove_who_it_is_unless_somebody_says_otherwise) {
     assert_int_equal(unsetenv("PGSSLMODE"), 0);
     assert_sslmode("postgres://192.0.2.1/d", "verify-full");
     assert_sslmode("postgres://[2001:db8::1]/d", "verify-full");
@@ -132,8 +129,7 @@ static void a_server_on_another_host_has_to_prove_who_it_is_unless_somebody_says
     assert_int_equal(unsetenv("PGHOST"), 0);
 }
 
-static void our_own_options_are_not_libpqs(void **state) {
-    (void)state;
+TEST(our_own_options_are_not_libpqs) {
     const char *text = "postgres://h/d?timeout=1s&listen_url=postgres%3A%2F%2Fh%2Fd&password_file=/dev/null";
     assert_parameter(text, "timeout", NULL);
     assert_parameter(text, "listen_url", NULL);
@@ -143,8 +139,7 @@ static void our_own_options_are_not_libpqs(void **state) {
     assert_refused("postgres://u:secret@h/d?password_file=/dev/null", "one of them");
 }
 
-static void several_hosts_are_several_places(void **state) {
-    (void)state;
+TEST(several_hosts_are_several_places) {
     ten_postgres_settings *settings = must_make("postgres://u:secret@127.0.0.1:1,[::1]:2,%2Frun/jobs");
     ten_postgres_place places[TEN_POSTGRES_PLACES_MAX];
     size_t count = 0;
@@ -163,8 +158,7 @@ static void several_hosts_are_several_places(void **state) {
     ten_postgres_settings_free(settings);
 }
 
-static void no_allocation_that_fails_leaves_anything_behind(void **state) {
-    (void)state;
+TEST(no_allocation_that_fails_leaves_anything_behind) {
     for (long skip = 0;; skip++) {
         ten_postgres_settings *settings = NULL;
         ten_error error = {0};
@@ -179,16 +173,4 @@ static void no_allocation_that_fails_leaves_anything_behind(void **state) {
         assert_true(r == TENURE_E_NOMEM || r == TENURE_E_INVALID);
         assert_null(settings);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_url_is_libpqs_own_with_its_names_and_its_escapes),
-        cmocka_unit_test(what_a_url_does_not_say_has_a_safe_value),
-        cmocka_unit_test(a_server_on_another_host_has_to_prove_who_it_is_unless_somebody_says_otherwise),
-        cmocka_unit_test(our_own_options_are_not_libpqs),
-        cmocka_unit_test(several_hosts_are_several_places),
-        cmocka_unit_test(no_allocation_that_fails_leaves_anything_behind),
-    };
-    return cmocka_run_group_tests_name("postgres-settings", tests, NULL, NULL);
 }

@@ -45,8 +45,7 @@ static void assert_place(const char *text, const char *host, unsigned port, uint
     ten_redis_settings_free(settings);
 }
 
-static void a_host_a_port_and_a_database_have_their_usual_values(void **state) {
-    (void)state;
+TEST(a_host_a_port_and_a_database_have_their_usual_values) {
     assert_place("redis://cache", "cache", 6379, 0, "redis://cache:6379/0");
     assert_place("redis://cache:1/", "cache", 1, 0, "redis://cache:1/0");
     assert_place("redis://cache/3", "cache", 6379, 3, "redis://cache:6379/3");
@@ -59,8 +58,7 @@ static void a_host_a_port_and_a_database_have_their_usual_values(void **state) {
     assert_place("redis://[fe80::1]:7/1", "fe80::1", 7, 1, "redis://[fe80::1]:7/1");
 }
 
-static void a_unix_socket_has_a_path_a_database_and_a_user(void **state) {
-    (void)state;
+TEST(a_unix_socket_has_a_path_a_database_and_a_user) {
     ten_redis_settings *settings = must_make("redis+unix://me:pw@/run/re@dis.sock?db=4");
     assert_string_equal(settings->socket_path, "/run/re@dis.sock");
     assert_string_equal(settings->user, "me");
@@ -76,8 +74,7 @@ static void a_unix_socket_has_a_path_a_database_and_a_user(void **state) {
     assert_refused(text, "too long");
 }
 
-static void sentinels_are_several_hosts_and_the_name_of_a_master(void **state) {
-    (void)state;
+TEST(sentinels_are_several_hosts_and_the_name_of_a_master) {
     ten_redis_settings *settings = must_make("redis+sentinel://:pw@s1,s2:7,[::1]:8/mymaster/5");
     assert_int_equal(settings->host_count, 3);
     assert_int_equal(settings->hosts[0].port, 26379);
@@ -100,8 +97,7 @@ static void sentinels_are_several_hosts_and_the_name_of_a_master(void **state) {
     assert_refused("redis+sentinel://s1/m/x", "'x' is not the number of a database");
 }
 
-static void mistakes_are_told(void **state) {
-    (void)state;
+TEST(mistakes_are_told) {
     assert_refused("redis:host", "redis://host:6379/0");
     assert_refused("redis://a,b", "redis+sentinel://");
     assert_refused("redis://h:0", "'0' is not a port (1 to 65535)");
@@ -127,8 +123,7 @@ static void mistakes_are_told(void **state) {
     assert_refused(text, "too long");
 }
 
-static void users_passwords_and_files_fit_together(void **state) {
-    (void)state;
+TEST(users_passwords_and_files_fit_together) {
     char directory[256];
     char file[300];
     char text[1000];
@@ -161,8 +156,7 @@ static void users_passwords_and_files_fit_together(void **state) {
 
 /* A slash, a question mark or a colon that is not escaped cuts a password into what looks like a host, a port, a path.
  */
-static void no_part_of_a_password_is_shown(void **state) {
-    (void)state;
+TEST(no_part_of_a_password_is_shown) {
     static const char *const urls[] = {
         "redis://me:sec/ret@h",          "redis://:sec/ret@h:1/0",   "redis://me:123/sec@h",   "redis://me:sec@ret/x@h",
         "redis+sentinel://:sec/ret@h/m", "rediss://me:sec/1?db=2@h", "redis://me:sec:ret/1@h",
@@ -182,8 +176,7 @@ static void no_part_of_a_password_is_shown(void **state) {
     ten_redis_settings_free(settings);
 }
 
-static void every_allocation_that_fails_is_told_and_leaves_nothing(void **state) {
-    (void)state;
+TEST(every_allocation_that_fails_is_told_and_leaves_nothing) {
     char directory[256];
     char file[300];
     char texts[3][1600];
@@ -216,17 +209,4 @@ static void every_allocation_that_fails_is_told_and_leaves_nothing(void **state)
         ten_url_free(&url);
     }
     directory_remove(directory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_a_port_and_a_database_have_their_usual_values),
-        cmocka_unit_test(a_unix_socket_has_a_path_a_database_and_a_user),
-        cmocka_unit_test(sentinels_are_several_hosts_and_the_name_of_a_master),
-        cmocka_unit_test(mistakes_are_told),
-        cmocka_unit_test(users_passwords_and_files_fit_together),
-        cmocka_unit_test(no_part_of_a_password_is_shown),
-        cmocka_unit_test(every_allocation_that_fails_is_told_and_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,7 @@ static enum tenure_check_level level_of(bool tls, const char *host) {
     return found_level;
 }
 
-static void a_network_without_tls_is_warned_about(void **state) {
-    (void)state;
+TEST(a_network_without_tls_is_warned_about) {
     assert_int_equal(level_of(false, "cache-1:6379"), TENURE_CHECK_WARN);
     assert_int_equal(level_of(false, "10.0.0.7:7480/base"), TENURE_CHECK_WARN);
     assert_int_equal(level_of(false, "127.0.0.1.evil.example"), TENURE_CHECK_WARN);
@@ -36,8 +35,7 @@ static void a_network_without_tls_is_warned_about(void **state) {
     assert_int_equal(level_of(false, NULL), TENURE_CHECK_OK);
 }
 
-static void only_a_hosts_own_names_are_loopback(void **state) {
-    (void)state;
+TEST(only_a_hosts_own_names_are_loopback) {
     static const char *const ours[] = {"localhost", "LocalHost:80", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:7480"};
     static const char *const others[] = {"",          "localhost.evil", "127.0.0.1.nip.io", "127.evil", "[::2]",
                                          "::1",       "localhost:80x",  "[::1]evil",        "[::1",     "0.0.0.0",
@@ -46,12 +44,4 @@ static void only_a_hosts_own_names_are_loopback(void **state) {
         assert_true(ten_host_is_loopback(ours[i]));
     for (size_t i = 0; i < TEN_COUNT(others); i++)
         assert_false(ten_host_is_loopback(others[i]));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_network_without_tls_is_warned_about),
-        cmocka_unit_test(only_a_hosts_own_names_are_loopback),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
