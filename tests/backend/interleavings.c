@@ -233,10 +233,11 @@ static void beats_again(void *userdata) {
     expect_outcome(beat(&other->place, "me", LONG_MS), TEN_OK);
 }
 
-/* Whether the lease ends no earlier than that. A store that is late with ends (etcd) tells whole seconds. */
+/* Whether the lease ends no earlier than that. A store that is late with ends (etcd) tells whole seconds. The clock is
+   read last: a slow answer must not look like an early end. */
 static bool lasts_until(const struct place *place, uint64_t end_ms) {
-    uint64_t told_ms = now_ms() + read_lease(place, "t").remaining_ms;
-    return told_ms + ROUNDING_MS + (place->store->capabilities.expiry_late_ms ? 1000 : 0) >= end_ms;
+    uint64_t left_ms = read_lease(place, "t").remaining_ms;
+    return now_ms() + left_ms + ROUNDING_MS + (place->store->capabilities.expiry_late_ms ? 1000 : 0) >= end_ms;
 }
 
 /* Whoever sent the heartbeat believes for a TTL from its sending. */
