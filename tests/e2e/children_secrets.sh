@@ -40,20 +40,20 @@ until_there() {
 no_passwords_in_proc() {
     echo t >"$CASE/targets"
     printf '%s\n' 'env >"$1.new" && mv "$1.new" "$1"' >"$CASE/look"
-    export TENURE_REDIS_URL=redis://fleet:hidden-1@127.0.0.1:1 PGPASSWORD=hidden-2 OTHER=kept
+    export TENURE_REDIS_URL=redis://fleet:untold-password-1@127.0.0.1:1 PGPASSWORD=untold-password-2 OTHER=kept
     background agent "$TENURE" agent --ttl 10s --targets "file:$CASE/targets" --every 1s \
-        --redis redis://fleet:hidden-3@127.0.0.1:1 --poll "exec:sh $CASE/look $CASE/found"
+        --redis redis://fleet:untold-password-3@127.0.0.1:1 --poll "exec:sh $CASE/look $CASE/found"
     until_there "$CASE/found"
     workers=$(cat "/proc/$PID/task/$PID/children")
     for pid in "$PID" $workers; do
         tr '\0' '\n' <"/proc/$pid/environ" >"$CASE/environ"
         tr '\0' '\n' <"/proc/$pid/cmdline" >"$CASE/cmdline"
-        ! grep -h hidden "$CASE/environ" "$CASE/cmdline" || fail "a password is in /proc/$pid"
+        ! grep -h untold-password "$CASE/environ" "$CASE/cmdline" || fail "a password is in /proc/$pid"
         grep -q '^OTHER=kept' "$CASE/environ" || fail 'the rest of the environment is gone'
-        grep -q 'redis://fleet:xxxxxxxx@127' "$CASE/cmdline" || fail "the URL of /proc/$pid/cmdline is not there"
+        grep -q 'redis://fleet:xx*@127' "$CASE/cmdline" || fail "the URL of /proc/$pid/cmdline is not there"
     done
     grep -q '^OTHER=kept' "$CASE/found" || fail 'the environment of the command is gone'
-    ! grep hidden "$CASE/found" || fail 'the command has a password of the agent'
+    ! grep untold-password "$CASE/found" || fail 'the command has a password of the agent'
     kill -TERM "$PID"
     ended 0 "$PID"
 }
