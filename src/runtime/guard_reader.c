@@ -26,6 +26,7 @@ struct question {
     uint64_t token;
     uint64_t newest;
     enum ten_guard_verdict verdict;
+    bool asked; /* else it was judged from memory */
     bool answered;
     size_t op; /* which of the batch is about its target */
     struct question *next;
@@ -310,9 +311,14 @@ void tenure_guard_close(tenure_guard *guard) {
 
 /* ---- checking; the lock is held */
 
-static void ask(tenure_guard *guard, struct question *question) {
-    question->answered = false;
-    question->next = NULL;
+/* Leaves a question if it cannot be judged from memory. */
+static void check_alone(tenure_guard *guard, struct question *question) {
+    question->verdict =
+        ten_guard_check(&guard->core, now_ms(guard), question->target, question->token, &question->newest);
+    question->asked = question->verdict == TEN_GUARD_ASK;
+    question->answered = !question->asked;
+    if (!question->asked)
+        return;
     *guard->questions_end = question;
     guard->questions_end = &question->next;
 }
@@ -432,23 +438,22 @@ int tenure_guard_check_many(tenure_guard *guard, tenure_guard_item *items, size_
         item->verdict = check_input(guard, item->target, item->token);
     }
     ten_carrier_lock(guard->carrier);
-    uint64_t now = now_ms(guard);
     for (size_t i = 0; i < count; i++) {
         const tenure_guard_item *item = item_at(items, i, stride);
-        struct question *question = &questions[i];
-        *question = (struct question){.target = item->target, .token = item->token, .answered = true};
-        if (item->verdict < 0)
-            continue;
-        question->verdict = ten_guard_check(&guard->core, now, question->target, question->token, &question->newest);
-        if (question->verdict == TEN_GUARD_ASK)
-            ask(guard, question);
+        questions[i] = (struct question){.target = item->target, .token = item->token};
+        if (item->verdict == TENURE_OK)
+            check_alone(guard, &questions[i]);
     }
     for (size_t i = 0; i < count; i++) {
         tenure_guard_item *item = item_at(items, i, stride);
+        if (item->verdict < 0)
+            continue;
+        /* What needed no answer is judged in its turn: by now one before it may have shown a newer token. */
+        if (!questions[i].asked)
+            check_alone(guard, &questions[i]);
         wait_for(guard, &questions[i]);
         item->newest = questions[i].newest;
-        if (item->verdict == TENURE_OK)
-            item->verdict = count_verdict(guard, questions[i].verdict);
+        item->verdict = count_verdict(guard, questions[i].verdict);
     }
     ten_carrier_unlock(guard->carrier);
     ten_free(questions);
@@ -462,13 +467,10 @@ int tenure_guard_check(tenure_guard *guard, const char *target, uint64_t token) 
         r = check_input(guard, target, token);
     if (r < 0)
         return r;
-    struct question question = {.target = target, .token = token, .answered = true};
+    struct question question = {.target = target, .token = token};
     ten_carrier_lock(guard->carrier);
-    question.verdict = ten_guard_check(&guard->core, now_ms(guard), target, token, &question.newest);
-    if (question.verdict == TEN_GUARD_ASK) {
-        ask(guard, &question);
-        wait_for(guard, &question);
-    }
+    check_alone(guard, &question);
+    wait_for(guard, &question);
     item.newest = question.newest;
     item.verdict = count_verdict(guard, question.verdict);
     ten_carrier_unlock(guard->carrier);

@@ -108,6 +108,24 @@ TEST(a_newer_token_is_believed_after_asking) {
     tenure_close(context);
 }
 
+/* As far as the feed has been read, the second one is still the newest. */
+TEST(in_a_batch_a_token_behind_a_newer_one_is_stale) {
+    tenure_context *context = open_context("memory:guard-batch-order");
+    struct receiver receiver = open_receiver("memory:guard-batch-order", NULL);
+    uint64_t token = take(context, "a");
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(tenure_guard_check(receiver.guard, "a", token), TENURE_OK);
+        uint64_t next = hand_over(context, "a", token);
+        tenure_guard_item items[] = {{.target = "a", .token = next}, {.target = "a", .token = token}};
+        assert_int_equal(tenure_guard_check_many(receiver.guard, items, 2, sizeof items[0]), TENURE_OK);
+        assert_int_equal(items[0].verdict, TENURE_OK);
+        assert_int_equal(items[1].verdict, TENURE_E_STALE);
+        token = next;
+    }
+    close_receiver(receiver);
+    tenure_close(context);
+}
+
 TEST(a_token_that_was_never_granted_is_refused) {
     tenure_context *context = open_context("memory:guard-forged");
     struct receiver receiver = open_receiver("memory:guard-forged", NULL);
