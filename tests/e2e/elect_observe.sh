@@ -127,8 +127,8 @@ store_back() {
     until_true 5 last_is a
     if on_sqlite; then mv db away; else redis_stop; fi
     pause_ms 3000
-    if on_sqlite; then mv away db; else redis_start_again; fi
     mark back
+    if on_sqlite; then mv away db; else redis_start_again; fi
     until_true 10 began_since back
     until_true 10 grep -qF "$(term)" "$CASE/seen.out"
     stop a
