@@ -13,7 +13,6 @@
 bool redis_measure_renew(bench_report *report, const char *directory);
 bool redis_measure_acquire(bench_report *report, const char *directory);
 bool redis_measure_single(bench_report *report, const char *directory);
-bool redis_measure_beat(bench_report *report, const char *directory); /* redis_beat.c */
 bool redis_measure_discovery(bench_report *report, const char *directory);
 bool redis_measure_takeover(bench_report *report, const char *directory); /* takeover.c */
 

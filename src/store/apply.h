@@ -141,8 +141,8 @@ ten_run ten_apply_run(ten_record_store *store, const char *namespace_name, uint6
 int ten_apply_enter(ten_run *run, bool writes);
 /* A renewal with that TTL has proved by this record that data was lost. */
 int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
-/* How long nobody is let in; 0: not at all. */
-uint64_t ten_apply_recovering_ms(const ten_run *run);
+/* How long nobody with that TTL is let in; 0: not at all. */
+uint64_t ten_apply_recovering_ms(const ten_run *run, uint64_t ttl_ms);
 
 /* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's. */
 /* withheld: another target of its group was refused. */
