@@ -247,7 +247,8 @@ static int add_touch(ten_run *run, const ten_intent *intent, size_t *ret_place) 
     bool added = ADD(round->touches, (ten_touch){.key = record->key,
                                                  .version = intent->touch_any ? TEN_VERSION_ANY : record->version,
                                                  .name = record->name,
-                                                 .ttl_ms = intent->touch_ms}) &&
+                                                 .ttl_ms = intent->touch_ms,
+                                                 .seen = intent->touched->seen}) &&
                  ADD(round->touch_known, intent->touched);
     return added ? TENURE_OK : ten_apply_no_memory(run->store);
 }
@@ -440,6 +441,7 @@ static int touch(ten_run *run, bool *ret_as_expected) {
             bool fresh = ten_record_cache_is_fresh(&run->store->cache, known);
             known->record.left_ms = ten_max_u64(fresh ? known->record.left_ms : 0, touched->ttl_ms);
             known->fresh_in = run->store->cache.call;
+            known->seen = touched->seen;
         }
         if (touched->extended)
             known->touched_in = run->store->cache.call;

@@ -144,7 +144,8 @@ typedef struct ten_touch {
     uint64_t version; /* TEN_VERSION_ANY: no matter */
     const char *name; /* as it is known. A record with another name is not extended */
     uint64_t ttl_ms;
-    bool extended;    /* result */
+    uint64_t seen; /* the backend's own: what the last touch left here, if this handle has not written the record since; else 0 */
+    bool extended; /* result */
     uint64_t present; /* result: the version that it has; 0: absent */
 } ten_touch;
 

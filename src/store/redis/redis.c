@@ -253,7 +253,7 @@ static void redis_close(ten_backend *base) {
     ten_redis_settings_free(store->settings);
     ten_buf_free(&store->words.text);
     ten_buf_free(&store->words.done);
-    ten_redis_proof_free(&store->proof);
+    ten_free(store->parts);
     ten_arena_free(&store->texts);
 }
 

@@ -7,8 +7,8 @@
 --                        how many entries there have ever been), `before` (the feed is complete after this number),
 --                        `sweep` and `swept` (the search for heartbeats of other programs), `waited` (for how many
 --                        replicas)
---   tenure:<ns>:ids      sorted set of all records' fields, all with score 0: in byte order; and of those with a name once
---                        more, with an "n" in front
+--   tenure:<ns>:ids      sorted set of all records' fields, all with score 0: in byte order. Those with the letters k, n and i
+--                        have an "n" in front
 --   tenure:<ns>:feed     sorted set of what a commit has told, by its last number: "first number NUL time NUL entries
 --                        before it", and for each entry "NUL id NUL text", both empty if it was taken out. Announced on
 --                        the channel of this name@database
@@ -103,9 +103,27 @@ return reply
 -- use: RECORD
 -- use: SHOW
 -- use: READABLE
-local fields = call('ZRANGEBYLEX', KEYS[3], ARGV[1], ARGV[2], 'LIMIT', '0', ARGV[3])
-for i = 1, ARGV[4] == 'named' and #fields or 0 do
-    fields[i] = sub(fields[i], 2)
+local limit, fields = tonumber(ARGV[3]), {}
+local others = ARGV[4] == 'named' and {} or call('ZRANGEBYLEX', KEYS[3], ARGV[1], ARGV[2], 'LIMIT', '0', limit)
+local first, last = sub(ARGV[1], 1, 1) .. 'n' .. sub(ARGV[1], 2), sub(ARGV[2], 1, 1) .. 'n' .. sub(ARGV[2], 2)
+local listed = call('ZRANGEBYLEX', KEYS[3], first, last, 'LIMIT', '0', limit)
+
+-- Both in one order. Lua compares as the server's locale says.
+local function is_before(a, b)
+    local at = 1
+    while at <= #a and byte(a, at) == byte(b, at) do
+        at = at + 1
+    end
+    return (byte(a, at) or -1) < (byte(b, at) or -1)
+end
+local from_listed, from_others = 1, 1
+while #fields < limit and (listed[from_listed] or others[from_others]) do
+    local field, other = listed[from_listed] and sub(listed[from_listed], 2), others[from_others]
+    if field and not (other and is_before(other, field)) then
+        fields[#fields + 1], from_listed = field, from_listed + 1
+    else
+        fields[#fields + 1], from_others = other, from_others + 1
+    end
 end
 if #fields > 0 then
     local records, keys, contents = call('HMGET', KEYS[1], unpack(fields)), {}, {}
@@ -121,6 +139,7 @@ if #fields > 0 then
         if ARGV[4] == 'named' and not named then
             call('ZREM', KEYS[3], 'n' .. field)
             if flag == 'i' then
+                call('ZADD', KEYS[3], '0', field)
                 call('HSET', KEYS[1], field, sub(records[i], 1, 16) .. '-' .. sub(records[i], 18))
             end
         elseif ARGV[4] ~= 'unnamed' or not named then
@@ -129,7 +148,7 @@ if #fields > 0 then
         end
     end
 end
-reply[#reply + 1] = #fields == tonumber(ARGV[3]) and fields[#fields] or ''
+reply[#reply + 1] = #fields == limit and fields[#fields] or ''
 return reply
 
 -- name: FEED
@@ -179,9 +198,10 @@ return #commits == 2 * ARGV[2] and commits[#commits] or false
 -- The plan is bytes: how many records there are, and how many of them leases; for each record a letter for its version and one
 --   for its life, as below (word: the version, if it has to be that); then for each change
 --     how many checks, writes and entries it has; the places of its checks' records,
---     writes: the place of the record; a letter for its life; the place of another record, or 0; a letter for its plain key.
---       Words, unless it is raised or removed: "name NUL number NUL value"; if it has a plain key the content of that; if its life
---       depends on a TTL, that,
+--     writes: the place of the record; a letter for its life; the place of another record, or 0; a letter for its plain key;
+--       which words there are: 1 a content, 2 a TTL, 3 both. Words, unless it is raised or removed: "name NUL number NUL value";
+--       the content of its plain key, and the TTL on which its life depends, unless they are those of the last write that had
+--       one,
 --     entries. Words: "id NUL text".
 --   A place has two bytes, and so have the numbers of records.
 -- Reply: "time version" of all that was written. If something was not: time, and the replication id if it is another
@@ -210,6 +230,16 @@ end
 
 -- All are judged before the first is carried out. `refused` has those of which the check does not hold.
 local at, word, contents, refused = 5, 6 + count, {}, nil
+if leases > 4 then
+    contents = call('MGET', unpack(KEYS, 4, 3 + leases))
+    local absent = {}
+    for i = 1, leases do
+        absent[#absent + 1] = not contents[i] and KEYS[3 + i] or nil
+    end
+    if #absent > 0 and call('EXISTS', unpack(absent)) > 0 then
+        contents = {} -- something that is no text
+    end
+end
 for i = 1, count do
     local record, holds, content = records[i + 2], true, nil
     local letter, version, life = record and byte(record, 17), byte(plan, at, at + 1)
@@ -221,8 +251,11 @@ for i = 1, count do
         holds = not record
     end
     if holds and (i <= leases or life ~= EITHER and letter == KEYED) then
-        content = redis.pcall('GET', KEYS[3 + i])
-        contents[i] = content
+        content = contents[i]
+        if content == nil then
+            content = redis.pcall('GET', KEYS[3 + i])
+            contents[i] = content
+        end
     end
     local is_its_own = content and type(content) == 'string'
     if is_its_own and letter == KEYED then
@@ -283,7 +316,7 @@ if refused then
 end
 
 local puts, put, added, add, told, telling, change, done = {}, 0, {}, 0, {}, 0, 0, false
-local known_ttl, known_end -- the last TTL, and when it ends
+local content, ttl, known_ttl, known_end -- the last ones, and when the known TTL ends
 while at <= #plan do
     local checks, writes, entries = byte(plan, at, at + 2)
     local first, holds = at + 3, true
@@ -300,10 +333,10 @@ while at <= #plan do
         refuse(change, first, at - 1)
     end
     for _ = 1, writes do
-        local high, low, life, high_other, low_other, letter = byte(plan, at, at + 5)
+        local high, low, life, high_other, low_other, letter, more = byte(plan, at, at + 6)
         local i = high * 256 + low
         local field, record, key = ARGV[5 + i], records[i + 2], KEYS[3 + i]
-        at = at + 6
+        at = at + 7
         if life == RAISED then
             if holds and record then
                 puts[put + 1], puts[put + 2] = field, version .. sub(record, 17)
@@ -318,12 +351,12 @@ while at <= #plan do
                 call('ZREM', KEYS[2], field, 'n' .. field)
             end
         else
-            local tail, content, ttl = ARGV[word], nil, nil
+            local tail, has_key = ARGV[word], letter == KEYED or letter == ON_SESSION
             word = word + 1
-            if letter == KEYED or letter == ON_SESSION then
+            if more % 2 == 1 then
                 content, word = ARGV[word], word + 1
             end
-            if life ~= ENDED and life ~= ENDLESS then
+            if more > 1 then
                 ttl, word = ARGV[word], word + 1
             end
             if holds then
@@ -351,9 +384,9 @@ while at <= #plan do
                     end
                     ends, left = format('%013d', at_ms), at_ms > now and at_ms - now or nil
                 end
-                if content and (letter == ON_SESSION or ends == FOREVER) then
+                if has_key and (letter == ON_SESSION or ends == FOREVER) then
                     call('SET', key, content)
-                elseif content and left then
+                elseif has_key and left then
                     call('SET', key, content, 'PX', left)
                 elseif key and contents[i] ~= false then
                     call('DEL', key)
@@ -362,20 +395,19 @@ while at <= #plan do
                 local text = letter == KEYED and 'k' or letter ~= UNNAMED and 'n' or listed and 'i' or '-'
                 puts[put + 1], puts[put + 2] = field, version .. text .. ends .. tail
                 put = put + 2
-                if not record then
-                    added[add + 1], added[add + 2] = '0', field
+                if not record or not listed and letter ~= UNNAMED then
+                    added[add + 1], added[add + 2] = '0', letter == UNNAMED and field or 'n' .. field
                     add = add + 2
-                end
-                if letter ~= UNNAMED and not listed then
-                    added[add + 1], added[add + 2] = '0', 'n' .. field
-                    add = add + 2
+                    if record then
+                        call('ZREM', KEYS[2], field)
+                    end
                 end
             end
         end
     end
     if holds then
         for i = 0, entries - 1 do
-            told[telling + 1 + i] = ARGV[word + i]
+            told[telling + 2 + i] = ARGV[word + i]
         end
         telling = telling + entries
     end
@@ -398,7 +430,8 @@ end
 if telling == 0 then
     return reply
 end
-call('ZADD', KEYS[3], last, version .. '\0' .. now_text .. '\0' .. total .. '\0' .. table.concat(told, '\0'))
+told[1] = version .. '\0' .. now_text .. '\0' .. total
+call('ZADD', KEYS[3], last, table.concat(told, '\0'))
 redis.pcall('PUBLISH', ARGV[3], version) -- without the permission others are not woken, and nobody loses more by it
 if total % 500 + telling < 500 then
     return reply

@@ -26,13 +26,9 @@ static enum rank rank_of(enum ten_kind kind) {
     return kind == TEN_KIND_LEASE ? RANK_LEASE : kind == TEN_KIND_INSTANCE ? RANK_INSTANCE : RANK_OTHER;
 }
 
-struct committing {
-    ten_commit *commit;
-    ten_redis_reliance reliance;
-    size_t *firsts; /* change with which each call begins; and behind the last */
-    bool writes_space;
-    char channel[TENURE_NAMESPACE_MAX + 48];
-    struct place places[PLACES]; /* of the call that is put together */
+/* Of the call that is put together. Large, and the handle keeps it. */
+struct ten_redis_parts {
+    struct place places[PLACES];
     size_t place_count;
     size_t order[PLACES];     /* of the places, by their numbers */
     size_t up_to[RANK_COUNT]; /* so many are of this rank, or one before it */
@@ -40,6 +36,15 @@ struct committing {
     size_t shared_count;
     size_t refs[PLACES]; /* the places that its changes name, in their order */
     size_t ref_count;
+};
+
+struct committing {
+    ten_commit *commit;
+    ten_redis_reliance reliance;
+    size_t *firsts; /* change with which each call begins; and behind the last */
+    bool writes_space;
+    char channel[TENURE_NAMESPACE_MAX + 48];
+    struct ten_redis_parts *parts;
 };
 
 static bool is_same_key(ten_key a, ten_key b) {
@@ -54,25 +59,25 @@ static bool is_same(const struct place *place, ten_key key, const ten_check *che
 /* Where it is among those of the call. Those of targets are one change's own, which begin there. */
 static size_t place_of(struct committing *state, ten_key key, const ten_check *check, size_t own) {
     bool is_shared = key.kind <= TEN_KIND_INSTANCE;
-    for (size_t i = 0; is_shared && i < state->shared_count; i++)
-        if (is_same(&state->places[state->shared[i]], key, check))
-            return state->shared[i];
-    for (size_t i = own; i < state->place_count; i++)
-        if (is_same(&state->places[i], key, check))
+    for (size_t i = 0; is_shared && i < state->parts->shared_count; i++)
+        if (is_same(&state->parts->places[state->parts->shared[i]], key, check))
+            return state->parts->shared[i];
+    for (size_t i = own; i < state->parts->place_count; i++)
+        if (is_same(&state->parts->places[i], key, check))
             return i;
-    TEN_INVARIANT(state->place_count < PLACES);
-    if (is_shared && state->shared_count < SHARED)
-        state->shared[state->shared_count++] = state->place_count;
-    state->places[state->place_count] = (struct place){.key = key,
+    TEN_INVARIANT(state->parts->place_count < PLACES);
+    if (is_shared && state->parts->shared_count < SHARED)
+        state->parts->shared[state->parts->shared_count++] = state->parts->place_count;
+    state->parts->places[state->parts->place_count] = (struct place){.key = key,
                                                        .version = check ? check->version : TEN_VERSION_ANY,
                                                        .life = check ? check->life : TEN_CHECK_EITHER};
-    return state->place_count++;
+    return state->parts->place_count++;
 }
 
 static void refer(struct committing *state, ten_key key, const ten_check *check, size_t own) {
-    TEN_INVARIANT(state->ref_count < PLACES);
+    TEN_INVARIANT(state->parts->ref_count < PLACES);
     size_t place = place_of(state, key, check, own);
-    state->refs[state->ref_count++] = place;
+    state->parts->refs[state->parts->ref_count++] = place;
 }
 
 static bool takes_end(const ten_write *write) {
@@ -81,10 +86,10 @@ static bool takes_end(const ten_write *write) {
 
 /* Finds the places of the call's changes. */
 static void find_places(struct committing *state, size_t at) {
-    state->place_count = state->shared_count = state->ref_count = 0;
+    state->parts->place_count = state->parts->shared_count = state->parts->ref_count = 0;
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
         const ten_commit_change *change = &state->commit->changes[i];
-        size_t own = state->place_count;
+        size_t own = state->parts->place_count;
         for (size_t j = 0; j < change->check_count; j++)
             refer(state, change->checks[j].key, &change->checks[j], own);
         for (size_t j = 0; j < change->write_count; j++) {
@@ -99,12 +104,12 @@ static void find_places(struct committing *state, size_t at) {
 static void number_places(struct committing *state) {
     size_t count = 0;
     for (enum rank rank = 0; rank < RANK_COUNT; rank++) {
-        for (size_t i = 0; i < state->place_count; i++)
-            if (rank_of(state->places[i].key.kind) == rank) {
-                state->order[count++] = i;
-                state->places[i].number = count;
+        for (size_t i = 0; i < state->parts->place_count; i++)
+            if (rank_of(state->parts->places[i].key.kind) == rank) {
+                state->parts->order[count++] = i;
+                state->parts->places[i].number = count;
             }
-        state->up_to[rank] = count;
+        state->parts->up_to[rank] = count;
     }
 }
 
@@ -116,7 +121,7 @@ static void add_place(ten_buf *plan, size_t number) {
 }
 
 static void add_ref(ten_buf *plan, struct committing *state) {
-    add_place(plan, state->places[state->refs[state->ref_count++]].number);
+    add_place(plan, state->parts->places[state->parts->refs[state->parts->ref_count++]].number);
 }
 
 static char life_letter(const ten_write *write) {
@@ -137,7 +142,37 @@ static char key_letter(const ten_write *write) {
     return write->key.kind == TEN_KIND_LEASE && write->life.session ? 's' : 'k';
 }
 
-static void plan_write(ten_buf *plan, struct committing *state, const ten_write *write) {
+static bool has_content(const ten_write *write) {
+    char letter = key_letter(write);
+    return write->kind == TEN_WRITE_PUT && (letter == 'k' || letter == 's');
+}
+
+static bool has_ttl(const ten_write *write) {
+    return write->kind == TEN_WRITE_PUT && write->life.kind == TEN_LIFE_LATEST;
+}
+
+static bool is_same_content(const ten_write *one, const ten_write *other) {
+    return one->key.kind == TEN_KIND_LEASE && other->key.kind == TEN_KIND_LEASE &&
+           one->life.session == other->life.session && strcmp(one->name, other->name) == 0;
+}
+
+/* Which words are not those of the writes before it in the call, that is noted here: a content, a TTL. */
+struct said {
+    const ten_write *content, *ttl;
+};
+
+static unsigned words_of(struct said *said, const ten_write *write) {
+    unsigned words = 0;
+    if (has_content(write) && !(said->content && is_same_content(said->content, write)))
+        words |= 1;
+    if (has_ttl(write) && !(said->ttl && said->ttl->life.ttl_ms == write->life.ttl_ms))
+        words |= 2;
+    said->content = words & 1 ? write : said->content;
+    said->ttl = words & 2 ? write : said->ttl;
+    return words;
+}
+
+static void plan_write(ten_buf *plan, struct committing *state, const ten_write *write, struct said *said) {
     add_ref(plan, state);
     ten_buf_char(plan, life_letter(write));
     if (takes_end(write))
@@ -145,6 +180,7 @@ static void plan_write(ten_buf *plan, struct committing *state, const ten_write 
     else
         add_place(plan, 0);
     ten_buf_char(plan, key_letter(write));
+    ten_buf_char(plan, (char)words_of(said, write));
 }
 
 static void add_content(ten_redis_words *words, const ten_write *write) {
@@ -157,19 +193,19 @@ static void add_content(ten_redis_words *words, const ten_write *write) {
     ten_redis_word(words, "");
 }
 
-static void add_write(ten_redis_words *words, const ten_write *write) {
-    char letter = key_letter(write);
+static void add_write(ten_redis_words *words, const ten_write *write, struct said *said) {
+    unsigned more = words_of(said, write);
     ten_buf_add(&words->text, write->name, strlen(write->name) + 1);
     ten_redis_add_number(words, write->number);
     ten_buf_char(&words->text, '\0');
     ten_redis_word(words, write->value);
-    if (letter == 'k' || letter == 's')
+    if (more & 1)
         add_content(words, write);
-    if (write->life.kind == TEN_LIFE_LATEST)
+    if (more & 2)
         ten_redis_word_number(words, write->life.ttl_ms);
 }
 
-static void plan_change(ten_buf *plan, struct committing *state, const ten_commit_change *change) {
+static void plan_change(ten_buf *plan, struct committing *state, const ten_commit_change *change, struct said *said) {
     TEN_INVARIANT(change->check_count < 256 && change->write_count < 256 && change->entry_count < 256);
     ten_buf_char(plan, (char)change->check_count);
     ten_buf_char(plan, (char)change->write_count);
@@ -177,30 +213,31 @@ static void plan_change(ten_buf *plan, struct committing *state, const ten_commi
     for (size_t i = 0; i < change->check_count; i++)
         add_ref(plan, state);
     for (size_t i = 0; i < change->write_count; i++)
-        plan_write(plan, state, &change->writes[i]);
+        plan_write(plan, state, &change->writes[i], said);
 }
 
 static void add_plan(ten_redis_words *words, struct committing *state, size_t at) {
     static const char lives[] = {
         [TEN_CHECK_EITHER] = '-', [TEN_CHECK_ALIVE] = 'a', [TEN_CHECK_DEAD] = 'd', [TEN_CHECK_FOREIGN] = 'f'};
-    add_place(&words->text, state->place_count);
-    add_place(&words->text, state->up_to[RANK_LEASE]);
-    for (size_t i = 0; i < state->place_count; i++) {
-        const struct place *place = &state->places[state->order[i]];
+    add_place(&words->text, state->parts->place_count);
+    add_place(&words->text, state->parts->up_to[RANK_LEASE]);
+    for (size_t i = 0; i < state->parts->place_count; i++) {
+        const struct place *place = &state->parts->places[state->parts->order[i]];
         ten_buf_char(&words->text, place->version == 0 ? 'Z' : place->version == TEN_VERSION_ANY ? 'A' : 'E');
         ten_buf_char(&words->text, lives[place->life]);
     }
-    state->ref_count = 0;
+    state->parts->ref_count = 0;
+    struct said said = {0};
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
-        plan_change(&words->text, state, &state->commit->changes[i]);
+        plan_change(&words->text, state, &state->commit->changes[i], &said);
     ten_redis_word(words, "");
 }
 
 static void add_places(ten_redis_words *words, const struct committing *state) {
-    for (size_t i = 0; i < state->place_count; i++)
-        ten_redis_word_field(words, state->places[state->order[i]].key);
-    for (size_t i = 0; i < state->place_count; i++) {
-        uint64_t version = state->places[state->order[i]].version;
+    for (size_t i = 0; i < state->parts->place_count; i++)
+        ten_redis_word_field(words, state->parts->places[state->parts->order[i]].key);
+    for (size_t i = 0; i < state->parts->place_count; i++) {
+        uint64_t version = state->parts->places[state->parts->order[i]].version;
         if (version != 0 && version != TEN_VERSION_ANY) {
             ten_redis_add_version(words, version);
             ten_redis_word(words, "");
@@ -208,10 +245,10 @@ static void add_places(ten_redis_words *words, const struct committing *state) {
     }
 }
 
-static void add_words(ten_redis_words *words, const ten_commit_change *change) {
+static void add_words(ten_redis_words *words, const ten_commit_change *change, struct said *said) {
     for (size_t i = 0; i < change->write_count; i++)
         if (change->writes[i].kind == TEN_WRITE_PUT)
-            add_write(words, &change->writes[i]);
+            add_write(words, &change->writes[i], said);
     for (size_t i = 0; i < change->entry_count; i++) {
         if (change->entries[i].id)
             ten_buf_text(&words->text, change->entries[i].id);
@@ -225,20 +262,21 @@ static void make_commit(ten_redis_store *store, void *userdata, size_t at) {
     ten_redis_words *words = &store->words;
     find_places(state, at);
     number_places(state);
-    ten_redis_script(store, TEN_REDIS_COMMIT, 3 + state->up_to[RANK_INSTANCE]);
+    ten_redis_script(store, TEN_REDIS_COMMIT, 3 + state->parts->up_to[RANK_INSTANCE]);
     ten_redis_word(words, state->reliance.names->own[TEN_REDIS_RECORDS]);
     ten_redis_word(words, state->reliance.names->own[TEN_REDIS_IDS]);
     ten_redis_word(words, state->reliance.names->own[TEN_REDIS_FEED]);
-    for (size_t i = 0; i < state->up_to[RANK_INSTANCE]; i++)
-        ten_redis_word_plain(words, state->reliance.names, state->places[state->order[i]].key);
+    for (size_t i = 0; i < state->parts->up_to[RANK_INSTANCE]; i++)
+        ten_redis_word_plain(words, state->reliance.names, state->parts->places[state->parts->order[i]].key);
     ten_redis_word(words, state->reliance.replication);
     ten_redis_word_bytes(words, state->reliance.space, state->writes_space ? 0 : state->reliance.space_size);
     ten_redis_word(words, state->channel);
     ten_redis_word_number(words, state->commit->least_number);
     add_plan(words, state, at);
     add_places(words, state);
+    struct said said = {0};
     for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
-        add_words(words, &state->commit->changes[i]);
+        add_words(words, &state->commit->changes[i], &said);
 }
 
 /* In the place of a key is something else. It is not an error of the batch, so only the message says where. */
@@ -271,44 +309,17 @@ static bool is_done(const ten_commit_change *change) {
     return !change->conflict && !change->error;
 }
 
-/* The version of the lease that a change writes over; TEN_VERSION_ANY: nobody knows. */
-static uint64_t former_version(const ten_commit_change *change, const ten_write *write) {
-    for (size_t i = 0; i < change->check_count; i++)
-        if (is_same_key(change->checks[i].key, write->key))
-            return change->checks[i].version;
-    return TEN_VERSION_ANY;
-}
-
-/* What the handle knows of leases after its own commit. */
+/* The number that the namespace has after a commit. Its own version is the first of its numbers. */
 static void note_commit(ten_redis_store *store, const struct committing *state, size_t at, uint64_t version) {
     uint64_t entries = 0;
-    uint64_t before = version - 1;
-    size_t done = 0;
-    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
-        const ten_commit_change *change = &state->commit->changes[i];
-        if (!is_done(change))
-            continue;
-        done++;
-        entries += change->entry_count;
-        for (size_t j = 0; j < change->write_count; j++)
-            if (change->writes[j].key.kind == TEN_KIND_LEASE &&
-                former_version(change, &change->writes[j]) == TEN_VERSION_ANY)
-                before = 0; /* nothing of what was known is certain any more */
-    }
-    if (done == 0)
-        return; /* it has raised nothing */
-    ten_redis_proof_at(&store->proof, state->reliance.names, before, version + ten_max_u64(entries, 1) - 1);
-    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
-        const ten_commit_change *change = &state->commit->changes[i];
-        for (size_t j = 0; is_done(change) && j < change->write_count; j++) {
-            const ten_write *write = &change->writes[j];
-            if (write->key.kind != TEN_KIND_LEASE)
-                continue;
-            ten_redis_proof_remove(&store->proof, write->key.id, former_version(change, write));
-            if (write->kind == TEN_WRITE_PUT && key_letter(write) == 'k')
-                ten_redis_proof_add(&store->proof, write->key.id, version, write->name);
+    bool done = false;
+    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++)
+        if (is_done(&state->commit->changes[i])) {
+            entries += state->commit->changes[i].entry_count;
+            done = true;
         }
-    }
+    if (done) /* else it has raised nothing */
+        ten_redis_note_number(store, state->reliance.names, version - 1, version + ten_max_u64(entries, 1) - 1);
 }
 
 static int take_commit(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply) {
@@ -410,8 +421,10 @@ static int check_keys(ten_redis_store *store, const ten_redis_space *space, cons
 
 int ten_redis_carry_out(ten_redis_store *store, ten_commit *commit, uint64_t deadline_ms) {
     struct committing state = {.commit = commit};
+    store->parts = store->parts ? store->parts : ten_malloc(sizeof *store->parts);
+    state.parts = store->parts;
     state.firsts = ten_malloc((commit->count + 1) * sizeof *state.firsts);
-    int r = state.firsts
+    int r = state.firsts && state.parts
                 ? ten_redis_rely_on(store, commit->namespace_name, commit->identity, commit->epoch, &state.reliance)
                 : ten_fail_memory(store->base.error, "a commit");
     for (size_t i = 0; i < commit->count; i++) {

@@ -62,22 +62,30 @@ void ten_redis_make_identity(const ten_redis_store *store, const char *replicati
 }
 
 /* The replication id in an identity; "-", which no server has, if it is not one of this store's. */
-static void find_replication(const ten_redis_store *store, const char *identity, char replication[64]) {
+static const char *find_replication(ten_redis_store *store, const char *identity) {
     char same[TEN_IDENTITY_MAX + 1];
-    if (sscanf(identity, "redis %*d %48s", replication) == 1) {
-        ten_redis_make_identity(store, replication, same);
+    if (strcmp(store->replied.identity, identity) == 0)
+        return store->replied.replication;
+    if (sscanf(identity, "redis %*d %48s", store->replied.replication) == 1) {
+        ten_redis_make_identity(store, store->replied.replication, same);
+        memcpy(store->replied.identity, same, sizeof same);
         if (strcmp(same, identity) == 0)
-            return;
+            return store->replied.replication;
     }
-    snprintf(replication, 64, "-");
+    return "-";
 }
 
 bool ten_redis_answered(ten_redis_store *store, const redisReply *reply) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || reply->element[0]->type != REDIS_REPLY_STRING)
         return false;
     store->base.wall_ms = ten_redis_number(reply->element[0]);
-    if (reply->element[1]->type == REDIS_REPLY_STRING)
-        ten_redis_make_identity(store, reply->element[1]->str, store->base.identity);
+    if (reply->element[1]->type != REDIS_REPLY_STRING)
+        return true;
+    if (strcmp(store->replied.replication, reply->element[1]->str) != 0) {
+        snprintf(store->replied.replication, sizeof store->replied.replication, "%.48s", reply->element[1]->str);
+        ten_redis_make_identity(store, store->replied.replication, store->replied.identity);
+    }
+    memcpy(store->base.identity, store->replied.identity, sizeof store->base.identity);
     return true;
 }
 
@@ -136,15 +144,14 @@ static bool is_ours(const struct parts *parts, const redisReply *content) {
     return parts->letter == 'k' ? content->len == size : parts->letter == 'n' && content->str[size] == '\t';
 }
 
-/* At its very end Redis still has the key, with nothing left. */
 static void take_life(const ten_redis_store *store, const struct parts *parts, const redisReply *content,
                       const redisReply *left, ten_record *record) {
     uint64_t end_ms = digits(parts->ends, TEN_REDIS_END_SIZE);
     bool is_endless = end_ms == TEN_REDIS_FOREVER;
     if (parts->letter == 'k') {
         uint64_t known_ms = record->key.kind == TEN_KIND_LEASE ? ten_redis_number(left) : is_endless ? 0 : end_ms;
-        record->alive = content && left->integer != 0;
-        record->left_ms = record->alive ? left_of(left) : 0;
+        record->alive = content != NULL;
+        record->left_ms = content ? left_of(left) : 0;
         record->ended_ms = content ? 0 : ago_ms(store, known_ms);
     } else {
         record->alive = end_ms > store->base.wall_ms;
@@ -295,9 +302,8 @@ int ten_redis_read(ten_backend *base, const char *namespace_name, ten_record *re
 int ten_redis_rely_on(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                       ten_redis_reliance *ret_reliance) {
     ten_redis_reliance reliance = {0};
-    char replication[64];
-    find_replication(store, identity, replication);
-    snprintf(reliance.replication, sizeof reliance.replication, "\r\nmaster_replid:%s\r\n", replication);
+    snprintf(reliance.replication, sizeof reliance.replication, "\r\nmaster_replid:%s\r\n",
+             find_replication(store, identity));
     reliance.space_size = (size_t)snprintf(reliance.space, sizeof reliance.space, "%s%c%llu%c", identity, 0,
                                            (unsigned long long)epoch, 0);
     *ret_reliance = reliance;
@@ -368,16 +374,15 @@ static bool goes_with(const ten_touch *first, const ten_touch *touch) {
     return first->ttl_ms == touch->ttl_ms && strcmp(first->name, touch->name) == 0;
 }
 
+/* Nobody can have written any of them since this handle knew their versions. */
 static bool is_proved(const ten_redis_store *store, const struct touching *state, size_t at) {
-    if (state->compares)
-        return false;
-    for (size_t i = state->firsts[at]; i < state->firsts[at + 1]; i++) {
+    const ten_redis_alone *alone = &store->alone;
+    bool proved = !state->compares && alone->space == state->reliance.names;
+    for (size_t i = state->firsts[at]; proved && i < state->firsts[at + 1]; i++) {
         const ten_touch *touch = &state->touches[i];
-        if (touch->key.kind != TEN_KIND_LEASE ||
-            !ten_redis_proof_has(&store->proof, state->reliance.names, touch->key.id, touch->version, touch->name))
-            return false;
+        proved = touch->key.kind == TEN_KIND_LEASE && touch->seen >= alone->first;
     }
-    return true;
+    return proved;
 }
 
 static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
@@ -394,7 +399,7 @@ static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
     ten_redis_word_number(words, first->ttl_ms);
     ten_redis_word(words, first->name);
     if (is_proved(store, state, at)) {
-        ten_redis_add_version(words, store->proof.number);
+        ten_redis_add_version(words, store->alone.last);
         ten_redis_word(words, "");
         return;
     }
@@ -441,12 +446,10 @@ static int take_touch(ten_redis_store *store, void *userdata, size_t at, const r
     for (size_t i = 0; i < count; i++) {
         first[i].extended = true;
         first[i].present = first[i].version;
+        first[i].seen = number;
     }
     int r = is_usual ? TENURE_OK : take_others(store, first, count, reply);
-    ten_redis_proof_at(&store->proof, state->reliance.names, number, number);
-    for (size_t i = 0; i < count; i++)
-        if (first[i].key.kind == TEN_KIND_LEASE && first[i].extended)
-            ten_redis_proof_add(&store->proof, first[i].key.id, first[i].present, first[i].name);
+    ten_redis_note_number(store, state->reliance.names, number, number);
     return r;
 }
 

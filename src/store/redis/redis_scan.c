@@ -43,15 +43,14 @@ static void make_scan(ten_redis_store *store, void *userdata, size_t at) {
     const struct scanning *state = userdata;
     ten_redis_words *words = &store->words;
     char letter = ten_redis_letter(state->scan->kind);
-    const char *index = state->scan->names == TEN_SCAN_NAMED ? "n" : "";
     (void)at;
     ten_redis_script(store, TEN_REDIS_SCAN, 3);
     ten_redis_word(words, state->space->own[TEN_REDIS_RECORDS]);
     ten_redis_word(words, state->space->own[TEN_REDIS_EPOCH]);
     ten_redis_word(words, state->space->own[TEN_REDIS_IDS]);
-    ten_buf_format(&words->text, "(%s%c", index, letter);
+    ten_buf_format(&words->text, "(%c", letter);
     ten_redis_word(words, state->after);
-    ten_buf_format(&words->text, "(%s%c", index, letter + 1);
+    ten_buf_format(&words->text, "(%c", letter + 1);
     ten_redis_word(words, "");
     bool filters = state->scan->names == TEN_SCAN_UNNAMED;
     ten_redis_word_number(words, filters ? SCAN_STEP : ten_min_u64(state->scan->limit - state->given, SCAN_STEP));

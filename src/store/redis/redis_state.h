@@ -46,18 +46,12 @@ typedef struct ten_redis_words {
     size_t count;
 } ten_redis_words;
 
-/* Which leases have which versions, at one number of their namespace. */
-typedef struct ten_redis_proof {
+/* From the first to the last of these numbers only this handle's commits have raised the namespace's: what it knew of a record
+ * at one of them, it knows at the last. */
+typedef struct ten_redis_alone {
     const ten_redis_space *space;
-    uint64_t number;
-    ten_hash_key key;
-    struct ten_redis_mark {
-        uint64_t mark;
-        uint64_t name;
-    } * marks;
-    size_t room; /* a power of two, or 0 */
-    size_t used;
-} ten_redis_proof;
+    uint64_t first, last;
+} ten_redis_alone;
 
 typedef struct ten_redis_store {
     ten_backend base;
@@ -70,7 +64,12 @@ typedef struct ten_redis_store {
     char shas[TEN_REDIS_SCRIPT_COUNT][TEN_REDIS_SHA_SIZE];
     bool enough; /* set by one that takes a reply: the calls that are left are not sent */
     ten_redis_words words;
-    ten_redis_proof proof;
+    struct ten_redis_parts *parts; /* redis_commit.c */
+    struct {
+        char replication[49]; /* id that was met last */
+        char identity[TEN_IDENTITY_MAX + 1];
+    } replied;
+    ten_redis_alone alone;
     ten_arena texts; /* of the last answer */
     ten_redis_watch watch;
 } ten_redis_store;
@@ -158,16 +157,14 @@ int ten_redis_settle(ten_redis_store *store, const ten_redis_reliance *reliance,
 int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *space, const char *identity,
                              uint64_t deadline_ms, bool *ret_found);
 
-/* ---- what a touch need not compare */
-
-/* The namespace has that number now. All that is known stays, if that was known of the number before it. */
-void ten_redis_proof_at(ten_redis_proof *proof, const ten_redis_space *space, uint64_t before, uint64_t number);
-/* A lease with a plain key has that version, and in it that name; had it. */
-void ten_redis_proof_add(ten_redis_proof *proof, const char *id, uint64_t version, const char *name);
-void ten_redis_proof_remove(ten_redis_proof *proof, const char *id, uint64_t version);
-bool ten_redis_proof_has(const ten_redis_proof *proof, const ten_redis_space *space, const char *id, uint64_t version,
-                         const char *name);
-void ten_redis_proof_free(ten_redis_proof *proof);
+/* The namespace has that number now, and had the other one before this handle wrote; the same: it has written nothing. */
+static inline void ten_redis_note_number(ten_redis_store *store, const ten_redis_space *space, uint64_t before,
+                                         uint64_t number) {
+    ten_redis_alone *alone = &store->alone;
+    if (alone->space != space || alone->last != before)
+        *alone = (ten_redis_alone){.space = space, .first = number};
+    alone->last = number;
+}
 
 /* ---- the ops */
 
