@@ -14,6 +14,7 @@ enum cell_state { OPEN, TOUCHES, CHANGES, DONE };
 struct cell {
     enum cell_state state;
     bool is_withheld; /* another target of its group was refused */
+    bool is_believed; /* it wrote nothing, and its holder believes in the lease that was read */
     size_t place;     /* of its touch or change in this round */
 };
 
@@ -51,8 +52,10 @@ static int plan_one(struct batch *batch, size_t at) {
     ten_intent intent;
     struct cell *cell = &batch->cells[at];
     int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld, &batch->results[at], &intent);
-    if (verdict == TEN_VERDICT_DONE)
+    if (verdict == TEN_VERDICT_DONE) {
         cell->state = DONE;
+        cell->is_believed = batch->ops[at].kind != TEN_OP_READ && batch->results[at].outcome == TEN_OK;
+    }
     if (verdict == TEN_VERDICT_WAITS || (verdict == TEN_VERDICT_PLANNED && !ten_apply_may(&batch->run, &intent)))
         return wait_for(batch, at);
     if (verdict != TEN_VERDICT_PLANNED)
@@ -189,6 +192,30 @@ static int run_round(struct batch *batch) {
     return r == TEN_OTHER_EPOCH ? TENURE_OK : r;
 }
 
+/* Belief rests on what cannot be lost any more. A touch of the namespace's record, which has no end, changes nothing, and
+ * returns when that is so. In another epoch all is decided again. */
+static int confirm_reads(struct batch *batch) {
+    const ten_run *run = &batch->run;
+    ten_backend *backend = run->store->backend;
+    bool believed = false;
+    for (size_t i = 0; i < batch->count; i++)
+        believed |= batch->cells[i].is_believed;
+    if (!believed || !backend->ops->confirms_reads || !run->row.exists)
+        return TENURE_OK;
+    const ten_record *space = &run->space->record;
+    ten_touch touch = {.key = space->key, .version = space->version, .name = space->name, .ttl_ms = 1};
+    int r = backend->ops->touch(backend, run->namespace_name, space->name, run->row.epoch, &touch, 1,
+                                ten_apply_left_ms(run));
+    for (size_t i = 0; i < batch->count; i++) {
+        struct cell *cell = &batch->cells[i];
+        cell->state = cell->is_believed && r == TEN_OTHER_EPOCH ? OPEN : cell->state;
+        cell->is_believed = false;
+    }
+    if (r == TEN_OTHER_EPOCH)
+        ten_record_cache_forget_all(&run->store->cache);
+    return r < 0 ? r : TENURE_OK;
+}
+
 static int run_namespace(struct batch *batch) {
     int r = TENURE_OK;
     batch->run.ttl_ms = 0;
@@ -196,8 +223,11 @@ static int run_namespace(struct batch *batch) {
         if (is_mine(batch, i) && !(batch->ops[i].flags & TEN_OP_KEEP) && batch->ops[i].kind != TEN_OP_LEAVE)
             batch->run.ttl_ms = ten_max_u64(batch->run.ttl_ms, batch->ops[i].ttl_ms);
     batch->run.tries = 0;
-    while (r == TENURE_OK && !is_over(batch))
+    while (r == TENURE_OK && !is_over(batch)) {
         r = run_round(batch);
+        if (r == TENURE_OK && is_over(batch))
+            r = confirm_reads(batch);
+    }
     if (r == TENURE_OK && batch->run.store->entries >= AGE_EVERY)
         ten_forgetting_step(&batch->run);
     return r;

@@ -433,6 +433,21 @@ ON_SHELF(a_scan_goes_through_ids_in_byte_order_whatever_comes_and_goes) {
     expect_scan(shelf, "a", 2, TEN_SCAN_ALL, "a.b a/b ");
     expect_scan(shelf, "", 100, TEN_SCAN_NAMED, "a a.b a~ ");
     expect_scan(shelf, "a.b", 100, TEN_SCAN_UNNAMED, "a/b b ");
+    /* A name goes, and another one comes. */
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t version = get(shelf, "a").version;
+        assert_true(
+            write_if(shelf, (ten_check){.key = lease("a"), .version = version}, put(lease("a"), "1", "", endless)));
+        expect_scan(shelf, "", 100, TEN_SCAN_ALL, "0 Z a a.b a/b a~ b ");
+        expect_scan(shelf, "", 100, TEN_SCAN_NAMED, "a.b a~ ");
+        expect_scan(shelf, "", 100, TEN_SCAN_ALL, "0 Z a a.b a/b a~ b ");
+        expect_scan(shelf, "Z", 100, TEN_SCAN_UNNAMED, "a a/b b ");
+        version = get(shelf, "a").version;
+        assert_true(
+            write_if(shelf, (ten_check){.key = lease("a"), .version = version}, put(lease("a"), "1", "m", endless)));
+        expect_scan(shelf, "", 100, TEN_SCAN_NAMED, "a a.b a~ ");
+        expect_scan(shelf, "Z", 3, TEN_SCAN_ALL, "a a.b a/b ");
+    }
     uint64_t version = get(shelf, "a.b").version;
     assert_true(write_if(shelf, (ten_check){.key = lease("a.b"), .version = version},
                          (ten_write){.kind = TEN_WRITE_REMOVE, .key = lease("a.b"), .name = ""}));

@@ -316,7 +316,7 @@ static int check_op(ten_store *base, const ten_op *op) {
     .check = ten_redis_check, .tokens_from_clock = true
 
 static const ten_backend_ops redis_ops = {REDIS_OPS};
-static const ten_backend_ops confirming_ops = {REDIS_OPS, .confirms = true};
+static const ten_backend_ops confirming_ops = {REDIS_OPS, .confirms = true, .confirms_reads = true};
 
 const ten_store_ops ten_redis_ops = TEN_RECORD_STORE("redis", &redis_ops, .check_op = check_op,
                                                      .capabilities = {.ttl_min_ms = TENURE_TTL_MIN_MS,

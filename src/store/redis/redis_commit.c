@@ -68,9 +68,10 @@ static size_t place_of(struct committing *state, ten_key key, const ten_check *c
     TEN_INVARIANT(state->parts->place_count < PLACES);
     if (is_shared && state->parts->shared_count < SHARED)
         state->parts->shared[state->parts->shared_count++] = state->parts->place_count;
-    state->parts->places[state->parts->place_count] = (struct place){.key = key,
-                                                       .version = check ? check->version : TEN_VERSION_ANY,
-                                                       .life = check ? check->life : TEN_CHECK_EITHER};
+    state->parts->places[state->parts->place_count] =
+        (struct place){.key = key,
+                       .version = check ? check->version : TEN_VERSION_ANY,
+                       .life = check ? check->life : TEN_CHECK_EITHER};
     return state->parts->place_count++;
 }
 

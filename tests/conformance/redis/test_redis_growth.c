@@ -276,34 +276,3 @@ REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
     expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
     assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
 }
-
-/* A handle that knows the versions of its leases, and that nobody has written since, does not compare them again. */
-REDIS_CASE(a_renewal_notices_whatever_others_have_done_since_the_last_one) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    struct place second = *place;
-    second.store = place->other;
-    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    uint64_t other = must_acquire(place, "u", "a", LONG_MS);
-    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_OK);
-    expect_outcome(renew(place, "u", "a", other, LONG_MS), TEN_OK);
-    /* In the same name, under another token. */
-    expect_outcome(release(&second, "t", "a", first), TEN_OK);
-    uint64_t later = must_acquire(&second, "t", "a", LONG_MS);
-    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_LOST);
-    expect_outcome(renew(place, "u", "a", other, LONG_MS), TEN_OK);
-    /* The same by the handle itself. */
-    expect_outcome(release(place, "u", "a", other), TEN_OK);
-    uint64_t again = must_acquire(place, "u", "a", LONG_MS);
-    expect_outcome(renew(place, "u", "a", other, LONG_MS), TEN_LOST);
-    expect_outcome(renew(place, "u", "a", again, LONG_MS), TEN_OK);
-    expect_outcome(renew(&second, "t", "a", later, LONG_MS), TEN_OK);
-    /* Another program writes only the plain key. */
-    redis_command(redis, "SET %s:lease:u foreigner PX 400", place->ns);
-    expect_outcome(renew(place, "u", "a", again, LONG_MS), TEN_LOST);
-    assert_in_range(strtoll(redis_text(redis, "PTTL %s:lease:u", place->ns), NULL, 10), 1, 400);
-    redis_command(redis, "DEL %s:lease:t", place->ns);
-    expect_outcome(renew(&second, "t", "a", later, LONG_MS), TEN_LOST);
-    assert_string_equal(redis_text(redis, "EXISTS %s:lease:t", place->ns), "0");
-}
