@@ -17,8 +17,8 @@
 -- a plain key, which other programs read, and lives as long as that; the end is what was last known of that. A lease with
 -- a name has such a key, with the name as its content; so has an instance with a name, with its number. "n": it has a
 -- name, but no such key. A lease on a session has one without a TTL, "name TAB session NUMBER", and an end beside. A lease
--- whose key has any other content is another program's. "i": it has lost its name, and is still among those that have
--- one. "-": neither.
+-- whose key has any other content is another program's; but the key of a lease on a session that has no record is what somebody
+-- left who deleted records, and is nothing. "i": it has lost its name, and is still among those that have one. "-": neither.
 
 -- fragment: EFFECTS
 
@@ -256,6 +256,9 @@ for i = 1, count do
             content = redis.pcall('GET', KEYS[3 + i])
             contents[i] = content
         end
+    end
+    if not record and type(content) == 'string' and i <= leases and find(content, '\tsession %d+$') then
+        content = false
     end
     local is_its_own = content and type(content) == 'string'
     if is_its_own and letter == KEYED then

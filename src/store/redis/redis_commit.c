@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "store/redis/redis_state.h"
 
-#define COMMIT_PARTS 500u  /* checks and writes in a call, unless one change has more */
+#define COMMIT_PARTS 1000u /* checks and writes in a call, unless one change has more */
 #define PLACES       1024u /* checks of a call that differ, at most; and what names them */
 #define SHARED       16u   /* checks of many changes: each is sent once */
 

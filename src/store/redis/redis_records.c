@@ -144,6 +144,13 @@ static bool is_ours(const struct parts *parts, const redisReply *content) {
     return parts->letter == 'k' ? content->len == size : parts->letter == 'n' && content->str[size] == '\t';
 }
 
+/* Of a lease on a session, whose record somebody has deleted: no other program's names have a tab. */
+static bool is_left_over(const redisReply *content) {
+    static const char mark[] = "\tsession ";
+    const char *at = strstr(content->str, mark);
+    return at && at[strlen(mark)] != '\0' && strspn(at + strlen(mark), "0123456789") == strlen(at + strlen(mark));
+}
+
 static void take_life(const ten_redis_store *store, const struct parts *parts, const redisReply *content,
                       const redisReply *left, ten_record *record) {
     uint64_t end_ms = digits(parts->ends, TEN_REDIS_END_SIZE);
@@ -169,7 +176,8 @@ int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_
         return ten_redis_misunderstood(store);
     record->version = digits(found.version, TEN_REDIS_VERSION_SIZE);
     record->number = strtoull(found.number, NULL, 10);
-    record->foreign = is_lease && content && !is_ours(&found, content);
+    record->foreign =
+        is_lease && content && !is_ours(&found, content) && !(record->version == 0 && is_left_over(content));
     if (record->foreign) {
         record->alive = true;
         record->left_ms = parts[2]->integer < 0 ? ASK_AGAIN_MS : left_of(parts[2]);

@@ -232,6 +232,17 @@ REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_ow
     assert_int_not_equal(beat(place, "a", LONG_MS).session_version, next.session_version);
 }
 
+REDIS_CASE(records_that_somebody_deleted_are_a_loss_of_data) {
+    struct redis_place *redis = *state;
+    struct place *place = open_both(redis);
+    ten_result session = beat(place, "a", TTL_MS);
+    uint64_t token = must_take(place, "t", "a", TTL_MS);
+    open_later(redis);
+    session = beat(place, "a", TTL_MS);
+    redis_command(redis, "DEL tenure:%s:records", place->ns);
+    expect_survival(place, session, token);
+}
+
 /* ---- a clock that was set back: what is kept here is as if it had been an hour ahead */
 
 static unsigned long long in_an_hour_ms(void) {
