@@ -99,7 +99,7 @@ REDIS_CASE(the_key_names_holder_and_session_and_has_no_end) {
     assert_string_equal(redis_text(redis, "PTTL %s:lease:t", place->ns), "-1");
 }
 
-/* The second handle takes the lean scripts, for one and for many. */
+/* The second handle, with one operation and with many. */
 REDIS_CASE(who_knows_no_sessions_is_told_the_holder_and_changes_nothing) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis), keys = elsewhere_of(place);
