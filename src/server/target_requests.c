@@ -361,14 +361,16 @@ static bool take_edit(ten_request *request, ten_items *items) {
     ten_fields fields = {0};
     ten_fields pin = {.for_ms = TENURE_PIN_DEFAULT_MS};
     size_t at = items->at;
-    if (!ten_fields_next(request, items, TEN_IN_EDIT, &fields) || !take_target(request, fields.target, at))
+    if (!ten_fields_next(request, items, TEN_IN_EDIT, &fields) || !ten_fields_check(request, TEN_IN_EDIT, &fields) ||
+        !take_target(request, fields.target, at))
         return false;
     if (!ten_op_action_parse(fields.action, &edit->action))
         return wrong(request, "action must be put, remove, pause, resume, pin or unpin");
     if (edit->action != TEN_TARGET_PIN && edit->action != TEN_TARGET_UNPIN)
         return true;
     enum ten_place place = edit->action == TEN_TARGET_PIN ? TEN_IN_PINNING : TEN_IN_UNPINNING;
-    return ten_fields_read(request, fields.pin, place, &pin) && take_pin(request, &pin, edit);
+    return ten_fields_read(request, fields.pin, place, &pin) && ten_fields_check(request, place, &pin) &&
+           take_pin(request, &pin, edit);
 }
 
 void ten_server_targets_edit(ten_request *request) {
