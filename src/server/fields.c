@@ -68,7 +68,7 @@ _Static_assert(TEN_COUNT(rows) <= 64, "a bit for each row");
 /* ---- what is wrong */
 
 uint64_t ten_fields_least_ttl_ms(const ten_request *request) {
-    return ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->leases)->ttl_min_ms);
+    return ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->lanes[TEN_LEASES])->ttl_min_ms);
 }
 
 static uint64_t least_of(const ten_request *request, const struct row *row) {
@@ -275,85 +275,71 @@ bool ten_fields_read(ten_request *request, const json_t *object, enum ten_place 
     return true;
 }
 
-/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed over
- * as a whole first, so that the rest cannot fail. Texts are ended over their closing quotes. */
+/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed over as
+ * a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
 
 /* The array of a body. */
-struct plain_items {
+struct found {
     ten_items items;
     const char *end;
 };
 
-static bool pass_object(ten_plain *plain, struct plain_items *found);
+static bool pass_object(ten_plain *plain, struct reading *reading, struct found *found);
 
-static bool pass_items(ten_plain *plain, struct plain_items *found) {
-    if (!found || found->end)
+/* The items of an array, which were found before if it is read now. */
+static bool pass_items(ten_plain *plain, bool is_read, struct found *found) {
+    if (!is_read && (!found || found->end))
         return false;
+    if (is_read) {
+        plain->at = found->end;
+        return true;
+    }
     found->items.text = plain->at;
     do
-        if (!pass_object(plain, NULL))
+        if (!pass_object(plain, NULL, NULL))
             return false;
     while (++found->items.count && TEN_PLAIN_IS(plain, ","));
     found->end = plain->at + 1;
     return TEN_PLAIN_IS(plain, "]");
 }
 
-static bool pass_value(ten_plain *plain, struct plain_items *found) {
-    const char *text;
-    size_t size;
-    uint64_t number;
-    if (TEN_PLAIN_IS(plain, "\""))
-        return ten_plain_text(plain, &text, &size);
-    if (TEN_PLAIN_IS(plain, "["))
-        return pass_items(plain, found);
-    return ten_plain_number(plain, &number) || TEN_PLAIN_IS(plain, "true") || TEN_PLAIN_IS(plain, "false") ||
-           TEN_PLAIN_IS(plain, "null");
+static bool pass_value(ten_plain *plain, bool is_read, struct found *found, struct value *value) {
+    value->kind = IS_NULL;
+    if (TEN_PLAIN_IS(plain, "\"")) {
+        value->kind = IS_TEXT;
+        return ten_plain_text(plain, &value->text, &value->size);
+    }
+    if (TEN_PLAIN_IS(plain, "[")) {
+        value->kind = IS_ITEMS;
+        bool good = pass_items(plain, is_read, found);
+        value->items = good ? found->items : value->items;
+        return good;
+    }
+    value->truth = TEN_PLAIN_IS(plain, "true");
+    if (value->truth || TEN_PLAIN_IS(plain, "false")) {
+        value->kind = IS_TRUTH;
+        return true;
+    }
+    if (TEN_PLAIN_IS(plain, "null"))
+        return true;
+    value->kind = IS_NUMBER;
+    return ten_plain_number(plain, &value->number);
 }
 
-/* Passes over an object, and says where its array is; NULL: it must have none. */
-static bool pass_object(ten_plain *plain, struct plain_items *found) {
-    const char *name;
-    size_t length;
+/* Passes over an object, and reads it if that is wanted. False: it is not plain, or it has been answered. */
+static bool pass_object(ten_plain *plain, struct reading *reading, struct found *found) {
     if (!TEN_PLAIN_IS(plain, "{"))
         return false;
-    do
-        if (!TEN_PLAIN_IS(plain, "\"") || !ten_plain_text(plain, &name, &length) || !TEN_PLAIN_IS(plain, ":") ||
-            !pass_value(plain, found))
-            return false;
-    while (TEN_PLAIN_IS(plain, ","));
-    return TEN_PLAIN_IS(plain, "}");
-}
-
-static struct value read_value(ten_plain *plain, const struct plain_items *found) {
-    struct value value = {.kind = IS_NULL};
-    if (TEN_PLAIN_IS(plain, "\"")) {
-        value.kind = IS_TEXT;
-        (void)ten_plain_text(plain, &value.text, &value.size);
-        ((char *)(uintptr_t)value.text)[value.size] = '\0';
-    } else if (TEN_PLAIN_IS(plain, "[")) {
-        value.kind = IS_ITEMS;
-        value.items = found->items;
-        plain->at = found->end;
-    } else if (TEN_PLAIN_IS(plain, "true") || TEN_PLAIN_IS(plain, "false")) {
-        value.kind = IS_TRUTH;
-        value.truth = plain->at[-2] == 'u';
-    } else if (!TEN_PLAIN_IS(plain, "null")) {
-        value.kind = IS_NUMBER;
-        (void)ten_plain_number(plain, &value.number);
-    }
-    return value;
-}
-
-static bool read_plain(struct reading *reading, ten_plain *plain, const struct plain_items *found) {
-    (void)TEN_PLAIN_IS(plain, "{");
     do {
-        const char *name = NULL;
-        size_t length = 0;
-        (void)TEN_PLAIN_IS(plain, "\"");
-        (void)ten_plain_text(plain, &name, &length);
-        (void)TEN_PLAIN_IS(plain, ":");
-        const struct value value = read_value(plain, found);
-        if (!keep_member(reading, name, length, &value))
+        struct value value;
+        const char *name;
+        size_t length;
+        if (!TEN_PLAIN_IS(plain, "\"") || !ten_plain_text(plain, &name, &length) || !TEN_PLAIN_IS(plain, ":") ||
+            !pass_value(plain, reading != NULL, found, &value))
+            return false;
+        if (reading && value.kind == IS_TEXT)
+            ((char *)(uintptr_t)value.text)[value.size] = '\0';
+        if (reading && !keep_member(reading, name, length, &value))
             return false;
     } while (TEN_PLAIN_IS(plain, ","));
     return TEN_PLAIN_IS(plain, "}");
@@ -364,7 +350,7 @@ bool ten_fields_next(ten_request *request, ten_items *items, enum ten_place plac
     if (items->text) {
         struct reading reading = {request, place, fields, 0, 0};
         ten_plain plain = {.at = items->text, .end = request->body.data + request->body.size};
-        bool good = read_plain(&reading, &plain, NULL);
+        bool good = pass_object(&plain, &reading, NULL);
         items->text = plain.at + 1; /* a comma, or the end */
         return good;
     }
@@ -381,11 +367,11 @@ static bool take_body(ten_request *request, ten_fields *fields) {
     struct reading reading = {request, request->operation->place, fields, 0, 0};
     const ten_buf *body = &request->body;
     ten_plain plain = {.at = body->data, .end = body->data + body->size};
-    struct plain_items found = {0};
-    if (body->size == 0 || open_places & reading.place || !pass_object(&plain, &found) || plain.at != plain.end)
+    struct found found = {0};
+    if (body->size == 0 || open_places & reading.place || !pass_object(&plain, NULL, &found) || plain.at != plain.end)
         return ten_body_parse(request) && ten_fields_read(request, request->json, reading.place, fields);
     plain.at = body->data;
-    return ten_gate_grow(request, 2 * body->size) && read_plain(&reading, &plain, &found);
+    return ten_gate_grow(request, 2 * body->size) && pass_object(&plain, &reading, &found);
 }
 
 static bool take_argument(ten_request *request, const struct row *row, ten_fields *fields) {

@@ -186,7 +186,7 @@ static void get_certain(ten_request *request, struct arguments *arguments) {
     }
     (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_id, arguments);
     if (arguments->good)
-        (void)ten_request_work(request, request->server->reading, list_targets, answer_certain);
+        (void)ten_request_work(request, TEN_READING, list_targets, answer_certain);
 }
 
 void ten_server_targets_get(ten_request *request) {
@@ -209,7 +209,7 @@ void ten_server_targets_get(ten_request *request) {
     listing->current = fields.current == TEN_YES;
     listing->after = fields.after;
     listing->limit = fields.limit;
-    (void)ten_request_work(request, request->server->listing, list_targets, answer_page);
+    (void)ten_request_work(request, TEN_LISTING, list_targets, answer_page);
 }
 
 /* ---- editing */
@@ -259,7 +259,7 @@ static void edit_all(ten_request *request, void (*answer)(ten_request *request, 
             edits->edits[i].pin.actor = request->principal.name;
     ten_request_log_admin(request, first->pin.actor ? first->pin.actor : ten_request_sender(request),
                           ten_op_action_name(first->action), first->target.id, edits->count);
-    (void)ten_request_work(request, request->server->listing, edit_targets, answer);
+    (void)ten_request_work(request, TEN_LISTING, edit_targets, answer);
 }
 
 /* A line of a target file as an object. */
@@ -465,5 +465,5 @@ void ten_server_targets_forget(ten_request *request) {
         return;
     ten_request_log_admin(request, ten_request_sender(request), all ? "forget_unregistered" : "forget",
                           all ? NULL : forgetting->items[0].id, forgetting->count);
-    (void)ten_request_work(request, request->server->listing, all ? forget_unregistered : forget_named, NULL);
+    (void)ten_request_work(request, TEN_LISTING, all ? forget_unregistered : forget_named, NULL);
 }
