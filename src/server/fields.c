@@ -275,8 +275,8 @@ bool ten_fields_read(ten_request *request, const json_t *object, enum ten_place 
     return true;
 }
 
-/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed over as
- * a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
+/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed
+ * over as a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
 
 /* The array of a body. */
 struct found {
