@@ -34,8 +34,10 @@ void sim_carrier_end(struct sim_process *process) {
 static bool deliver(struct sim_world *world, struct sim_process *process) {
     tenure_event event;
     bool any = false;
-    for (; ten_event_queue_take(&process->events, &event); any = true)
+    for (; ten_event_queue_take(&process->events, &event); any = true) {
+        sim_trace_event(world, process, &event);
         process->kind->on_event(world, process, &event);
+    }
     return any;
 }
 
@@ -55,6 +57,7 @@ void sim_carry(struct sim_world *world, struct sim_process *process) {
         bool worked = deliver(world, process);
         ten_call call = ten_driver_next(&process->driver, now_ms(world, process));
         if (call.kind != TEN_CALL_NONE) {
+            sim_trace_call(world, process, &call);
             sim_send(world, process, &call);
             return;
         }
@@ -111,6 +114,7 @@ static void take_items(struct sim_world *world, struct sim_process *process, con
 void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error) {
     static ten_result results[RESULTS_MAX];
+    sim_trace_answer(world, process, answer, error);
     if (answer && (error == TENURE_OK || error == TENURE_E_RESYNC))
         take_items(world, process, answer);
     for (uint32_t i = 0; error == TENURE_OK && answer->kind == TEN_CALL_APPLY && i < answer->count; i++)

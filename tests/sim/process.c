@@ -30,6 +30,7 @@ bool sim_is_paused(const struct sim_world *world, const struct sim_process *proc
 
 static void plan_wake(struct sim_world *world, struct sim_process *process) {
     uint64_t at_us = ten_max_u64(sim_carrier_next_us(world, process), world->now_us);
+    sim_trace_belief(world, process, at_us);
     if (at_us == process->wake_us)
         return;
     process->wake_us = at_us;

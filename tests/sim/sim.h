@@ -308,6 +308,7 @@ struct sim_world {
     uint64_t longest_gap_us; /* between a release and the next grant */
 
     struct sim_stats stats;
+    uint64_t digest; /* see trace.c */
     struct sim_record *history;
     uint64_t history_count;
     bool verbose;
@@ -401,6 +402,17 @@ void sim_carry(struct sim_world *world, struct sim_process *process);
 uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process);
 void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error);
+
+/* trace.c: the digest of what the core has decided */
+extern bool sim_prints_digests;
+enum sim_trace { SIM_TRACE_CALL, SIM_TRACE_ANSWER, SIM_TRACE_EVENT, SIM_TRACE_BELIEF };
+void sim_trace_call(struct sim_world *world, const struct sim_process *process, const ten_call *call);
+void sim_trace_answer(struct sim_world *world, const struct sim_process *process, const struct sim_message *answer,
+                      int error);
+void sim_trace_event(struct sim_world *world, const struct sim_process *process, const tenure_event *event);
+/* After a step: what is believed, and when it wants to be called again. */
+void sim_trace_belief(struct sim_world *world, const struct sim_process *process, uint64_t next_us);
+void sim_show_digest(const struct sim_world *world);
 
 /* network.c: requests, answers and notices on their way */
 #define SIM_CHANGES_MAX 200u /* entries of one reading of the feed */
