@@ -110,7 +110,7 @@ static void account_renewals(const struct sim_world *world, struct sim_process *
 static void answer_call(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error) {
     process->calling = false;
-    if (process->driver.call.kind == TEN_CALL_APPLY)
+    if (process->engine.call.kind == TEN_CALL_APPLY)
         account_renewals(world, process, error == TENURE_OK ? answer : NULL);
     sim_carrier_answer(world, process, answer, error);
 }

@@ -181,8 +181,8 @@ struct sim_process {
     uint64_t stop_us;
 
     ten_event_queue events;
-    ten_driver driver;
-    bool calling; /* the call of the driver is under way */
+    ten_engine engine;
+    bool calling; /* the call of the engine is under way */
     uint64_t call;
     struct sim_sent { /* the request under way */
         uint32_t target;
@@ -395,8 +395,10 @@ void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint
 /* Work without a warden has lost its lease: it goes on, but is counted no more. */
 void sim_child_overruns(struct sim_world *world, struct sim_process *process, uint32_t target);
 
-/* carrier.c: carries the calls of a process's driver */
-void sim_carrier_start(struct sim_world *world, struct sim_process *process, const ten_driver_part *part, void *self);
+/* carrier.c: carries the calls of a process's engine. What the world has in common is filled in. */
+void sim_carrier_start(struct sim_world *world, struct sim_process *process, ten_engine_config config);
+/* Hands an event to the engine, at the time of the process's clock. */
+void sim_carrier_tell(struct sim_world *world, struct sim_process *process, ten_engine_event event);
 void sim_carrier_end(struct sim_process *process);
 void sim_carry(struct sim_world *world, struct sim_process *process);
 uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process);

@@ -91,7 +91,9 @@ void sim_trace_belief(struct sim_world *world, const struct sim_process *process
 }
 
 void sim_show_digest(const struct sim_world *world) {
-    if (sim_prints_digests)
-        printf("# digest of seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " steps\n", world->seed, world->digest,
-               world->stats.steps);
+    if (!sim_prints_digests)
+        return;
+    printf("# digest of seed %" PRIu64 ": %016" PRIx64 ", %" PRIu64 " steps\n", world->seed, world->digest,
+           world->stats.steps);
+    fflush(stdout); /* a line at a time, beside those of the other jobs */
 }
