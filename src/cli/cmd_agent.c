@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "agent/common/store_wait.h"
-#include "agent/poller/agent.h"
+#include "agent/runner/agent.h"
 #include "agent/sinks/sink.h"
 #include "agent/warden/warden.h"
 #include "cli/commands.h"

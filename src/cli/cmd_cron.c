@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/common/store_wait.h"
-#include "agent/cron/zones.h"
-#include "agent/poller/agent.h"
+#include "agent/common/zones.h"
+#include "agent/runner/agent.h"
 #include "agent/warden/warden.h"
 #include "base/clock.h"
 #include "base/duration.h"
