@@ -1,47 +1,31 @@
 /*
- * The insides of elect and once, shared by leader.c (the loop, start and end), leader_heard.c (what the context's thread
- * tells) and leader_command.c (the processes).
+ * The insides of elect, once and lock, shared by leader.c (start, turn, end), leader_heard.c (what the context's thread leaves)
+ * and leader_command.c (the processes).
  */
 #ifndef TEN_AGENT_LEADER_STATE_H
 #define TEN_AGENT_LEADER_STATE_H
 
-#include <pthread.h>
-
-#include "agent/common/exporter.h"
-#include "agent/common/health.h"
-#include "agent/common/renewals.h"
-#include "agent/leader/leader.h"
-#include "agent/leader/ready.h"
-#include "agent/warden/child.h"
-#include "base/clock.h"
+#include "agent/runner/leader.h"
+#include "agent/runner/ready.h"
+#include "agent/runner/runner.h"
 
 /* What the context's thread leaves for the loop. */
 struct ten_leader_heard {
     ten_term_heard term;
-    bool lost;          /* somebody else may lead */
+    bool lost;          /* another may lead */
     const char *reason; /* of the end */
     char problem[256];  /* what the error of the term is about */
 };
 
 struct ten_leader {
+    ten_runner runner;
     const ten_leader_config *config;
-    ten_shared *shared;
-    ten_children children;
-    ten_log *log;
-    tenure_context *context;
     tenure_election *election;
-    int signal_fd;
-    int heard_fd;
-    pthread_mutex_t lock;
-    ten_measures measures;
-    ten_exporter *exporter;            /* NULL: nobody asks */
-    ten_exporter *leader_http;         /* the same for who leads */
-    struct ten_leader_heard heard;     /* under the lock */
-    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log knows: ten_leader_on_event()'s own, as the next */
-    uint64_t renewed;                  /* the token whose first renewal the log has: the same */
-    ten_renewals renewals;
-
-    ten_health health;
+    ten_exporter *exporter;            /* NULL: no metrics are served */
+    ten_exporter *leader_http;         /* the same for whether it leads */
+    struct ten_leader_heard heard;     /* under the runner's lock */
+    char other[TENURE_HOLDER_MAX + 1]; /* who leads, as the log has it: of ten_leader_on_event(), as the next */
+    uint64_t renewed;                  /* the token whose first renewal the log has */
 
     ten_term term;
     ten_child child;
@@ -49,7 +33,7 @@ struct ten_leader {
     ten_ready ready;    /* the command of a later term */
     int status;         /* how the last command ended */
     int exec_error;     /* errno, when it could not even be run; else 0 */
-    const char *ending; /* why the command was made to end, as the log was told; NULL: it was not */
+    const char *ending; /* why the command was made to end, as it was logged; NULL: it was not */
     int stop_signal;
     bool stop_from_terminal; /* which has told the command, too */
 };
@@ -71,7 +55,7 @@ const char *ten_leader_why_stopped(const struct ten_leader *leader, const struct
 void ten_leader_report_ending(struct ten_leader *leader, const struct ten_leader_heard *heard, const char *reason,
                               bool is_lost);
 /* Children have died. */
-void ten_leader_reap(struct ten_leader *leader);
+void ten_leader_reap(ten_runner *runner);
 enum ten_work_left ten_leader_left_of_child(struct ten_leader *leader);
 int ten_leader_exit_of(int status);
 

@@ -1,5 +1,5 @@
 /*
- * The processes of elect and once: the command, its hooks, and how their ends are noted and logged. When they start and
+ * The processes of elect, once and lock: the command, its hooks, and how their ends are noted and logged. When they start and
  * end is decided by core/term.h; leader.c carries that out with what is here.
  */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/leader/leader_state.h"
+#include "agent/runner/leader_state.h"
 #include "agent/warden/environment.h"
 #include "agent/warden/tree.h"
 #include "base/io.h"
@@ -37,7 +37,7 @@ static bool make_words(struct ten_leader *leader, uint64_t mark, const char *rea
     snprintf(ret_words->mark, sizeof ret_words->mark, "%llu", (unsigned long long)mark);
     const char *const ours[][2] = {{"TENURE_ROLE", config->role},
                                    {"TENURE_TOKEN", ret_words->token},
-                                   {"TENURE_INSTANCE", tenure_instance_id(leader->context)},
+                                   {"TENURE_INSTANCE", leader->runner.instance},
                                    {TEN_POLL_MARK, ret_words->mark},
                                    {"TENURE_REASON", reason},
                                    {"TENURE_SLOT", config->count ? ret_words->slot : NULL},
@@ -63,7 +63,7 @@ static bool start_child(struct ten_leader *leader, char *const *arguments, uint3
                                .out_fd = -1,
                                .alive_fd = leader->alive_fds[1],
                                .worker_fd = leader->alive_fds[0]};
-    bool started = ten_child_start(&leader->children, &config, &leader->child);
+    bool started = ten_child_start(&leader->runner.children, &config, &leader->child);
     int failed = errno;
     ten_environment_free(variables);
     ten_close_fd(&leader->alive_fds[1]);
@@ -80,21 +80,21 @@ void ten_leader_make_ready(struct ten_leader *leader) {
         return;
     uint64_t mark = ten_tree_new_mark();
     if (make_words(leader, mark, "", &words))
-        ten_ready_make(&leader->ready, &leader->children, leader->config->command, mark, words.ours,
+        ten_ready_make(&leader->ready, &leader->runner.children, leader->config->command, mark, words.ours,
                        TEN_COUNT(words.ours));
 }
 
 static bool start_ready(struct ten_leader *leader) {
     TEN_CLEANUP(free_words) struct words words = {0};
     return make_words(leader, leader->ready.child.mark, "", &words) &&
-           ten_ready_go(&leader->ready, &leader->children, words.ours, TEN_COUNT(words.ours), &leader->child,
+           ten_ready_go(&leader->ready, &leader->runner.children, words.ours, TEN_COUNT(words.ours), &leader->child,
                         &leader->alive_fds[0]);
 }
 
 void ten_leader_start_hook(struct ten_leader *leader, const char *hook, uint32_t belief, const char *reason) {
     char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)hook, NULL};
     if (!start_child(leader, arguments, belief, reason))
-        TEN_LOG(leader->log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
+        TEN_LOG(leader->runner.log, TEN_LOG_ERROR, "hook_failed", TEN_TEXT("target", leader->config->role),
                 TEN_TEXT("error", strerrordesc_np(errno)));
 }
 
@@ -124,7 +124,7 @@ void ten_leader_start_command(struct ten_leader *leader, const ten_term_heard *h
     leader->ending = NULL;
     if (start_ready(leader) || start_child(leader, leader->config->command, 0, ""))
         return;
-    TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
+    TEN_LOG(leader->runner.log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
             TEN_TEXT("command", leader->config->command[0]),
             TEN_TEXT("error", why_not_run(leader->config->command[0], errno)));
     leader->status = 1 << 8;
@@ -145,7 +145,7 @@ void ten_leader_report_ending(struct ten_leader *leader, const struct ten_leader
     if (leader->ending)
         return;
     leader->ending = reason;
-    TEN_LOG(leader->log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
+    TEN_LOG(leader->runner.log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
             TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", TEN_TERM_TOKEN(leader->term.token)),
             TEN_TEXT("reason", reason),
             TEN_NUMBER("ends_in_ms", ten_sub_saturating(heard->term.lease.ends_ms, ten_now_ms())));
@@ -156,11 +156,11 @@ static void report_end(const struct ten_leader *leader) {
     int status = leader->status;
     bool bad = term->lost || (term->done && status != 0 && !leader->config->passes_status);
     if (leader->exec_error)
-        TEN_LOG(leader->log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
+        TEN_LOG(leader->runner.log, TEN_LOG_ERROR, "command_failed", TEN_TEXT("target", leader->config->role),
                 TEN_TEXT("command", leader->config->command[0]),
                 TEN_TEXT("error", why_not_run(leader->config->command[0], leader->exec_error)));
     else
-        TEN_LOG(leader->log, bad ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ended",
+        TEN_LOG(leader->runner.log, bad ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ended",
                 TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", TEN_TERM_TOKEN(term->token)),
                 TEN_TEXT("reason", term->done ? "done" : leader->ending),
                 WIFSIGNALED(status) ? TEN_NUMBER("signal", (uint64_t)WTERMSIG(status))
@@ -184,13 +184,14 @@ static void note_exit(struct ten_leader *leader) {
     report_end(leader);
 }
 
-void ten_leader_reap(struct ten_leader *leader) {
+void ten_leader_reap(ten_runner *runner) {
+    struct ten_leader *leader = (struct ten_leader *)runner;
     int status;
-    for (pid_t pid; (pid = ten_children_reap(&leader->children, &status)) > 0;)
-        if (ten_child_reaped(&leader->children, &leader->child, pid, status))
+    for (pid_t pid; (pid = ten_children_reap(&leader->runner.children, &status)) > 0;)
+        if (ten_child_reaped(&leader->runner.children, &leader->child, pid, status))
             note_exit(leader);
         else /* or an orphan that was adopted */
-            (void)ten_ready_reaped(&leader->ready, &leader->children, pid, status);
+            (void)ten_ready_reaped(&leader->ready, &leader->runner.children, pid, status);
 }
 
 int ten_leader_exit_of(int status) {
@@ -200,13 +201,13 @@ int ten_leader_exit_of(int status) {
 enum ten_work_left ten_leader_left_of_child(struct ten_leader *leader) {
     const ten_work *work = &leader->term.work;
     int status = leader->child.ended_for_lease ? 0 : leader->child.status;
-    enum ten_work_left left = ten_child_left(&leader->children, &leader->child, work);
+    enum ten_work_left left = ten_child_left(&leader->runner.children, &leader->child, work);
     if (left != TEN_WORK_NONE || !leader->child.pid)
         return left;
-    ten_child_forget(&leader->children, &leader->child);
+    ten_child_forget(&leader->runner.children, &leader->child);
     ten_close_fd(&leader->alive_fds[0]);
     if (leader->term.state != TEN_TERM_COMMAND && status != 0 && !ten_work_is_cut_short(work))
-        TEN_LOG(leader->log, TEN_LOG_WARN, "hook_failed", TEN_TEXT("target", leader->config->role),
+        TEN_LOG(leader->runner.log, TEN_LOG_WARN, "hook_failed", TEN_TEXT("target", leader->config->role),
                 TEN_NUMBER("status", (uint64_t)ten_leader_exit_of(status)));
     return TEN_WORK_NONE;
 }

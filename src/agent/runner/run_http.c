@@ -1,39 +1,39 @@
 /*
  * Polls by HTTP: a GET of the target's url, thousands in flight in the agent's one thread (libcurl's multi interface).
- * Called by poll.c and the loop.
+ * Called by poll.c, run.c and the loop.
  */
 #include <curl/curl.h>
 #include <string.h>
 
-#include "agent/poller/agent_state.h"
+#include "agent/runner/agent_state.h"
 
-int ten_poll_http_open(struct ten_agent *agent, ten_error *error) {
+int ten_run_http_open(struct ten_agent *agent, ten_error *error) {
     agent->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? curl_multi_init() : NULL;
     return agent->multi ? TENURE_OK : ten_fail(error, TENURE_E_NOMEM, "cannot start libcurl");
 }
 
-void ten_poll_http_close(struct ten_agent *agent) {
+void ten_run_http_close(struct ten_agent *agent) {
     if (agent->multi)
         curl_multi_cleanup(agent->multi);
 }
 
 static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
-    struct ten_poll *poll = userdata;
-    if (poll->output.size + size * count > TEN_OUTPUT_MAX) {
-        ten_poll_fail(poll, "the answer is over 1 MiB");
+    struct ten_target_run *run = userdata;
+    if (run->output.size + size * count > TEN_OUTPUT_MAX) {
+        ten_run_fail(run, "the answer is over 1 MiB");
         return 0;
     }
-    ten_buf_add(&poll->output, data, size * count);
-    return poll->output.failed ? 0 : size * count;
+    ten_buf_add(&run->output, data, size * count);
+    return run->output.failed ? 0 : size * count;
 }
 
-bool ten_poll_http_start(struct ten_agent *agent, struct ten_poll *poll, const char *url) {
+void ten_run_http_start(struct ten_agent *agent, struct ten_target_run *run, const char *url) {
     CURL *easy = curl_easy_init();
     if (!easy) {
-        ten_poll_fail(poll, "out of memory");
-        return false;
+        ten_run_fail(run, "out of memory");
+        return;
     }
-    poll->easy = easy;
+    run->easy = easy;
     curl_easy_setopt(easy, CURLOPT_URL, url);
     /* Nothing but the web: a target from a store must not make the agent read files or talk to mail servers. */
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -41,45 +41,43 @@ bool ten_poll_http_start(struct ten_agent *agent, struct ten_poll *poll, const c
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)agent->config->timeout_ms);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "tenure/" TENURE_VERSION);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, poll);
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, poll);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, run);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, run);
     if (curl_multi_add_handle(agent->multi, easy) != CURLM_OK) {
-        ten_poll_fail(poll, "cannot start the request");
-        ten_poll_http_cancel(agent, poll);
-        return false;
+        ten_run_fail(run, "cannot start the request");
+        ten_run_http_cancel(agent, run);
     }
-    return true;
 }
 
-void ten_poll_http_cancel(struct ten_agent *agent, struct ten_poll *poll) {
-    if (!poll->easy)
+void ten_run_http_cancel(struct ten_agent *agent, struct ten_target_run *run) {
+    if (!run->easy)
         return;
-    (void)curl_multi_remove_handle(agent->multi, poll->easy);
-    curl_easy_cleanup(poll->easy);
-    poll->easy = NULL;
+    (void)curl_multi_remove_handle(agent->multi, run->easy);
+    curl_easy_cleanup(run->easy);
+    run->easy = NULL;
 }
 
 static void finish(struct ten_agent *agent, CURL *easy, CURLcode result) {
-    struct ten_poll *poll = NULL;
+    struct ten_target_run *run = NULL;
     long status = 0;
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&poll);
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&run);
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     if (result == CURLE_OPERATION_TIMEDOUT)
-        ten_poll_fail(poll, "timed out");
+        ten_run_fail(run, "timed out");
     else if (result != CURLE_OK)
-        ten_poll_fail(poll, "%s", curl_easy_strerror(result));
+        ten_run_fail(run, "%s", curl_easy_strerror(result));
     else if (status >= 400)
-        ten_poll_fail(poll, "HTTP status %ld", status);
-    ten_poll_http_cancel(agent, poll);
-    ten_poll_look(agent, poll);
+        ten_run_fail(run, "HTTP status %ld", status);
+    ten_run_http_cancel(agent, run);
+    ten_run_look(agent, run);
 }
 
-void ten_poll_http_wait(struct ten_agent *agent, int timeout_ms) {
-    struct curl_waitfd extra = {.fd = agent->epoll_fd, .events = CURL_WAIT_POLLIN};
-    (void)curl_multi_poll(agent->multi, &extra, 1, timeout_ms, NULL);
+void ten_run_http_wait(ten_runner *runner, int timeout_ms) {
+    struct curl_waitfd extra = {.fd = runner->epoll_fd, .events = CURL_WAIT_POLLIN};
+    (void)curl_multi_poll(((struct ten_agent *)runner)->multi, &extra, 1, timeout_ms, NULL);
 }
 
-void ten_poll_http_work(struct ten_agent *agent) {
+void ten_run_http_work(struct ten_agent *agent) {
     int running;
     int waiting;
     (void)curl_multi_perform(agent->multi, &running);

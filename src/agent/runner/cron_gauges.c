@@ -1,7 +1,7 @@
 /*
- * The gauges of jobs. See job_gauges.h.
+ * The gauges of jobs. See cron_gauges.h.
  */
-#include "agent/cron/job_gauges.h"
+#include "agent/runner/cron_gauges.h"
 
 #include "base/alloc.h"
 

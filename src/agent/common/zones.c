@@ -1,7 +1,7 @@
 /*
  * Time zones by name. See zones.h.
  */
-#include "agent/cron/zones.h"
+#include "agent/common/zones.h"
 
 #include <errno.h>
 #include <fcntl.h>

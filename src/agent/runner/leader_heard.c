@@ -1,12 +1,12 @@
 /*
- * What the context's thread tells the loop of elect and once: it logs each event of the election and notes what core/term.h
- * has to know. It decides nothing.
+ * What the context's thread leaves for the loop of elect, once and lock: it logs each event of the election and notes what
+ * core/term.h has to know. It decides nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/leader/leader_state.h"
+#include "agent/runner/leader_state.h"
 #include "base/io.h"
 
 static bool is_worth_saying(struct ten_leader *leader, const tenure_event *event) {
@@ -30,34 +30,22 @@ static bool find_slot(const ten_leader_config *config, const char *target, uint3
 }
 
 static void log_event(struct ten_leader *leader, const tenure_event *event) {
-    ten_field fields[9];
-    size_t count = 0;
     bool bad = (event->error < 0 && event->error != TENURE_E_HELD) || event->kind == TENURE_EVENT_LOST ||
                event->kind == TENURE_EVENT_RECOVERING;
     enum ten_log_level level = bad ? TEN_LOG_WARN : TEN_LOG_INFO;
-    bool known = ten_recovery_is_known(&leader->renewals.recovering_ms, event);
+    ten_renewals *renewals = &leader->runner.renewals;
+    bool known = ten_recovery_is_known(&renewals->recovering_ms, event);
     if (known || event->kind == TENURE_EVENT_STOP || !is_worth_saying(leader, event))
         level = TEN_LOG_DEBUG;
     /* A standby waits; it has not failed. */
     bool waits = event->kind == TENURE_EVENT_ACQUIRE_FAILED && event->error == TENURE_E_HELD;
     uint32_t slot;
     bool has_slot = find_slot(leader->config, event->target, &slot);
-    fields[count++] = TEN_TEXT("target", has_slot ? leader->config->role : event->target);
-    if (has_slot)
-        fields[count++] = TEN_NUMBER("slot", slot);
-    if (event->token)
-        fields[count++] = TEN_NUMBER("token", event->token);
-    if (event->instance[0])
-        fields[count++] = TEN_TEXT("holder", event->instance);
-    if (event->reason[0])
-        fields[count++] = TEN_TEXT("reason", event->reason);
-    if (event->error < 0 && !waits)
-        fields[count++] = TEN_TEXT("error", ten_event_problem(event));
-    if (event->remaining_ms)
-        fields[count++] = TEN_NUMBER("remaining_ms", event->remaining_ms);
-    ten_log_event(leader->log, level, tenure_event_name(event->kind), fields, count);
-    if (event->kind == TENURE_EVENT_RENEWED)
-        ten_renewals_note(&leader->renewals, leader->log, 1, ten_now_ms());
+    ten_lease_words words = {.target = has_slot ? leader->config->role : event->target,
+                             .slot = has_slot ? &slot : NULL,
+                             .other = "holder",
+                             .problem = event->error < 0 && !waits ? ten_event_problem(event) : NULL};
+    ten_renewals_log(renewals, leader->runner.log, level, event, &words);
 }
 
 /* It campaigns, and can lead, so that nothing fails: but what its options and the operator count on has no effect. */
@@ -69,9 +57,9 @@ static void warn_of_ttl(const struct ten_leader *leader, uint64_t others_ms) {
              "the others in namespace %s use a TTL of %llu ms: this instance has no turn%s, and nodes and drain do not "
              "find it; use --ttl %llums or another --namespace",
              config->context.namespace_name, ttl_ms, config->is_lock ? "" : " and no priority", ttl_ms);
-    TEN_LOG(leader->log, TEN_LOG_WARN, tenure_event_name(TENURE_EVENT_UNANNOUNCED), TEN_TEXT("target", config->role),
-            TEN_NUMBER("ttl_ms", config->context.ttl_ms), TEN_NUMBER("others_ttl_ms", others_ms),
-            TEN_TEXT("error", text));
+    TEN_LOG(leader->runner.log, TEN_LOG_WARN, tenure_event_name(TENURE_EVENT_UNANNOUNCED),
+            TEN_TEXT("target", config->role), TEN_NUMBER("ttl_ms", config->context.ttl_ms),
+            TEN_NUMBER("others_ttl_ms", others_ms), TEN_TEXT("error", text));
 }
 
 static void note(const ten_leader_config *config, struct ten_leader_heard *heard, const tenure_event *event) {
@@ -123,18 +111,18 @@ void ten_leader_on_event(const tenure_event *event, void *userdata) {
         return;
     }
     log_event(leader, event);
-    pthread_mutex_lock(&leader->lock);
+    pthread_mutex_lock(&leader->runner.lock);
     note(leader->config, &leader->heard, event);
-    pthread_mutex_unlock(&leader->lock);
-    ten_eventfd_poke(leader->heard_fd);
+    pthread_mutex_unlock(&leader->runner.lock);
+    ten_eventfd_poke(leader->runner.event_fd);
 }
 
 /* With what may be believed of the lease at this moment. */
 struct ten_leader_heard ten_leader_look_at_heard(struct ten_leader *leader) {
-    const ten_belief *belief = ten_beliefs_at(&leader->shared->beliefs, 0);
-    pthread_mutex_lock(&leader->lock);
+    const ten_belief *belief = ten_beliefs_at(&leader->runner.shared->beliefs, 0);
+    pthread_mutex_lock(&leader->runner.lock);
     struct ten_leader_heard heard = leader->heard;
-    pthread_mutex_unlock(&leader->lock);
+    pthread_mutex_unlock(&leader->runner.lock);
     ten_work_lease *lease = &heard.term.lease;
     lease->ends_ms = heard.lost ? 0 : ten_belief_ends_ms(belief);
     lease->closing = ten_belief_work_until_ms(belief) == 0 || atomic_load(&belief->token) != lease->token;

@@ -1,7 +1,7 @@
 /*
  * The process of a candidate's command, made before it is elected: see ready.h.
  */
-#include "agent/leader/ready.h"
+#include "agent/runner/ready.h"
 
 #include <fcntl.h>
 #include <unistd.h>

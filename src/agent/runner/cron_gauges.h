@@ -4,8 +4,8 @@
  * changes hands, and removed when the job is, so that one instance shows each job. Written by the agent's loop, read by the
  * exporter's thread.
  */
-#ifndef TEN_AGENT_CRON_JOB_GAUGES_H
-#define TEN_AGENT_CRON_JOB_GAUGES_H
+#ifndef TEN_AGENT_CRON_GAUGES_H
+#define TEN_AGENT_CRON_GAUGES_H
 
 #include <pthread.h>
 

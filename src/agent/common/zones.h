@@ -2,8 +2,8 @@
  * Time zones by name, from the system's files. A zone is read once and kept. Used by the runner of jobs, by the source of
  * crontabs and by `tenure cron`; each has its own zones.
  */
-#ifndef TEN_AGENT_CRON_ZONES_H
-#define TEN_AGENT_CRON_ZONES_H
+#ifndef TEN_AGENT_ZONES_H
+#define TEN_AGENT_ZONES_H
 
 #include "base/error.h"
 #include "base/map.h"
