@@ -25,6 +25,7 @@ static const struct {
     {"lease-valid", library_measure_valid},
     {"target-bytes", library_measure_bytes},
     {"guard", library_measure_guard},
+    {"endings", endings_measure},
     {"growth/sqlite", growth_measure, "sqlite"},
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},

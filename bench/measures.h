@@ -18,6 +18,7 @@ bool server_measure(bench_report *report, const char *directory);
 bool library_measure_valid(bench_report *report, const char *directory);
 bool library_measure_bytes(bench_report *report, const char *directory);
 bool library_measure_guard(bench_report *report, const char *directory);
+bool endings_measure(bench_report *report, const char *directory);
 bool cron_measure(bench_report *report, const char *directory);
 
 /* On that store, on a private server. */

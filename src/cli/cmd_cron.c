@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/cron/zones.h"
+#include "agent/common/zones.h"
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/fleet_work.h"

@@ -5,7 +5,7 @@
 #define TEN_CLI_FLEET_WORK_H
 
 #include "agent/common/store_wait.h"
-#include "agent/poller/agent.h"
+#include "agent/runner/agent.h"
 #include "cli/arguments.h"
 
 /* Checks what the options say, beside `config`, and runs it to its end. `poll`: the text of --poll; NULL: there is none.

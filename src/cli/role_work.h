@@ -4,7 +4,7 @@
 #ifndef TEN_CLI_ROLE_WORK_H
 #define TEN_CLI_ROLE_WORK_H
 
-#include "agent/leader/leader.h"
+#include "agent/runner/leader.h"
 #include "cli/arguments.h"
 
 /* Options that all of them have. */
