@@ -40,8 +40,13 @@ struct ten_guard_out {
 int ten_guard_out_open_lines(int fd, ten_guard_out **ret_out, ten_error *error);
 void ten_guard_out_close(ten_guard_out *out);
 
+/* Judges messages, and hands on those that pass. */
+int ten_guard_out_pass(ten_guard_out *out, ten_guard_filter *filter, ten_guard_filter_message *messages, size_t count,
+                       ten_guard_filter_stop *stop, ten_error *error);
+
 /* Waits for the input or for that time of the boot clock, and does meanwhile what the output needs. 1: the input may be
- * ready, see its revents; 0: it is not; a negative errno. Sets stop->asked. */
-int ten_guard_out_wait(ten_guard_out *out, struct pollfd *input, ten_guard_filter_stop *stop, uint64_t until_ms);
+ * ready, see its revents; 0: it is not; or an error. Sets stop->asked. */
+int ten_guard_out_wait(ten_guard_out *out, struct pollfd *input, ten_guard_filter_stop *stop, uint64_t until_ms,
+                       ten_error *error);
 
 #endif

@@ -319,7 +319,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
                                              .flush_ms = FLUSH_MS,
                                              .stop_when_uncertain = config->stop_when_uncertain,
                                              .has_result = true}};
-    agent.last_event = &agent.first_event;
+    STAILQ_INIT(&agent.left);
     ten_jobs_gauges_open(&agent.job_gauges, agent.namespace_name);
     int r = open_agent(&agent, shared, error);
     if (r == TENURE_OK) {

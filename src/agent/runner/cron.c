@@ -18,6 +18,7 @@ struct ten_agent_job {
     char *text; /* its line */
     ten_crontab_line line;
     ten_cron_job job;
+    ten_job_gauge gauge;
 };
 
 static void granted(struct ten_agent *agent, struct ten_agent_target *target);
@@ -29,9 +30,10 @@ static int64_t wall_now(void) {
 
 /* ---- its line */
 
-static void forget(struct ten_agent_target *target) {
+static void forget(struct ten_agent *agent, struct ten_agent_target *target) {
     if (!target->job)
         return;
+    ten_jobs_gauges_drop(&agent->job_gauges, &target->job->gauge);
     ten_free(target->job->job.log);
     ten_free(target->job->text);
     ten_free(target->job);
@@ -197,7 +199,7 @@ static void granted(struct ten_agent *agent, struct ten_agent_target *target) {
     if (job->state == TEN_CRON_AWAY)
         return;
     if (!is_known)
-        ten_jobs_gauges_hold(&agent->job_gauges, target->id, size ? text : NULL);
+        ten_jobs_gauges_hold(&agent->job_gauges, &target->job->gauge, target->id, size ? text : NULL);
     if (job->lost) {
         char instant[TEN_RFC3339_SIZE];
         show_instant(job->memory.instant_ms, instant);
@@ -221,7 +223,7 @@ static void ended(struct ten_agent *agent, struct ten_agent_target *target, uint
     if (!target->job || target->job->job.token != token)
         return;
     ten_cron_job_lost(&target->job->job);
-    ten_jobs_gauges_drop(&agent->job_gauges, target->id);
+    ten_jobs_gauges_drop(&agent->job_gauges, &target->job->gauge);
     ten_free(target->job->job.log);
     target->job->job.log = NULL;
 }
@@ -286,7 +288,7 @@ static void count_end(struct ten_agent *agent, const struct ten_target_run *run,
                     : code                        ? &measures->cron_failed
                                                   : &measures->cron_ok,
                     1);
-    ten_jobs_gauges_note(&agent->job_gauges, run->target->id,
+    ten_jobs_gauges_note(&agent->job_gauges, &run->target->job->gauge,
                          &(ten_cron_run){.end = end,
                                          .instant_ms = instant_ms,
                                          .late_ms = late_by(instant_ms, (int64_t)run->start_wall_ms),

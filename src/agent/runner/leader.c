@@ -237,12 +237,12 @@ static int open_leader(struct ten_leader *leader, ten_shared *shared, ten_error 
 }
 
 int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error) {
-    struct ten_leader leader = {.config = config, .alive_fds = {-1, -1}, .ready = TEN_READY_NONE};
+    struct ten_leader leader = {.config = config, .child = TEN_CHILD_NONE, .ready = TEN_CHILD_NONE};
     open_term(&leader);
     int r = open_leader(&leader, shared, error);
     if (r == TENURE_OK)
         ten_runner_loop(&leader.runner);
-    ten_ready_drop(&leader.ready, &leader.runner.children);
+    ten_child_cancel(&leader.runner.children, &leader.ready);
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);
     ten_exporter_close(leader.exporter);

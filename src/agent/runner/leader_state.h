@@ -6,7 +6,6 @@
 #define TEN_AGENT_LEADER_STATE_H
 
 #include "agent/runner/leader.h"
-#include "agent/runner/ready.h"
 #include "agent/runner/runner.h"
 
 /* What the context's thread leaves for the loop. */
@@ -29,11 +28,12 @@ struct ten_leader {
 
     ten_term term;
     ten_child child;
-    int alive_fds[2];   /* a pipe without content, for as long as the child runs */
-    ten_ready ready;    /* the command of a later term */
-    int status;         /* how the last command ended */
-    int exec_error;     /* errno, when it could not even be run; else 0 */
-    const char *ending; /* why the command was made to end, as it was logged; NULL: it was not */
+    ten_child ready;         /* the process of the command of a later term, prepared while another leads: then a handoff
+                                does not wait for two forks and a namespace */
+    uint64_t ready_again_ms; /* not before this is one made again that could not be made, or has died */
+    int status;              /* how the last command ended */
+    int exec_error;          /* errno, when it could not even be run; else 0 */
+    const char *ending;      /* why the command was made to end, as it was logged; NULL: it was not */
     int stop_signal;
     bool stop_from_terminal; /* which has told the command, too */
 };

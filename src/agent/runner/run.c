@@ -77,7 +77,7 @@ void ten_run_start(struct ten_agent *agent, struct ten_agent_target *target) {
     agent->run_count++;
     run->start_ms = now_ms;
     run->start_wall_ms = ten_wall_ms(&ten_system_clock);
-    run->out_fd = -1;
+    run->child = TEN_CHILD_NONE;
     target->run = run;
     agent->running++;
     agent->policy->start(agent, run);

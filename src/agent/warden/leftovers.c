@@ -24,19 +24,13 @@ struct walk {
 };
 
 static void note(ten_leftovers *leftovers, pid_t pid, uint64_t mark) {
-    if (leftovers->count == leftovers->room) {
-        size_t room = leftovers->room ? leftovers->room * 2 : 64;
-        struct ten_leftover *list = ten_realloc(leftovers->list, room * sizeof *list);
-        if (!list) {
-            errno = ENOMEM;
-            ten_trouble_note(&leftovers->trouble, pid);
-            leftovers->unsure = true;
-            return;
-        }
-        leftovers->list = list;
-        leftovers->room = room;
+    if (TEN_GROW(leftovers->list, leftovers->room, leftovers->count + 1)) {
+        leftovers->list[leftovers->count++] = (struct ten_leftover){.pid = pid, .mark = mark};
+        return;
     }
-    leftovers->list[leftovers->count++] = (struct ten_leftover){.pid = pid, .mark = mark};
+    errno = ENOMEM;
+    ten_trouble_note(&leftovers->trouble, pid);
+    leftovers->unsure = true;
 }
 
 static void look_at_child(pid_t pid, void *userdata) {
