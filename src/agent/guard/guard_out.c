@@ -84,7 +84,7 @@ static int flush_lines(ten_guard_out *out, ten_guard_filter_stop *stop, ten_erro
             return fail_system(lines, ready, "cannot wait for the output", error);
         if (ready == 0)
             return ten_fail(error, TENURE_E_CANCELLED,
-                            "stopped while nobody read the output: %zu bytes were not passed on",
+                            "stopped while the output was not read: %zu bytes were not passed on",
                             lines->text.size - written);
         if (ready & 2) {
             stop->asked = true;

@@ -1,6 +1,6 @@
 /*
- * An instance of a fleet: checks its options, opens what it consists of, joins the fleet, does what is due in each turn of
- * the runner's loop (runner.h), stops when it is asked to, and closes everything. It runs in the worker process.
+ * An instance of a fleet: checks its options, opens what it consists of, joins the fleet, does what is due in each turn
+ * of the runner's loop (runner.h), stops when it is asked to, and closes everything. It runs in the worker process.
  */
 #include "agent/runner/agent.h"
 

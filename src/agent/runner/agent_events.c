@@ -1,7 +1,7 @@
 /*
- * What other threads leave for the agent's loop: the context's thread its events, registrations and written checkpoints, the
- * thread of a source its targets. All go through one queue. The loop takes them here, logs events, and passes each on to the
- * target that it is about. What was lost for want of memory is made up for.
+ * What other threads leave for the agent's loop: the context's thread its events, registrations and written
+ * checkpoints, the thread of a source its targets. All go through one queue. The loop takes them here, logs events, and
+ * passes each on to the target that it is about. What was lost for want of memory is made up for.
  */
 #include <string.h>
 

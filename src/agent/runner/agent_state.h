@@ -1,7 +1,7 @@
 /*
- * The insides of an instance of a fleet: targets, the runs of their work, and the policy that says when work starts and what
- * its result means. Shared by agent.c (start, turn, end), agent_events.c (what the context's thread leaves), agent_targets.c,
- * run.c (a run), run_command.c and run_http.c (its two kinds), and the policies poll.c and cron.c.
+ * The insides of an instance of a fleet: targets, the runs of their work, and the policy that says when work starts and
+ * what its result means. Shared by agent.c (start, turn, end), agent_events.c (what the context's thread leaves),
+ * agent_targets.c, run.c (a run), run_command.c and run_http.c (its two kinds), and the policies poll.c and cron.c.
  */
 #ifndef TEN_AGENT_AGENT_STATE_H
 #define TEN_AGENT_AGENT_STATE_H
@@ -215,7 +215,8 @@ void ten_run_fail(struct ten_target_run *run, const char *format, ...) TEN_PRINT
 void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count);
 
 /* run_command.c */
-/* Runs it by /bin/sh -c with these variables, and those that every command has. A last one without a value is left out. */
+/* Runs it by /bin/sh -c with these variables, and those that every command has. A last one without a value is left
+ * out. */
 void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, const char *text,
                            const char *const (*variables)[2], size_t count);
 /* A child has died. */

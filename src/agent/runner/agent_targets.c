@@ -1,6 +1,6 @@
 /*
- * The targets that an agent knows: their numbers and leases, and how one comes, changes and goes. Registrations arrive from
- * the store, by the fleet member, or from a source, which the fleet member has to be told about.
+ * The targets that an agent knows: their numbers and leases, and how one comes, changes and goes. Registrations arrive
+ * from the store, by the fleet member, or from a source, and are passed on to the fleet member then.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * The policy of `tenure cron`: the targets are the lines of a crontab. When which instant runs is decided by core/cron_job.h;
- * here its answers are carried out with runs, timers and checkpoints. Called by run.c and by the agent's loop.
+ * The policy of `tenure cron`: the targets are the lines of a crontab. When which instant runs is decided by
+ * core/cron_job.h; here its answers are carried out with runs, timers and checkpoints. Called by run.c and by the
+ * agent's loop.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static void forget(struct ten_agent *agent, struct ten_agent_target *target) {
     ten_free(target->job);
 }
 
-/* The source has checked the line. What is under way goes on by the old one's claim; the next instant is the new one's. */
+/* The source has checked the line. What is under way goes on by the old one's claim; the next instant is the new
+ * one's. */
 static void specified(struct ten_agent *agent, struct ten_agent_target *target, const struct ten_agent_spec *before) {
     struct ten_agent_job *job = target->job;
     ten_crontab_line line;

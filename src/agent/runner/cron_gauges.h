@@ -1,8 +1,8 @@
 /*
- * What the metrics of `tenure cron` have of each job that this instance holds: when it last succeeded, how long its last run
- * took and how that ended. It is read from the checkpoint when the job is granted, so that no value is lost when a job
- * changes hands, and removed when the job is, so that one instance shows each job. Written by the agent's loop, read by the
- * exporter's thread.
+ * What the metrics of `tenure cron` have of each job that this instance holds: when it last succeeded, how long its
+ * last run took and how that ended. It is read from the checkpoint when the job is granted, so that no value is lost
+ * when a job changes hands, and removed when the job is, so that one instance shows each job. Written by the agent's
+ * loop, read by the exporter's thread.
  */
 #ifndef TEN_AGENT_CRON_GAUGES_H
 #define TEN_AGENT_CRON_GAUGES_H

@@ -1,6 +1,6 @@
 /*
- * The processes of elect, once and lock: the command, its hooks, and how their ends are noted and logged. When they start and
- * end is decided by core/term.h; leader.c carries that out with what is here.
+ * The processes of elect, once and lock: the command, its hooks, and how their ends are noted and logged. When they
+ * start and end is decided by core/term.h; leader.c carries that out with what is here.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static const char *why_not_run(const char *command, int error) {
     return strerrordesc_np(error);
 }
 
-void ten_leader_start_command(struct ten_leader *leader, const ten_term_heard *heard) {
+void ten_leader_start_command(struct ten_leader *leader, const ten_term_facts *facts) {
     leader->ending = NULL;
     if (start_child(leader, leader->config->command, 0, ""))
         return;
@@ -107,20 +107,20 @@ void ten_leader_start_command(struct ten_leader *leader, const ten_term_heard *h
             TEN_TEXT("error", why_not_run(leader->config->command[0], errno)));
     leader->status = 1 << 8;
     leader->exec_error = 0;
-    ten_term_exited(&leader->term, heard, &(ten_term_exit){.failed = true, .unstarted = true}, ten_now_ms());
+    ten_term_exited(&leader->term, facts, &(ten_term_exit){.failed = true, .unstarted = true}, ten_now_ms());
 }
 
 /* ---- ending */
 
 /* Why a command has to end, or had to, that no deadline was pressing. */
-const char *ten_leader_why_stopped(const struct ten_leader *leader, const struct ten_leader_heard *heard) {
-    if (heard->reason)
-        return heard->reason;
+const char *ten_leader_why_stopped(const struct ten_leader *leader, const struct ten_leader_facts *facts) {
+    if (facts->reason)
+        return facts->reason;
     return leader->term.stops ? "shutdown" : "expired";
 }
 
 /* The command has to end: logs the reason, once. */
-void ten_leader_report_ending(struct ten_leader *leader, const struct ten_leader_heard *heard, const char *reason,
+void ten_leader_report_ending(struct ten_leader *leader, const struct ten_leader_facts *facts, const char *reason,
                               bool is_lost) {
     if (leader->ending)
         return;
@@ -128,7 +128,7 @@ void ten_leader_report_ending(struct ten_leader *leader, const struct ten_leader
     TEN_LOG(leader->runner.log, is_lost ? TEN_LOG_WARN : TEN_LOG_INFO, "command_ending",
             TEN_TEXT("target", leader->config->role), TEN_NUMBER("token", TEN_TERM_TOKEN(leader->term.token)),
             TEN_TEXT("reason", reason),
-            TEN_NUMBER("ends_in_ms", ten_sub_saturating(heard->term.lease.ends_ms, ten_now_ms())));
+            TEN_NUMBER("ends_in_ms", ten_sub_saturating(facts->term.lease.ends_ms, ten_now_ms())));
 }
 
 static void report_end(const struct ten_leader *leader) {
@@ -148,19 +148,19 @@ static void report_end(const struct ten_leader *leader) {
 }
 
 static void note_exit(struct ten_leader *leader) {
-    struct ten_leader_heard heard = ten_leader_look_at_heard(leader);
+    struct ten_leader_facts facts = ten_leader_look_at_facts(leader);
     ten_term_exit how = {.failed = leader->child.status != 0,
                          .unstarted = leader->child.exec_error != 0,
                          .ended_for_lease = leader->child.ended_for_lease};
-    ten_term_exited(&leader->term, &heard.term, &how, ten_now_ms());
+    ten_term_exited(&leader->term, &facts.term, &how, ten_now_ms());
     if (leader->term.state != TEN_TERM_COMMAND)
         return;
     leader->status = leader->child.status;
     leader->exec_error = leader->child.exec_error;
     if (leader->child.ended_for_lease) /* the warden was the first to see that */
-        ten_leader_report_ending(leader, &heard, "expiring", true);
+        ten_leader_report_ending(leader, &facts, "expiring", true);
     if (!leader->ending)
-        leader->ending = ten_leader_why_stopped(leader, &heard);
+        leader->ending = ten_leader_why_stopped(leader, &facts);
     report_end(leader);
 }
 

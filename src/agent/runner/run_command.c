@@ -1,6 +1,6 @@
 /*
- * Runs by a command: `/bin/sh -c CMD` with the target in its environment; what it writes to standard output is the result.
- * Called by the policies, by run.c and by the loop.
+ * Runs by a command: `/bin/sh -c CMD` with the target in its environment; what it writes to standard output is the
+ * result. Called by the policies, by run.c and by the loop.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,8 @@ void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, 
 
 /* ---- its end */
 
-/* The shell uses two exit statuses for what it could not run. What else ends with them has its own message on stderr. */
+/* The shell uses two exit statuses for what it could not run. What else ends with them has its own message on
+ * stderr. */
 static void fail_with_status(struct ten_target_run *run, int status) {
     static const char *const words[] = {": the shell cannot run the command", ": the shell did not find the command"};
     ten_run_fail(run, "exit status %d%s", status, status == 126 || status == 127 ? words[status - 126] : "");

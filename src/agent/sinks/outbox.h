@@ -1,8 +1,8 @@
 /*
  * Messages on their way to a server that may be slow or away: a bounded queue in which each message has the end of its
  * lease, after which it is dropped and never sent. What was sent and not confirmed yet goes back to the front when the
- * connection breaks. Used by the sinks: the agent's loop puts in, the sink's thread takes out; and by the guard's output to a
- * topic, in one thread.
+ * connection breaks. Used by the sinks: the agent's loop puts in, the sink's thread takes out; and by the guard's
+ * output to a topic, in one thread.
  */
 #ifndef TEN_AGENT_OUTBOX_H
 #define TEN_AGENT_OUTBOX_H

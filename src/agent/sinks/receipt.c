@@ -23,7 +23,7 @@ struct ten_receipt {
     unsigned waiting; /* messages that sinks hold */
     unsigned leaving; /* messages that are about to leave */
     bool withdrawn;
-    bool told;   /* that nothing of it leaves any more; once */
+    bool ended;  /* nothing of it leaves any more, and the loop was told so */
     bool queued; /* in that list */
     STAILQ_ENTRY(ten_receipt) link;
 };
@@ -70,8 +70,8 @@ static bool is_open(const ten_receipt *receipt) {
 /* Something has changed. The lock is held, and released. */
 static void update(ten_receipt *receipt) {
     ten_receipts *receipts = receipt->receipts;
-    if (receipt->owner && !receipt->told && !is_open(receipt)) {
-        receipt->told = receipt->queued = true;
+    if (receipt->owner && !receipt->ended && !is_open(receipt)) {
+        receipt->ended = receipt->queued = true;
         STAILQ_INSERT_TAIL(&receipts->finished, receipt, link);
         ten_eventfd_poke(receipts->fd);
     }

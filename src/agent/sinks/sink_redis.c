@@ -32,9 +32,9 @@ static int send_one(struct redis_sink *sink, const ten_outgoing *outgoing, ten_e
     const char *add[] = {"XADD",     outgoing->name, "MAXLEN",         "~",           STREAM_ABOUT,
                          "*",        "target",       outgoing->target, "instance",    outgoing->instance,
                          "_version", token,          "message",        outgoing->json};
-    const char *tell[] = {"PUBLISH", outgoing->name, outgoing->json};
-    const char *const *words = sink->to_stream ? add : tell;
-    size_t count = sink->to_stream ? TEN_COUNT(add) : TEN_COUNT(tell);
+    const char *publish[] = {"PUBLISH", outgoing->name, outgoing->json};
+    const char *const *words = sink->to_stream ? add : publish;
+    size_t count = sink->to_stream ? TEN_COUNT(add) : TEN_COUNT(publish);
     size_t sizes[TEN_COUNT(add)];
     for (size_t i = 0; i + 1 < count; i++)
         sizes[i] = strlen(words[i]);

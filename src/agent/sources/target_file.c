@@ -1,6 +1,6 @@
 /*
- * Targets as text: a line of a file, or the JSON that a program keeps of its sessions. Called by the agent's sources and
- * by the server.
+ * Targets as text: a line of a file, or the JSON that a program keeps of its sessions. Called by the agent's sources
+ * and by the server.
  */
 #include "agent/sources/target_file.h"
 
@@ -34,7 +34,8 @@ void ten_target_file_line_free(ten_target_line *storage) {
 
 enum kind { TEXT, FLAG, PERIOD };
 
-/* What may stand in an object, and where it goes. Of several for one place the last that is there counts; flags add up. */
+/* What may stand in an object, and where it goes. Of several for one place the last that is there counts; flags add
+ * up. */
 struct member {
     const char *name;
     enum kind kind;

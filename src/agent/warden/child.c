@@ -122,8 +122,8 @@ static enum ten_work_step pressure(const struct launch *launch) {
                              ten_now_ms());
 }
 
-/* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue it,
- * because the warden ignores them. */
+/* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue
+ * it, because the warden ignores them. */
 static void ignore_stop_keys(void) {
     if (!isatty(STDIN_FILENO) && !isatty(STDOUT_FILENO) && !isatty(STDERR_FILENO))
         return;
@@ -223,8 +223,8 @@ static _Noreturn void be_first(const struct launch *launch) {
     if (command < 0)
         _exit(NOT_FOUND);
     atomic_store(&launch->place->command, (int)command);
-    /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with its
-     * end the command's group could become an orphan, which the kernel hangs up. */
+    /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with
+     * its end the command's group could become an orphan, which the kernel hangs up. */
     (void)setsid();
     if (launch->first_fd >= 0) {
         ten_first_become(launch->first_fd, first, alive_fd, &launch->first_words);
@@ -237,7 +237,7 @@ static _Noreturn void be_first(const struct launch *launch) {
 }
 
 static _Noreturn void be_child(const struct launch *launch) {
-    close(launch->worker_fd); /* or it would never be told that the worker is gone */
+    close(launch->worker_fd); /* or it would never see that the worker is gone */
     wait_until_known(launch);
     if (launch->form == TEN_ISOLATION_USER_NAMESPACE && !ten_isolation_write_maps(&launch->maps)) {
         atomic_store(&launch->place->isolation_error, errno);
@@ -508,8 +508,8 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     child->walks = children->leftovers.walks;
     ten_running_remove(&children->commands, pid);
     struct ten_shared_poll *place = &children->shared->state->polls[child->place];
-    bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
-    child->status = told ? atomic_load(&place->status) : status;
+    bool reported = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
+    child->status = reported ? atomic_load(&place->status) : status;
     child->exec_error = atomic_load(&place->exec_error);
     int failed = atomic_load(&place->isolation_error);
     if (failed != 0)
@@ -544,7 +544,7 @@ static unsigned signal_all(ten_children *children, const ten_child *child, bool 
                                 all ? TEN_LEFTOVERS_RUNNING : child->walks, signal, trouble);
 }
 
-/* What cannot be ended keeps its target: that is told, but not with every look. */
+/* What cannot be ended keeps its target: that is logged, but not with every look. */
 static void report_trouble(ten_children *children, const ten_child *child, const ten_trouble *trouble) {
     uint64_t now_ms = ten_now_ms();
     if (trouble->error == 0 || now_ms < children->trouble_log_ms)

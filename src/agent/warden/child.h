@@ -23,7 +23,7 @@ typedef struct ten_children {
     ten_shared *shared;
     ten_log *log; /* NULL: there is none yet */
     uint64_t grace_ms;
-    ten_measures *measures; /* NULL: nobody asks */
+    ten_measures *measures; /* NULL: there are no metrics */
     ten_isolation_found isolation;
     enum ten_isolation_wish wish; /* if it is required, a command that cannot be isolated is not run */
     bool failing;                 /* the last one could not be isolated as was found at the start */
@@ -37,7 +37,7 @@ typedef struct ten_children {
     bool copies_told;            /* the log says that there is none */
 } ten_children;
 
-/* A process of a command, and a pipe whose other end only it and what it starts have: so it can tell when the worker is
+/* A process of a command, and a pipe whose other end only it and what it starts have: so it sees when the worker is
  * gone. It stays where it is while it has a pid. */
 typedef struct ten_child {
     pid_t pid;     /* 0: there is none */
@@ -77,11 +77,13 @@ void ten_children_report(ten_children *children, enum ten_log_level level);
  * them run. */
 bool ten_child_start(ten_children *children, const ten_child_command *command, uint32_t belief, ten_child *child);
 
-/* Makes the process of a command that may be wanted later: in its form of isolation, known to the warden, without the
- * worker's descriptors, and waiting. It is bound to no lease, and ends with the worker. Fails as ten_child_start() does. */
+/* Makes the process of a command that may be wanted later: in its form of isolation, known to the warden, without
+ * the worker's descriptors, and waiting. It is bound to no lease, and ends with the worker. Fails as
+ * ten_child_start() does. */
 bool ten_child_prepare(ten_children *children, const ten_child_command *command, ten_child *child);
-/* Binds a prepared process to the belief, passes it the variables, whose names are those of its start, and lets it become
- * the command, which is `child` from now on. It looks at the deadline itself before it does. False: it is gone. */
+/* Binds a prepared process to the belief, passes it the variables, whose names are those of its start, and lets it
+ * become the command, which is `child` from now on. It looks at the deadline itself before it does. False: it is
+ * gone. */
 bool ten_child_go(ten_children *children, ten_child *prepared, uint32_t belief, const ten_child_command *command,
                   ten_child *child);
 /* Ends a prepared process, and forgets it. Does nothing if there is none. */

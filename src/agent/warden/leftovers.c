@@ -1,6 +1,6 @@
 /*
- * What commands leave behind: see leftovers.h. Called by child.c in the worker, which alone reaps its children: a number
- * in the list stays that process's until ten_leftovers_reaped().
+ * What commands leave behind: see leftovers.h. Called by child.c in the worker, which alone reaps its children: a
+ * number in the list stays that process's until ten_leftovers_reaped().
  */
 #include "agent/warden/leftovers.h"
 

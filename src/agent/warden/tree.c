@@ -170,15 +170,15 @@ static pid_t parent_of(pid_t pid, int fd) {
 }
 
 /* Whether the process of the descriptor is still that child: the number is a child's, and both numbers have not changed
- * hands meanwhile. Without descriptors nobody can tell. */
+ * hands meanwhile. Without descriptors that is not known. */
 static bool is_child(const struct member *parent, pid_t pid, int fd) {
     pid_t found = parent_of(pid, fd);
     return fd < 0 || parent->fd < 0 || found < 0 ||
            (found == parent->pid && !ten_process_has_ended(fd) && !ten_process_has_ended(parent->fd));
 }
 
-/* Everything below is added, level by level. A child that is lost on the way has been adopted by the worker or the warden
- * and is found there. */
+/* Everything below is added, level by level. A child that is lost on the way has been adopted by the worker or the
+ * warden and is found there. */
 static void grow(struct tree *tree) {
     for (size_t i = 0; i < tree->count; i++) {
         tree->children.count = 0;
