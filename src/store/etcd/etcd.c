@@ -16,6 +16,25 @@ int ten_etcd_no_memory(ten_etcd_store *store) {
     return ten_fail_memory(store->base.error, "the etcd store");
 }
 
+int ten_etcd_use(ten_etcd_store *store, const char *namespace_name) {
+    store->dir = (ten_etcd_dir){store->settings.prefix, namespace_name};
+    store->space = namespace_name ? ten_map_get(&store->spaces, namespace_name) : NULL;
+    if (store->space || !namespace_name)
+        return TENURE_OK;
+    store->space = ten_calloc(1, sizeof *store->space);
+    if (store->space && ten_map_put(&store->spaces, namespace_name, store->space))
+        return TENURE_OK;
+    ten_free(store->space);
+    store->space = NULL;
+    return ten_etcd_no_memory(store);
+}
+
+int ten_etcd_begin(ten_etcd_store *store, const char *namespace_name, uint64_t timeout_ms) {
+    store->deadline_ms = ten_now_ms() + timeout_ms;
+    store->is_older = false;
+    return ten_etcd_use(store, namespace_name);
+}
+
 /* ---- requests ---------------------------------------------------------------------------------------------- */
 
 /* The answer's `Date` is in whole seconds: with each answer the bounds come nearer. */
@@ -41,11 +60,10 @@ void ten_etcd_tell_clock(ten_etcd_store *store) {
     store->base.wall_ms = boot_ms + apart;
 }
 
-int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
-                 json_t **ret_answer) {
+int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, json_t **ret_answer) {
     ten_etcd_call call = {.path = path, .body = body, .once = once};
     uint64_t sent_ms = ten_boot_ms(store->base.clock);
-    int r = ten_etcd_perform(store->link, &call, 1, deadline_ms, store->base.error);
+    int r = ten_etcd_perform(store->link, &call, 1, store->deadline_ms, store->base.error);
     store->answers = r == TENURE_OK;
     if (r == TENURE_OK)
         r = call.error;
@@ -57,9 +75,9 @@ int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool
     return TENURE_OK;
 }
 
-int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t **ret_answer) {
+int ten_etcd_send(ten_etcd_store *store, bool once, json_t **ret_answer) {
     const char *body = ten_etcd_txn_body(&store->txn);
-    int r = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, deadline_ms, ret_answer) : ten_etcd_no_memory(store);
+    int r = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, ret_answer) : ten_etcd_no_memory(store);
     if (r < 0)
         return r;
     ten_etcd_tell_clock(store);
@@ -75,14 +93,21 @@ int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t
                     ten_etcd_endpoint(store->link));
 }
 
+int ten_etcd_send_only(ten_etcd_store *store, bool once) {
+    json_t *answer = NULL;
+    int r = ten_etcd_send(store, once, &answer);
+    json_decref(answer);
+    return r;
+}
+
 /* The same member has shown the same term before and after: so it was granted in that term. */
-int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms, uint64_t *ret_lease) {
+int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t *ret_lease) {
     char body[64];
     snprintf(body, sizeof body, "{\"TTL\":\"%llu\"}", (unsigned long long)ten_etcd_seconds(ttl_ms));
     for (unsigned i = 0; i < GRANTS_MAX; i++) {
         ten_etcd_head before = store->head;
         json_t *answer = NULL;
-        int r = ten_etcd_ask(store, "/v3/lease/grant", body, false, deadline_ms, &answer);
+        int r = ten_etcd_ask(store, "/v3/lease/grant", body, false, &answer);
         if (r < 0)
             return r;
         uint64_t lease = ten_etcd_number(answer, "ID");
@@ -100,7 +125,7 @@ int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms,
 }
 
 int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t *leases, ten_etcd_call *calls,
-                        size_t count, uint64_t deadline_ms) {
+                        size_t count) {
     char(*bodies)[40] = ten_calloc(count ? count : 1, sizeof *bodies);
     if (!bodies)
         return ten_etcd_no_memory(store);
@@ -108,20 +133,9 @@ int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t 
         snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)leases[i]);
         calls[i] = (ten_etcd_call){.path = path, .body = bodies[i]};
     }
-    int r = count ? ten_etcd_perform(store->link, calls, count, deadline_ms, store->base.error) : TENURE_OK;
+    int r = count ? ten_etcd_perform(store->link, calls, count, store->deadline_ms, store->base.error) : TENURE_OK;
     ten_free(bodies);
     return r;
-}
-
-void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms) {
-    ten_error kept = *store->base.error;
-    ten_etcd_call *calls = ten_calloc(count ? count : 1, sizeof *calls);
-    if (!calls)
-        return;
-    (void)ten_etcd_ask_leases(store, "/v3/lease/revoke", leases, calls, count, deadline_ms);
-    ten_etcd_calls_free(calls, count);
-    ten_free(calls);
-    *store->base.error = kept;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */

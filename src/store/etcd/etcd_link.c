@@ -316,24 +316,11 @@ static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
 
 /* ---- authentication ---------------------------------------------------------------------------------------- */
 
-static bool set_headers(ten_etcd_link *link) {
-    curl_slist_free_all(link->headers);
-    link->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    struct curl_slist *more = link->headers ? curl_slist_append(link->headers, "Expect:") : NULL;
-    if (more && link->token) {
-        ten_buf line = {0};
-        ten_buf_format(&line, "Authorization: %s", link->token);
-        more = line.failed ? NULL : curl_slist_append(link->headers, line.data);
-        ten_buf_free(&line);
-    }
-    return more != NULL;
-}
-
 static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *error) {
     ten_buf body = {0};
     ten_free(link->token);
     link->token = NULL;
-    bool ready = set_headers(link);
+    bool ready = ten_curl_headers(&link->headers, NULL);
     ten_json_open(&body);
     ten_json_text(&body, "name", link->settings->user);
     ten_json_text(&body, "password", link->settings->password);
@@ -351,7 +338,7 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
     const char *token = json_string_value(json_object_get(call.answer, "token"));
     if (call.error == TENURE_OK && !token)
         call.error = ten_fail(error, TENURE_E_STORE, "etcd at %s gave no token", ten_etcd_endpoint(link));
-    if (call.error == TENURE_OK && (!(link->token = ten_strdup(token)) || !set_headers(link)))
+    if (call.error == TENURE_OK && (!(link->token = ten_strdup(token)) || !ten_curl_headers(&link->headers, token)))
         call.error = ten_fail_memory(error, "a token");
     json_decref(call.answer);
     return call.error;
@@ -505,7 +492,7 @@ int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_li
     if (good) {
         link->settings = settings;
         link->multi = curl_multi_init();
-        good = link->multi && set_headers(link);
+        good = link->multi && ten_curl_headers(&link->headers, NULL);
     }
     for (size_t i = 0; good && i < IN_FLIGHT; i++) {
         struct flight *flight = &link->flights[i];

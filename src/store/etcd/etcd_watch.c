@@ -23,31 +23,17 @@ struct ten_etcd_watch {
     bool tried;
 };
 
-static bool set_headers(ten_etcd_watch *watch) {
-    ten_error error = {0};
-    const char *token = ten_etcd_token(watch->link, ten_now_ms() + ASK_MS, &error);
-    curl_slist_free_all(watch->headers);
-    watch->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!watch->headers || (watch->settings->user && !token))
-        return false;
-    if (!token)
-        return true;
-    ten_buf line = {0};
-    ten_buf_format(&line, "Authorization: %s", token);
-    bool good = !line.failed && curl_slist_append(watch->headers, line.data);
-    ten_buf_free(&line);
-    return good;
-}
-
 static bool prepare(CURL *easy, void *userdata) {
     ten_etcd_watch *watch = userdata;
     char url[512];
+    ten_error error = {0};
     if (watch->tried) { /* the last stream has ended: another member, and a new token */
         ten_etcd_next_endpoint(watch->link);
         ten_etcd_forget_token(watch->link);
     }
     watch->tried = true;
-    if (!set_headers(watch))
+    const char *token = ten_etcd_token(watch->link, ten_now_ms() + ASK_MS, &error);
+    if ((watch->settings->user && !token) || !ten_curl_headers(&watch->headers, token))
         return false;
     snprintf(url, sizeof url, "%s/v3/watch", ten_etcd_endpoint(watch->link));
     return ten_curl_prepare(easy, &watch->settings->files) && curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
@@ -70,14 +56,14 @@ static bool is_alive(void *userdata) {
 
 /* What is new below PREFIX/NS/feed/. */
 static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
-    ten_etcd_key key;
-    ten_etcd_key_of_place(key, store->settings.prefix, watch->namespace_name, TEN_ETCD_FEED, NULL);
-    size_t size = strlen(key);
+    const ten_etcd_dir dir = {store->settings.prefix, watch->namespace_name};
+    ten_etcd_key key = ten_etcd_place(&dir, TEN_ETCD_FEED, NULL);
+    size_t size = strlen(key.text);
     ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
-    ten_base64_encode(&watch->body, key, size);
-    key[size - 1]++;
+    ten_base64_encode(&watch->body, key.text, size);
+    key.text[size - 1]++;
     ten_buf_text(&watch->body, "\",\"range_end\":\"");
-    ten_base64_encode(&watch->body, key, size);
+    ten_base64_encode(&watch->body, key.text, size);
     ten_buf_text(&watch->body, "\",\"filters\":[\"NODELETE\"]}}");
 }
 

@@ -263,9 +263,8 @@ static int open_store(ten_store *base, const ten_url *url, uint64_t timeout_ms) 
         return r;
     ten_curl_start();
     store->easy = curl_easy_init();
-    store->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    struct curl_slist *more = curl_slist_append(store->headers, "Expect:");
-    bool good = store->easy && more && ten_http_prepare(store->easy, &store->settings) &&
+    bool good = store->easy && ten_curl_headers(&store->headers, NULL) &&
+                ten_http_prepare(store->easy, &store->settings) &&
                 curl_easy_setopt(store->easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
                 curl_easy_setopt(store->easy, CURLOPT_WRITEDATA, store) == CURLE_OK &&
                 curl_easy_setopt(store->easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
