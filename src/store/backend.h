@@ -137,11 +137,17 @@ static inline const ten_check *ten_check_of(const ten_commit_change *change, ten
 }
 
 /* The exception above: only the identity is compared. */
+static inline bool ten_change_writes_namespace(const ten_commit_change *change) {
+    for (size_t i = 0; i < change->write_count; i++)
+        if (change->writes[i].key.kind == TEN_KIND_NAMESPACE)
+            return true;
+    return false;
+}
+
 static inline bool ten_commit_writes_namespace(const ten_commit *commit) {
     for (size_t i = 0; i < commit->count; i++)
-        for (size_t j = 0; j < commit->changes[i].write_count; j++)
-            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
-                return true;
+        if (ten_change_writes_namespace(&commit->changes[i]))
+            return true;
     return false;
 }
 

@@ -117,13 +117,14 @@ int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms);
  * back and is returned. */
 int ten_db_end(ten_db *db, int r);
 
-/* The statement, ready to bind; NULL with the error told. Reset it when done. */
+/* The statement, ready to bind; reset it when done. NULL with the error told: whoever runs it gets that error. */
 sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id);
-/* One step and a reset of a statement that gives no rows. */
-int ten_db_run(ten_db *db, sqlite3_stmt *statement);
 /* One step: 1 for a row, 0 at the end, or an error. The caller resets. */
 int ten_db_step(ten_db *db, sqlite3_stmt *statement);
-
+/* The same with a reset, of one that gives a row of so many numbers; all are 0 if there is none. */
+int ten_db_numbers(ten_db *db, sqlite3_stmt *statement, uint64_t *numbers, int count);
+/* One step and a reset of a statement that gives no rows. */
+int ten_db_run(ten_db *db, sqlite3_stmt *statement);
 /* The same for a statement that has nothing to bind, and for one whose only parameter is a number. */
 int ten_db_run_plain(ten_db *db, enum ten_sql id);
 int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number);

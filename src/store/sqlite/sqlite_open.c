@@ -78,18 +78,6 @@ static int check_filesystem(ten_db *db, const char *path) {
                     db->given_path, name ? name : "unknown", (unsigned long)found.f_type & 0xffffffffu);
 }
 
-/* Before the file is opened, so that none is made in a wrong place. */
-static int check_directory(ten_db *db) {
-    char directory[4096];
-    size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
-    if (size >= sizeof directory)
-        return ten_fail(db->error, TENURE_E_INVALID,
-                        "the path of the store is longer than %zu bytes: name a shorter one", sizeof directory - 1);
-    memcpy(directory, db->given_path, size);
-    directory[size] = '\0';
-    return check_filesystem(db, directory);
-}
-
 /* Whoever opens the file by another name has other side files (-wal, -shm, -lock), and sees none of our locks. */
 static int check_names(ten_db *db, const struct stat *info) {
     struct statx mount;
@@ -262,7 +250,15 @@ static void make_file(const ten_db *db, const char *directory) {
 
 /* Looked at before anything is written, the side file included: a database of another program stays as it is. */
 static int open_file(ten_db *db) {
-    int r = refuse_inherited(db);
+    char directory[4096];
+    size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
+    if (size >= sizeof directory)
+        return ten_fail(db->error, TENURE_E_INVALID,
+                        "the path of the store is longer than %zu bytes: name a shorter one", sizeof directory - 1);
+    snprintf(directory, sizeof directory, "%.*s", (int)size, db->given_path);
+    int r = check_filesystem(db, directory); /* before the file is made in a wrong place */
+    if (r == TENURE_OK)
+        r = refuse_inherited(db);
     if (r < 0)
         return r;
     struct stat info;
@@ -270,9 +266,6 @@ static int open_file(ten_db *db) {
         return ten_fail(db->error, TENURE_E_UNREACHABLE,
                         "cannot open the store %s: it is a directory; name a file in it, such as sqlite:%s/tenure.db",
                         db->given_path, db->given_path);
-    char directory[4096];
-    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(db->given_path, '/') - db->given_path) + 1,
-             db->given_path);
     make_file(db, directory);
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
@@ -290,9 +283,7 @@ static int open_file(ten_db *db) {
 int ten_db_connect(ten_db *db) {
     if (db->connection)
         return TENURE_OK;
-    int r = check_directory(db);
-    if (r == TENURE_OK)
-        r = open_file(db);
+    int r = open_file(db);
     if (r == TENURE_OK)
         r = read_identity(db);
     if (r == TENURE_OK) {
