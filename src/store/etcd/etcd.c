@@ -149,7 +149,7 @@ static void free_spaces(ten_etcd_store *store) {
 
 static void close_store(ten_backend *base) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    ten_etcd_watch_close(store->watch);
+    ten_stream_watch_close(store->watch);
     if (store->answers)
         ten_etcd_groups_close(store);
     ten_etcd_groups_free(store);

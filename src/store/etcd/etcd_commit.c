@@ -35,13 +35,6 @@ struct work {
     uint64_t base; /* and what they are counted from */
 };
 
-static bool writes_namespace(const ten_commit_change *change) {
-    for (size_t i = 0; i < change->write_count; i++)
-        if (change->writes[i].key.kind == TEN_KIND_NAMESPACE)
-            return true;
-    return false;
-}
-
 /* ---- what has to be looked at before ----------------------------------------------------------------------- */
 
 /* The end that a life has is etcd's alone; and whose lease it was must be known, or somebody is not told. */
@@ -287,7 +280,7 @@ static void begin_txn(struct work *work) {
     ten_etcd_store *store = work->store;
     const ten_etcd_space *space = store->space;
     ten_etcd_tell_clock(store);
-    work->on.is_written = writes_namespace(&work->commit->changes[work->first]);
+    work->on.is_written = ten_change_writes_namespace(&work->commit->changes[work->first]);
     ten_etcd_rely_begin(store, &work->on);
     ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_TERM, NULL).text, space->term_revision);
     ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, space->wait_revision);
@@ -323,7 +316,7 @@ static int fill_txn(struct work *work) {
         bool fits = operations <= TEN_ETCD_TXN_MAX &&
                     store->txn.operations.size + store->part.operations.size < BODY_MAX &&
                     work->places + change->entry_count <= TEN_ETCD_PLACES;
-        if (work->end > work->first && (!fits || work->on.is_written || writes_namespace(change))) {
+        if (work->end > work->first && (!fits || work->on.is_written || ten_change_writes_namespace(change))) {
             work->raised_count = raised;
             break;
         }

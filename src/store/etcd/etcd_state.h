@@ -39,6 +39,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "store/backend.h"
+#include "store/common/stream_watch.h"
 #include "store/etcd/etcd_link.h"
 #include "store/etcd/etcd_txn.h"
 
@@ -48,7 +49,6 @@
 #define TEN_ETCD_FLAT        60u
 #define TEN_ETCD_READING_MAX ((size_t)TEN_ETCD_PARTS * TEN_ETCD_PART)
 
-typedef struct ten_etcd_watch ten_etcd_watch;
 typedef struct ten_etcd_group ten_etcd_group;
 typedef struct ten_etcd_space ten_etcd_space;
 
@@ -128,10 +128,10 @@ typedef struct ten_etcd_store {
     ten_etcd_txn part;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;      /* entries since the feed was last looked at for its length, */
-    size_t fed_last; /* and those of the last commit */
-    bool answers;    /* the last request had an answer */
-    ten_etcd_watch *watch;
+    size_t fed;              /* entries since the feed was last looked at for its length, */
+    size_t fed_last;         /* and those of the last commit */
+    bool answers;            /* the last request had an answer */
+    ten_stream_watch *watch; /* NULL: nobody watches */
 } ten_etcd_store;
 
 static inline uint64_t ten_etcd_seconds(uint64_t ttl_ms) {
@@ -274,7 +274,6 @@ int ten_etcd_unfeed(ten_backend *base, const char *namespace_name, const char *c
 /* etcd_watch.c */
 int ten_etcd_watch_open(ten_backend *base, const char *namespace_name, int *ret_fd);
 void ten_etcd_watch_clear(ten_backend *base);
-void ten_etcd_watch_close(ten_etcd_watch *watch);
 
 /* etcd_check.c */
 int ten_etcd_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);

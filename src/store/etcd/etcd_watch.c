@@ -7,24 +7,22 @@
 
 #include "base/alloc.h"
 #include "base/encode.h"
-#include "store/common/stream_watch.h"
 #include "store/etcd/etcd_state.h"
 
 #define IDLE_MS 4000u /* after so much silence the member is asked whether it still is one */
 #define ASK_MS  2000u
 
-struct ten_etcd_watch {
+struct watch {
     ten_etcd_link *link; /* the thread's own */
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
     ten_buf body;
     struct curl_slist *headers;
     const ten_etcd_settings *settings;
-    ten_stream_watch *stream;
     bool tried;
 };
 
-static bool prepare(CURL *easy, void *userdata) {
-    ten_etcd_watch *watch = userdata;
+static bool prepare(CURL *easy, const char *namespace_name, void *userdata) {
+    struct watch *watch = userdata;
+    (void)namespace_name; /* the body has it */
     char url[512];
     ten_error error = {0};
     if (watch->tried) { /* the last stream has ended: another member, and a new token */
@@ -43,7 +41,7 @@ static bool prepare(CURL *easy, void *userdata) {
 
 /* A member that stands still, or is cut from the others, tells nothing and never says so. */
 static bool is_alive(void *userdata) {
-    const ten_etcd_watch *watch = userdata;
+    const struct watch *watch = userdata;
     ten_error error = {0};
     ten_etcd_call call = {.path = "/health", .once = true};
     const char *before = ten_etcd_endpoint(watch->link);
@@ -55,22 +53,19 @@ static bool is_alive(void *userdata) {
 }
 
 /* What is new below PREFIX/NS/feed/. */
-static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
-    const ten_etcd_dir dir = {store->settings.prefix, watch->namespace_name};
-    ten_etcd_key key = ten_etcd_place(&dir, TEN_ETCD_FEED, NULL);
+static void write_request(ten_buf *body, const ten_etcd_dir *dir) {
+    ten_etcd_key key = ten_etcd_place(dir, TEN_ETCD_FEED, NULL);
     size_t size = strlen(key.text);
-    ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
-    ten_base64_encode(&watch->body, key.text, size);
+    ten_buf_text(body, "{\"create_request\":{\"key\":\"");
+    ten_base64_encode(body, key.text, size);
     key.text[size - 1]++;
-    ten_buf_text(&watch->body, "\",\"range_end\":\"");
-    ten_base64_encode(&watch->body, key.text, size);
-    ten_buf_text(&watch->body, "\",\"filters\":[\"NODELETE\"]}}");
+    ten_buf_text(body, "\",\"range_end\":\"");
+    ten_base64_encode(body, key.text, size);
+    ten_buf_text(body, "\",\"filters\":[\"NODELETE\"]}}");
 }
 
-void ten_etcd_watch_close(ten_etcd_watch *watch) {
-    if (!watch)
-        return;
-    ten_stream_watch_close(watch->stream);
+static void end(void *userdata) {
+    struct watch *watch = userdata;
     ten_etcd_link_close(watch->link);
     curl_slist_free_all(watch->headers);
     ten_buf_free(&watch->body);
@@ -78,39 +73,28 @@ void ten_etcd_watch_close(ten_etcd_watch *watch) {
 }
 
 static int open_watch(ten_etcd_store *store, const char *namespace_name) {
-    ten_etcd_watch *watch = ten_calloc(1, sizeof *watch);
+    struct watch *watch = ten_calloc(1, sizeof *watch);
     if (!watch)
         return ten_etcd_no_memory(store);
     watch->settings = &store->settings;
-    snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
-    write_request(store, watch);
-    ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch};
-    int r = watch->body.failed ? ten_etcd_no_memory(store) : TENURE_OK;
+    write_request(&watch->body, &(ten_etcd_dir){store->settings.prefix, namespace_name});
+    ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch, .end = end};
+    int r = watch->body.failed ? ten_etcd_no_memory(store)
+                               : ten_etcd_link_open(&store->settings, &watch->link, store->base.error);
     if (r == TENURE_OK)
-        r = ten_etcd_link_open(&store->settings, &watch->link, store->base.error);
-    if (r == TENURE_OK)
-        r = ten_stream_watch_open(&stream, &watch->stream, store->base.error);
-    if (r < 0)
-        ten_etcd_watch_close(watch);
-    else
-        store->watch = watch;
+        return ten_stream_watch_open(&stream, namespace_name, &store->watch, store->base.error);
+    end(watch);
     return r;
 }
 
 int ten_etcd_watch_open(ten_backend *base, const char *namespace_name, int *ret_fd) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    if (store->watch && strcmp(store->watch->namespace_name, namespace_name) != 0) {
-        ten_etcd_watch_close(store->watch);
-        store->watch = NULL;
-    }
-    int r = store->watch ? TENURE_OK : open_watch(store, namespace_name);
+    int r = ten_stream_watch_has(&store->watch, namespace_name) ? TENURE_OK : open_watch(store, namespace_name);
     if (r == TENURE_OK)
-        *ret_fd = ten_stream_watch_fd(store->watch->stream);
+        *ret_fd = ten_stream_watch_fd(store->watch);
     return r;
 }
 
 void ten_etcd_watch_clear(ten_backend *base) {
-    const ten_etcd_store *store = (ten_etcd_store *)base;
-    if (store->watch)
-        ten_stream_watch_clear(store->watch->stream);
+    ten_stream_watch_clear(((ten_etcd_store *)base)->watch);
 }

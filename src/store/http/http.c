@@ -240,7 +240,7 @@ static int read_settings(const ten_url *url, ten_http_settings *settings, ten_er
 
 static void close_store(ten_store *base) {
     ten_http_store *store = (ten_http_store *)base;
-    ten_http_watch_close(store->watch);
+    ten_stream_watch_close(store->watch);
     ten_http_begin(store);
     json_decref(store->answer);
     curl_easy_cleanup(store->easy);
