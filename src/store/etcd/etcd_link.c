@@ -247,8 +247,8 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
 }
 
 /* Up to IN_FLIGHT calls, each to its member (NULL: all to the one in use), all to their ends. */
-static void fly_to(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
-                   size_t count, uint64_t timeout_ms, ten_error *error) {
+static void fly(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
+                size_t count, uint64_t timeout_ms, ten_error *error) {
     int running = 1;
     for (size_t i = 0; i < count; i++) {
         const char *endpoint = endpoints ? endpoints[i] : ten_etcd_endpoint(link);
@@ -274,11 +274,6 @@ static void fly_to(ten_etcd_link *link, const char *const *endpoints, ten_etcd_c
     }
 }
 
-static void fly(ten_etcd_link *link, ten_etcd_call **calls, enum ending *endings, size_t count, uint64_t timeout_ms,
-                ten_error *error) {
-    fly_to(link, NULL, calls, endings, count, timeout_ms, error);
-}
-
 /* ---- one cluster ------------------------------------------------------------------------------------------- */
 
 /* Before anything is asked: those members of the URL that answer are of one cluster. Whoever does not answer now is
@@ -299,7 +294,7 @@ static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
             group[i] = &calls[i];
         }
         ten_error detail = {0};
-        fly_to(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
+        fly(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
         for (size_t i = 0; i < size; i++) {
             if (endings[i] != FOREIGN || !one)
                 continue;
@@ -332,7 +327,7 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
     ten_etcd_call call = {.path = "/v3/auth/authenticate", .body = body.data};
     ten_etcd_call *calls[] = {&call};
     enum ending ending;
-    fly(link, calls, &ending, 1, timeout_ms, error);
+    fly(link, NULL, calls, &ending, 1, timeout_ms, error);
     explicit_bzero(body.data, body.size);
     ten_buf_free(&body);
     const char *token = json_string_value(json_object_get(call.answer, "token"));
@@ -389,7 +384,7 @@ static enum ending attempt_all(ten_etcd_link *link, const struct attempt *attemp
                 group[size++] = &calls[at];
         if (size == 0)
             break;
-        fly(link, group, endings, size, timeout_ms, error);
+        fly(link, NULL, group, endings, size, timeout_ms, error);
         for (size_t i = 0; i < size; i++) {
             if (endings[i] != ENDED)
                 worst = endings[i];
@@ -459,7 +454,7 @@ int ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t dea
     *error = (ten_error){0};
     if (left_ms == 0)
         return ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
-    fly(link, calls, &ending, 1, left_ms, error);
+    fly(link, NULL, calls, &ending, 1, left_ms, error);
     return call->error;
 }
 

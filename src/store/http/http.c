@@ -3,11 +3,7 @@
  * run against http://... unchanged. It connects when it is first used: a fleet may start before its manager does.
  * Called through store.h.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
@@ -139,9 +135,7 @@ static int ask_once(ten_http_store *store, const char *method, const char *path,
 static void pause_before_retry(const ten_http_store *store, uint64_t left_ms) {
     uint64_t pause_ms = ten_max_u64(store->retry_ms, RETRY_MS);
     pause_ms = ten_min_u64(pause_ms + ten_random_u64() % (pause_ms / 4 + 1), left_ms / 2);
-    struct timespec pause = {.tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000L};
-    while (nanosleep(&pause, &pause) != 0 && errno == EINTR)
-        ;
+    ten_sleep_us(pause_ms * 1000);
 }
 
 int ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {

@@ -44,22 +44,11 @@ void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type typ
     ten_buf_add(&list->data, header, sizeof header);
 }
 
-void ten_postgres_add_texts(ten_postgres_list *list, const char *first, size_t first_size, const char *text) {
-    size_t size = strlen(text);
-    list->count++;
-    add_int(&list->data, first_size + size, 4);
-    ten_buf_add(&list->data, first, first_size);
-    ten_buf_add(&list->data, text, size);
-}
-
 void ten_postgres_add_text(ten_postgres_list *list, const char *text) {
-    if (text) {
-        ten_postgres_add_texts(list, "", 0, text);
-        return;
-    }
     list->count++;
-    list->has_null = true;
-    add_int(&list->data, UINT32_MAX, 4);
+    list->has_null |= !text;
+    add_int(&list->data, text ? strlen(text) : UINT32_MAX, 4);
+    ten_buf_text(&list->data, text ? text : "");
 }
 
 void ten_postgres_add_number(ten_postgres_list *list, uint64_t number) {

@@ -83,9 +83,7 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms);
 /* ---- values */
 
 void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type type);
-void ten_postgres_add_text(ten_postgres_list *list, const char *text); /* NULL is NULL */
-/* Of two parts. */
-void ten_postgres_add_texts(ten_postgres_list *list, const char *first, size_t first_size, const char *text);
+void ten_postgres_add_text(ten_postgres_list *list, const char *text);  /* NULL is NULL */
 void ten_postgres_add_number(ten_postgres_list *list, uint64_t number); /* of any type but text */
 /* The next parameter is that list. */
 int ten_postgres_add_list(ten_postgres_store *store, ten_postgres_call *call, ten_postgres_list *list);

@@ -63,19 +63,9 @@ static int end_unchanged(struct sqlite_store *store, int r) {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* The key as the table has it, in a place that lasts until the next one is made; the size of what is before the id. */
-static size_t make_key(ten_db *db, const char *namespace_name, ten_key key) {
-    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
-    memcpy(db->key, namespace_name, size);
-    db->key[size] = ' ';
-    db->key[size + 1] = (char)('0' + (int)key.kind);
-    ten_copy_text(db->key + size + 2, sizeof db->key - size - 2, key.id);
-    return size + 2;
-}
-
 static sqlite3_stmt *statement_of(ten_db *db, enum ten_sql id, const char *namespace_name, ten_key key) {
     sqlite3_stmt *statement = ten_db_statement(db, id);
-    (void)make_key(db, namespace_name, key);
+    (void)ten_record_key(db->key, namespace_name, key);
     ten_bind_text(statement, 1, db->key);
     return statement;
 }
@@ -158,10 +148,9 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
 static int scan_records(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
     ten_db *db = &store->db;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCAN);
-    char from[TEN_DB_KEY_SIZE];
-    (void)make_key(db, scan->namespace_name, (ten_key){scan->kind, scan->after});
-    memcpy(from, db->key, sizeof from);
-    size_t size = make_key(db, scan->namespace_name, (ten_key){scan->kind + 1, ""});
+    char from[TEN_RECORD_KEY_SIZE];
+    (void)ten_record_key(from, scan->namespace_name, (ten_key){scan->kind, scan->after});
+    size_t size = ten_record_key(db->key, scan->namespace_name, (ten_key){scan->kind + 1, ""});
     ten_bind_text(statement, 1, from);
     ten_bind_text(statement, 2, db->key);
     ten_bind_u64(statement, 3, scan->limit);

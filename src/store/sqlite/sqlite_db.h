@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 
 #include "store/backend.h"
+#include "store/common/record_key.h"
 #include "store/sqlite/sqlite_side.h"
 
 /* The statements of sqlite.sql that are prepared once. */
@@ -62,10 +63,9 @@ typedef struct ten_db_row {
     uint64_t lost_until_ms;
 } ten_db_row;
 
-#define TEN_DB_KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 typedef struct ten_db {
-    char key[TEN_DB_KEY_SIZE]; /* that a statement is bound to */
+    char key[TEN_RECORD_KEY_SIZE]; /* that a statement is bound to */
     const ten_clock *clock;
     ten_error *error;    /* where failures go */
     char *given_path;    /* as in the URL, made absolute */
