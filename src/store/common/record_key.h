@@ -1,6 +1,6 @@
 /*
- * The key of a record as one text, for backends that keep all records in one table: namespace, a blank, the digit of the
- * kind, and the id. It sorts as scans do. Shared by the memory, the SQLite and the PostgreSQL store.
+ * The key of a record as one text, for backends that keep all records in one table: namespace, a blank, the digit of
+ * the kind, and the id. It sorts as scans do. Shared by the memory, the SQLite and the PostgreSQL store.
  */
 #ifndef TEN_STORE_RECORD_KEY_H
 #define TEN_STORE_RECORD_KEY_H

@@ -1,6 +1,6 @@
 /*
- * The etcd backend: opening, closing and its requests. Records on a consensus store, spoken to by the HTTP/JSON gateway.
- * etcd_state.h says how they are kept and why. Called through backend.h.
+ * The etcd backend: opening, closing and its requests. Records on a consensus store, spoken to by the HTTP/JSON
+ * gateway. etcd_state.h says how they are kept and why. Called through backend.h.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "store/record_store.h"
 
 #define TTL_MIN_MS 2000u /* etcd's own floor: one and a half election time-outs, rounded up to seconds */
-#define LATE_MS    2500u /* rounded up to seconds; looked for twice a second; and its end is agreed on */
+#define LATE_MS    2500u /* TTLs are rounded up to seconds, looked at twice a second; ends go through the log */
 #define GRANTS_MAX 3u
 
 int ten_etcd_no_memory(ten_etcd_store *store) {
@@ -37,7 +37,7 @@ int ten_etcd_begin(ten_etcd_store *store, const char *namespace_name, uint64_t t
 
 /* ---- requests ---------------------------------------------------------------------------------------------- */
 
-/* The answer's `Date` is in whole seconds: with each answer the bounds come nearer. */
+/* The answer's `Date` is in whole seconds: each answer narrows the bounds of the member's clock. */
 static void note_clock(ten_etcd_store *store, long server_time_s, uint64_t sent_ms) {
     if (server_time_s <= 0)
         return;
@@ -45,13 +45,14 @@ static void note_clock(ten_etcd_store *store, long server_time_s, uint64_t sent_
     uint64_t most = (uint64_t)server_time_s * 1000 + 999 - sent_ms;
     uint64_t both_least = ten_max_u64(least, store->clock_least);
     uint64_t both_most = ten_min_u64(most, store->clock_most);
-    bool agrees = store->clock_known && both_least <= both_most; /* else it was set, or it is another member's */
+    bool agrees =
+        store->clock_known && both_least <= both_most; /* else the clock was set, or another member answered */
     store->clock_least = agrees ? both_least : least;
     store->clock_most = agrees ? both_most : most;
     store->clock_known = true;
 }
 
-/* This host's clock is more exact than whole seconds: it counts as far as it can be the member's. */
+/* This host's clock is finer than whole seconds: it is taken, moved into the bounds of the member's clock. */
 void ten_etcd_tell_clock(ten_etcd_store *store) {
     uint64_t boot_ms = ten_boot_ms(store->base.clock);
     uint64_t apart = ten_wall_ms(store->base.clock) - boot_ms;
@@ -100,7 +101,7 @@ int ten_etcd_send_only(ten_etcd_store *store, bool once) {
     return r;
 }
 
-/* The same member has shown the same term before and after: so it was granted in that term. */
+/* If the same member has named the same term before and after, the lease was granted in that term. */
 int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t *ret_lease) {
     char body[64];
     snprintf(body, sizeof body, "{\"TTL\":\"%llu\"}", (unsigned long long)ten_etcd_seconds(ttl_ms));

@@ -54,7 +54,7 @@ static void tell_member(const struct report *report, const char *endpoint, const
             "");
 }
 
-/* Each member by itself; a cluster works while most of them do. */
+/* Each member is asked by itself: a cluster works as long as a majority of them does. */
 static void check_members(const struct report *report) {
     ten_etcd_store *store = report->store;
     size_t count = store->settings.endpoint_count;
@@ -72,8 +72,9 @@ static void check_members(const struct report *report) {
                             "name the members of one cluster in the URL: leases of two know nothing of each other");
         } else {
             down++;
-            ten_report_tell(&report->to, TENURE_CHECK_WARN, "member", error.message,
-                            "start it, or leave it out of the URL: the others carry on while they are most");
+            ten_report_tell(
+                &report->to, TENURE_CHECK_WARN, "member", error.message,
+                "start it, or remove it from the URL; a cluster works as long as a majority of its members does");
         }
         ten_etcd_calls_free(&call, 1);
         ten_etcd_next_endpoint(store->link);
@@ -82,7 +83,7 @@ static void check_members(const struct report *report) {
         ten_report_tell(&report->to, TENURE_CHECK_OK, "members", "one is named: when it fails, no other is tried", "");
 }
 
-/* A transaction that never happens is nevertheless checked for what it may do. */
+/* etcd checks the permissions of a transaction even if its comparison never holds. */
 static int check_rights(const struct report *report) {
     ten_etcd_store *store = report->store;
     ten_etcd_key key;
@@ -122,7 +123,7 @@ static int check_alarms(const struct report *report) {
     return TENURE_OK;
 }
 
-/* How long a renewal's round trip takes, and what time the member thinks it is. */
+/* How long the round trip of a renewal takes, and how far the member's clock is from ours. */
 static int check_latency(const struct report *report) {
     ten_etcd_store *store = report->store;
     char found[120];

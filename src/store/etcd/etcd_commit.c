@@ -1,7 +1,7 @@
 /*
- * A commit in etcd: one transaction with a part for each change, in which its comparisons and its operations stand; if they do
- * not hold, the part reads the records instead. etcd allows 128 comparisons or operations, and a key to be written once: what
- * does not go together goes one after the other. Called through backend.h.
+ * A commit in etcd: one transaction with a part for each change, in which its comparisons and its operations stand; if
+ * they do not hold, the part reads the records instead. etcd allows 128 comparisons or operations, and a key to be
+ * written once: what does not go together goes one after the other. Called through backend.h.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define BODY_MAX       (1024u * 1024u) /* of a request; etcd takes half as much again */
 #define TRIES_MAX      64u
-#define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* with those of a change that turns out not to fit */
+#define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* also of a change that turns out not to fit */
 #define ALL_MARKED_MAX 20u                    /* each target is up to six operations */
 
 /* What is written once more beside the changes: the mark of a holder, or a record. */
@@ -37,7 +37,7 @@ struct work {
 
 /* ---- what has to be looked at before ----------------------------------------------------------------------- */
 
-/* The end that a life has is etcd's alone; and whose lease it was must be known, or somebody is not told. */
+/* Only etcd knows the end of a life. And the former holder of a lease must be known, so that its mark is raised. */
 static bool depends_on_look(const ten_commit_change *change, const ten_write *write) {
     const ten_life *life = &write->life;
     const ten_check *check = ten_check_of(change, write->key);
@@ -47,7 +47,7 @@ static bool depends_on_look(const ten_commit_change *change, const ten_write *wr
            (life->with.id || (life->as_it_is && life->ttl_ms));
 }
 
-/* What is in doubt is no comparison. */
+/* A transaction cannot compare whether a life is in doubt. */
 static bool has_to_look(const struct work *work) {
     if (ten_etcd_is_in_doubt(work->store))
         return true;
@@ -100,7 +100,8 @@ static const char *former_name(const struct work *work, size_t change, ten_key k
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 
-/* What is in doubt counts as alive, in the state in which it was seen; the transaction compares that the doubt is the same. */
+/* A record in doubt counts as alive, in the version that was read; the transaction compares that the doubt is still the
+ * same one. */
 static void compare_check(const struct work *work, ten_etcd_txn *part, const ten_check *check,
                           const ten_etcd_sight *sight) {
     const ten_etcd_dir *dir = &work->store->dir;
@@ -130,8 +131,8 @@ static void compare_check(const struct work *work, ten_etcd_txn *part, const ten
 
 enum attaching { STAYS, ENDS_NOW, NEVER_ENDS, GETS_LEASE };
 
-/* How the end that it names comes about, and for a lease how long. What is left of another etcd lease is not believed: it is
- * taken for whole. */
+/* What is done to the life so that it gets that end, and the TTL of its etcd lease. The time that is left of another
+ * etcd lease is not known exactly, so that its whole TTL is taken. */
 static enum attaching attach(const struct work *work, size_t change, const ten_write *write, uint64_t *ret_ttl_ms) {
     const ten_life *life = &write->life;
     *ret_ttl_ms = life->ttl_ms;
@@ -152,7 +153,7 @@ static enum attaching attach(const struct work *work, size_t change, const ten_w
     return *ret_ttl_ms ? GETS_LEASE : ENDS_NOW;
 }
 
-/* If it stays as it is: it was dead, or it may have been alive. */
+/* A life that stays as it is was dead by its check, or may be alive. */
 static enum ten_etcd_life_word word_of(const struct work *work, size_t change, const ten_write *write,
                                        enum attaching how) {
     if (how != STAYS)
@@ -168,7 +169,7 @@ static uint64_t *lease_of(const struct work *work, size_t change, const ten_writ
     return &work->leases[at];
 }
 
-/* By its check. */
+/* The checks of the change say that the record is dead. */
 static bool has_no_life(const ten_commit_change *change, const ten_write *write) {
     const ten_check *check = ten_check_of(change, write->key);
     return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
@@ -209,8 +210,8 @@ static void add_raise(struct work *work, struct raise raise) {
     work->raised[work->raised_count++] = raise;
 }
 
-/* The index of leases that have a name, and the mark of whoever had it. With many targets there is no room for the marks of those
- * whose leases have ended: they would only tell of what was deleted by hand. */
+/* Updates the index of leases that have a name, and raises the mark of the former holder. In a change with many targets
+ * there is no room for the marks of leases that have ended: those would only show what was deleted by hand. */
 static void put_name(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
     const ten_commit_change *it = &work->commit->changes[change];
     const char *former = former_name(work, change, write->key);
@@ -263,7 +264,7 @@ static int make_part(struct work *work, size_t change) {
     return r;
 }
 
-/* Once, although several may want it: nobody minds a revision more. */
+/* Each key once, although several changes may raise it: one more revision harms nobody. */
 static void add_raises(struct work *work) {
     const ten_etcd_dir *dir = &work->store->dir;
     for (size_t i = 0; i < work->raised_count; i++) {
@@ -285,7 +286,7 @@ static void begin_txn(struct work *work) {
     ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_TERM, NULL).text, space->term_revision);
     ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, space->wait_revision);
     work->largest = work->places = work->raised_count = 0;
-    /* Numbers grow with the revisions, from a base that grows, too. */
+    /* Numbers grow with the revisions, and the base that they are counted from never becomes smaller. */
     uint64_t next = space->base + (store->revision + 1) * TEN_ETCD_PLACES;
     work->base = next > work->commit->least_number ? space->base : work->commit->least_number;
 }
@@ -297,8 +298,8 @@ static void put_newest(struct work *work, ten_etcd_txn *txn) {
         ten_etcd_txn_put(txn, ten_etcd_place(&work->store->dir, TEN_ETCD_NEWEST, NULL).text, value, 0);
 }
 
-/* Takes as many changes as go together; at least one. One that writes the namespace's record goes alone: it may begin an epoch,
- * and unless it is carried out, the base of the numbers is not what it takes it for. */
+/* Takes as many changes as fit into one transaction, at least one. A change that writes the namespace's record goes
+ * alone: it may begin an epoch, and only if it is carried out the numbers of the feed have a new base. */
 static int fill_txn(struct work *work) {
     ten_etcd_store *store = work->store;
     const ten_commit *commit = work->commit;
@@ -336,7 +337,7 @@ static int fill_txn(struct work *work) {
 
 /* ---- the answer -------------------------------------------------------------------------------------------- */
 
-/* What was attached to what. */
+/* Notes to which group the life is attached now. */
 static int note_life(struct work *work, size_t change, const ten_write *write) {
     ten_etcd_store *store = work->store;
     uint64_t ttl_ms;
@@ -354,7 +355,7 @@ static int note_life(struct work *work, size_t change, const ten_write *write) {
         return r;
     if (!ten_etcd_group_is_kept(store, group))
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
-    /* The other one may have been extended since this etcd lease was granted. */
+    /* The record whose end it takes may have been extended since this etcd lease was granted. */
     return write->life.with.id ? ten_etcd_groups_keep(store, &group, 1) : TENURE_OK;
 }
 
@@ -407,7 +408,7 @@ static int take_answer(struct work *work, const json_t *answer) {
     return r;
 }
 
-/* 0: *ret_sent says whether it was carried out, or its changes have to be made anew. */
+/* On 0: *ret_sent tells whether it was carried out; if not, its changes have to be prepared again. */
 static int send_txn(struct work *work, bool *ret_sent) {
     json_t *answer = NULL;
     int r = ten_etcd_rely_send(work->store, &work->on, true, &answer, ret_sent);
@@ -417,7 +418,7 @@ static int send_txn(struct work *work, bool *ret_sent) {
     return r;
 }
 
-/* The longest TTL that somebody will believe in. */
+/* The longest TTL that a holder relies on. */
 static uint64_t longest_of(const ten_commit *commit) {
     uint64_t longest_ms = 0;
     for (size_t i = 0; i < commit->count; i++)
@@ -446,21 +447,22 @@ static int carry_out(struct work *work) {
         r = fill_txn(work);
         if (r == TENURE_OK)
             r = send_txn(work, &sent);
-        if (r == TENURE_E_GONE) { /* an etcd lease was revoked, or there is a new leader: others are granted */
+        if (r == TENURE_E_GONE) { /* an etcd lease is gone: the next try gets other ones */
             work->store->call++;
             r = TENURE_OK;
         }
         if (r == TENURE_OK && sent)
             work->first = work->end;
         else if (r == TENURE_OK && ++tries >= TRIES_MAX)
-            r = ten_fail(work->store->base.error, TENURE_E_UNREACHABLE, "etcd changes too fast; try again");
+            r = ten_fail(work->store->base.error, TENURE_E_UNREACHABLE,
+                         "etcd: gave up after %u conflicting changes; try again", TRIES_MAX);
         else if (r == TENURE_OK)
             r = prepare(work);
     }
     return r;
 }
 
-/* Without room nothing is carried out, and that is no failure of those beside it. */
+/* etcd has no room: the remaining changes are refused one by one, so that the call itself does not fail. */
 static int refuse_all(struct work *work) {
     for (size_t i = work->first; i < work->commit->count; i++)
         work->commit->changes[i].error = TENURE_E_FULL;

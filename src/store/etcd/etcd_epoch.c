@@ -1,11 +1,11 @@
 /*
  * The identity of the store, the terms of its leaders, and what is known of a namespace. See etcd_state.h.
  *
- * PREFIX/store has the identity: a random text that every commit and touch compares. It becomes another one when the store is found
- * older than it was, which is looked for with each new connection. What proves it, beside PREFIX/log:
+ * PREFIX/store has the identity: a random text that every commit and touch compares. It becomes another one when the
+ * store is found older than it was, which is looked for with each new connection. What proves it, beside PREFIX/log:
  *  - another cluster id than the one that is written there, or a raft term below that one;
- *  - raft's index is behind the revision by more than it was before. Each revision needs an entry of raft's log, so that
- *    index - revision (the lead) never shrinks; a restored snapshot keeps its revisions and begins a new log.
+ *  - raft's index is behind the revision by more than it was before. Each revision needs an entry of raft's log, so
+ *    that index - revision (the lead) never shrinks; a restored snapshot keeps its revisions and begins a new log.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ static ten_etcd_key log_key(const ten_etcd_store *store) {
     return key;
 }
 
-/* How long raft's log is by the member that answered the reading, or 0: not known. */
+/* The index of raft's log, as the member that answered the reading has it; 0: not known. */
 static uint64_t read_index(const ten_etcd_store *store) {
     ten_error error = {0};
     ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}"};
@@ -40,7 +40,7 @@ static uint64_t read_index(const ten_etcd_store *store) {
     return index;
 }
 
-/* The index was read before the revision at which this was written: the lead was at least so much. */
+/* The index was read before the revision at which PREFIX/log was written: the lead was at least as large then. */
 static bool has_lost(const ten_etcd_store *store, const ten_etcd_kv *log, uint64_t index) {
     unsigned long long cluster = 0;
     unsigned long long term = 0;
@@ -52,7 +52,7 @@ static bool has_lost(const ten_etcd_store *store, const ten_etcd_kv *log, uint64
     return is_shorter || cluster != store->head.cluster || term > store->head.term;
 }
 
-/* Makes it another store, unless somebody else has done that. */
+/* Gives the store a new identity, unless another client has done so. */
 static int put_identity(ten_etcd_store *store, uint64_t revision, uint64_t index) {
     char text[TEN_IDENTITY_MAX + 1];
     ten_etcd_txn_clear(&store->txn);
@@ -100,7 +100,7 @@ int ten_etcd_confirm(ten_etcd_store *store) {
         if (known)
             store->checked = ten_etcd_connections(store->link) + 1;
     }
-    return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd does not keep its connections; try again");
+    return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd: the connections broke repeatedly; try again");
 }
 
 int ten_etcd_enter(ten_etcd_store *store) {
@@ -222,7 +222,7 @@ bool ten_etcd_is_in_doubt(const ten_etcd_store *store) {
     return space->wait_revision || (space->term_revision && space->term != store->head.term);
 }
 
-/* If the leader has changed since this namespace was last looked at, what vanishes is in doubt until the longest TTL has
+/* If the leader has changed since the term was written, lives that have vanished are in doubt until the longest TTL has
  * passed. */
 int ten_etcd_set_term(ten_etcd_store *store, uint64_t ttl_ms) {
     ten_etcd_space *space = store->space;
@@ -234,7 +234,7 @@ int ten_etcd_set_term(ten_etcd_store *store, uint64_t ttl_ms) {
     uint64_t lease = 0;
     int r = begins ? ten_etcd_grant(store, longest_ms, &lease) : TENURE_OK;
     if (r < 0 || store->head.term != term)
-        return r; /* it has changed again: the next answer tells */
+        return r; /* the leader has changed again: the next answer names the term */
     ten_etcd_key key = ten_etcd_place(&store->dir, TEN_ETCD_TERM, NULL);
     char value[48];
     json_t *answer = NULL;

@@ -1,9 +1,9 @@
 /*
- * The feed in etcd. An entry is a key, PREFIX/NS/feed/REVISION-RANDOM, where REVISION is the one that its writer had read: so
- * the keys are nearly in the order of their writing, and a reader starts a little before where it stopped. The order
- * itself is that of the revisions at which they were created: a number is base + revision * 1024 + place within the
- * transaction. The entry has its base, which an epoch raises, and its place: `BASE PLACE TIME ID TEXT`.
- * Called by etcd_commit.c and through backend.h.
+ * The feed in etcd. An entry is a key, PREFIX/NS/feed/REVISION-RANDOM, where REVISION is the one that its writer had
+ * read: so the keys are nearly in the order of their writing, and a reader starts a little before where it stopped. The
+ * order itself is that of the revisions at which they were created: a number is base + revision * 1024 + place within
+ * the transaction. The entry has its base, which an epoch raises, and its place: `BASE PLACE TIME ID TEXT`. Called by
+ * etcd_commit.c and through backend.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "base/random.h"
 #include "store/etcd/etcd_state.h"
 
-#define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
+#define READ_BEHIND 4096u  /* revisions, at most, that others make within the milliseconds of a write */
 #define PAGE        20000u /* entries of one answer */
 #define UNFEED_PAGE 1000u
 #define DELETE_MAX  100u /* entries that one transaction deletes */
 #define TRIM_EVERY  500u /* entries of one handle */
-#define TRIM_CHANCE 200u /* of so many entries of whatever handles one leads to a look, too */
+#define TRIM_CHANCE 200u /* of so many entries, by whatever handles, one leads to a look as well */
 #define TRIM_WHOLE  64u  /* of so many looks one begins at the very first key */
 #define SLACK       500u
 #define STEP        400u /* entries that are removed at a time */
@@ -40,7 +40,7 @@ void ten_etcd_feed_put(ten_etcd_store *store, ten_etcd_txn *part, uint64_t base,
     ten_etcd_txn_put(part, ten_etcd_place(&store->dir, TEN_ETCD_FEED, name).text, ten_buf_string(value), 0);
 }
 
-/* The texts are in store->scratch. False: somebody else has put it there. */
+/* The texts are in store->scratch. False: the value is not one of ours. */
 static bool read_entry(ten_etcd_store *store, const json_t *item, ten_entry *entry) {
     ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
     unsigned long long base;
@@ -66,7 +66,7 @@ static ten_etcd_key key_before(const ten_etcd_store *store, uint64_t revision) {
     return ten_etcd_place(&store->dir, TEN_ETCD_FEED, name);
 }
 
-/* Adds the reading of entries, by their keys unless the range says otherwise. */
+/* Adds the reading of entries to store->txn, in the order of their keys unless the range says otherwise. */
 static void get_range(ten_etcd_store *store, struct ten_etcd_range range) {
     ten_etcd_txn_get_all(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_FEED, NULL).text, &range);
 }
@@ -97,7 +97,8 @@ static int compare_numbers(const void *a, const void *b) {
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-/* Those after the cursor, in order. Of the last transaction of a page that has more behind it some may be missing. */
+/* The entries after the cursor, in order. If the page is not the last one, its last transaction may be incomplete, and
+ * is left out. */
 static size_t find_entries(ten_etcd_store *store, const json_t *answer, uint64_t after, struct found *found) {
     const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
     size_t size = json_array_size(items);
@@ -178,7 +179,7 @@ static int delete_entries(ten_etcd_store *store, const json_t *items, const ten_
     return r;
 }
 
-/* A page behind that key, which moves on. */
+/* One page of entries after that key, which becomes the last of the page. */
 static int unfeed_page(ten_etcd_store *store, const ten_map *ids, ten_etcd_key *after, bool *ret_more) {
     json_t *answer = NULL;
     ten_etcd_txn_clear(&store->txn);
@@ -218,7 +219,8 @@ int ten_etcd_unfeed(ten_backend *base, const char *namespace_name, const char *c
 
 /* ---- its length -------------------------------------------------------------------------------------------- */
 
-/* How many of the oldest entries go: all that are too many and not young, and all that are too old. */
+/* How many of the oldest entries are removed: those above the limit unless they are young, and those that are too
+ * old. */
 static size_t count_surplus(ten_etcd_store *store, const json_t *items, uint64_t all, uint64_t *ret_cut) {
     uint64_t now_ms = store->base.wall_ms;
     size_t size = json_array_size(items);
@@ -229,7 +231,7 @@ static size_t count_surplus(ten_etcd_store *store, const json_t *items, uint64_t
             continue;
         bool is_surplus = all - gone > TEN_FEED_MAX + SLACK;
         uint64_t kept_ms = is_surplus ? TEN_FEED_YOUNG_MS : TEN_FEED_AGE_MS;
-        bool is_ahead = is_surplus && entry.at_ms > now_ms + TEN_FEED_YOUNG_MS; /* its writer's clock was */
+        bool is_ahead = is_surplus && entry.at_ms > now_ms + TEN_FEED_YOUNG_MS; /* the writer's clock was */
         if (entry.at_ms + kept_ms >= now_ms && !is_ahead && all - gone <= TEN_FEED_MOST)
             break;
         *ret_cut = ten_max_u64(*ret_cut, entry.number);
@@ -251,8 +253,9 @@ static int cut(ten_etcd_store *store, const char *from, const json_t *items, siz
     return ten_etcd_send_only(store, true);
 }
 
-/* etcd walks over keys that were removed, too, until they are compacted, which may be never. So the reading begins where the
- * feed was last cut; but now and then at the very first key, for an entry whose writer was late by more revisions than that. */
+/* etcd walks over keys that were removed, too, until they are compacted, which may be never. So the reading begins
+ * where the feed was last cut; but now and then at the very first key, for an entry whose writer was late by more
+ * revisions than that. */
 static int trim_step(ten_etcd_store *store, bool whole, bool *ret_more) {
     ten_etcd_key from = key_before(store, whole ? 0 : store->space->cut_at);
     json_t *answer = NULL;
@@ -270,9 +273,9 @@ static int trim_step(ten_etcd_store *store, bool whole, bool *ret_more) {
     return r;
 }
 
-/* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
- * the revision at which they wrote. In steps, so that nobody waits for long; but twice as much goes as came, or a feed that is
- * behind would never be done. */
+/* A handle that writes much looks after each TRIM_EVERY entries. Most commands write once: some of them look, chosen by
+ * the revision at which they wrote. It goes in steps, so that no caller waits for long; but at least twice as many
+ * entries are removed as came, so that a feed that is too long becomes shorter. */
 void ten_etcd_feed_trim(ten_etcd_store *store) {
     bool chosen = store->fed_last && ten_hash_mix(store->revision) % TRIM_CHANCE < store->fed_last;
     size_t fed = store->fed;

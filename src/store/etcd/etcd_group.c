@@ -43,7 +43,7 @@ static bool join(ten_etcd_hold *hold, ten_etcd_group *group) {
     return true;
 }
 
-/* Not known yet, of no group. NULL: out of memory. */
+/* A hold that belongs to no group yet. NULL: out of memory. */
 static ten_etcd_hold *make_hold(ten_etcd_store *store, const char *key) {
     ten_etcd_hold *hold = ten_calloc(1, sizeof *hold);
     char *copy = ten_strdup(key);
@@ -214,7 +214,7 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
     return r;
 }
 
-/* One that was emptied can be used again: a keep-alive costs the cluster less than a grant. */
+/* An empty group is used again: a keep-alive costs the cluster less than a grant. */
 static ten_etcd_group *find(const ten_etcd_store *store, const char *name, uint64_t ttl_ms) {
     ten_etcd_group *spare = NULL;
     for (ten_etcd_group *group = store->groups; group; group = group->next) {

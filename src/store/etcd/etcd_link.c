@@ -175,7 +175,7 @@ static enum ending refused(const ten_etcd_link *link, const struct flight *fligh
     const char *said = json_string_value(json_object_get(place, "message"));
     int code = (int)json_integer_value(json_object_get(place, json_is_object(inner) ? "grpc_code" : "code"));
     const char *where = flight->endpoint;
-    said = said ? said : "it said nothing more";
+    said = said ? said : "no further message";
     if (code == GRPC_UNAUTHENTICATED || strstr(said, "auth token") || strstr(said, "revision in header is old")) {
         call->error = ten_fail(
             error, TENURE_E_DENIED,

@@ -1,7 +1,7 @@
 /*
- * Records in etcd: how they are written, reading and scanning. A record is `NUMBER LIFE NAME VALUE`, where LIFE says what was
- * written of it: ended, endless, or that it ends; the life itself is another key (etcd_state.h). Called through
- * backend.h, and by etcd_commit.c and etcd_touch.c.
+ * Records in etcd: how they are written, reading and scanning. A record is `NUMBER LIFE NAME VALUE`, where LIFE says
+ * what was written of it: ended, endless, or that it ends; the life itself is another key (etcd_state.h). Called
+ * through backend.h, and by etcd_commit.c and etcd_touch.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void ten_etcd_record_write(ten_buf *value, const ten_write *write, enum ten_etcd
     ten_buf_text(value, write->value);
 }
 
-/* Takes the text apart, in place. False: somebody else has put it there. */
+/* Takes the text apart, in place. False: it is not one of ours. */
 static bool parse(char *text, ten_record *record, enum ten_etcd_life_word *ret_word) {
     char *end;
     record->number = strtoull(text, &end, 10);
@@ -53,7 +53,7 @@ void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, ten_key
         get(txn, ten_etcd_life_key(&store->dir, key).text);
 }
 
-/* A life without a record is somebody else's: nobody may enter there. */
+/* A life without a record was put there by another program: the target is foreign, and nobody may acquire it. */
 static int take_life(ten_etcd_store *store, const json_t *item, enum ten_etcd_life_word word, ten_etcd_sight *sight) {
     ten_record *record = &sight->record;
     ten_etcd_kv life = ten_etcd_kv_read(item, &store->scratch);
@@ -62,7 +62,7 @@ static int take_life(ten_etcd_store *store, const json_t *item, enum ten_etcd_li
     sight->ttl_ms = strtoull(life.value, NULL, 10);
     sight->in_doubt = record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store);
     record->alive = sight->is_attached || sight->in_doubt;
-    /* In doubt it lives as long as the doubt. */
+    /* A record in doubt lives as long as the doubt lasts. */
     sight->lease = sight->in_doubt ? store->space->wait_lease : sight->lease;
     record->left_ms = sight->in_doubt ? 1 : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
     record->foreign = sight->is_attached && record->version == 0;
@@ -106,7 +106,7 @@ static bool is_among(const uint64_t *leases, size_t count, uint64_t lease) {
     return false;
 }
 
-/* Whoever acquires what is its own must extend it, whatever is left of it: less than a TTL is told in any case. */
+/* A holder that acquires its own lease again must extend it: the time left is always less than the TTL. */
 static void set_left(ten_etcd_sight *sights, size_t count, uint64_t lease, uint64_t left_ms) {
     for (size_t i = 0; i < count; i++)
         if (sights[i].lease == lease)
@@ -114,7 +114,7 @@ static void set_left(ten_etcd_sight *sights, size_t count, uint64_t lease, uint6
                 sights[i].in_doubt ? left_ms : ten_min_u64(left_ms, ten_sub_saturating(sights[i].ttl_ms, 1)), 1);
 }
 
-/* Of etcd leases of this handle it is known, others are asked. */
+/* The time left of etcd leases of this handle is known; of others etcd is asked. */
 int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count) {
     uint64_t leases[ASKED_MAX];
     ten_etcd_call calls[ASKED_MAX] = {0};
@@ -189,7 +189,7 @@ int ten_etcd_look(ten_etcd_store *store, ten_etcd_sight *sights, size_t count) {
     return r;
 }
 
-/* Whoever notices a change of leader says so. Who may not, or has no room for it, goes on in doubt. */
+/* A reader that notices a change of leader writes the new term. If it may not, or etcd has no room, the doubt stays. */
 static int notice_term(ten_etcd_store *store) {
     if (!store->space->term_revision || store->space->term == store->head.term)
         return TENURE_OK;

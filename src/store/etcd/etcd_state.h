@@ -1,34 +1,34 @@
 /*
  * The insides of the etcd store, for its files.
  *
- * How records are kept. A record (store/backend.h) is a key PREFIX/NS/record/KIND/ID; its version is the revision at which that
- * was last written. What can end has a second key, PREFIX/NS/KIND/ID, which is there while the record is alive and is
- * attached to an etcd lease if the life has an end. So a life is extended by keeping the etcd lease alive, which writes
- * nothing, and whether a record is alive is a comparison in the transaction that writes. A commit is one transaction with a
- * part for each change.
+ * How records are kept. A record (store/backend.h) is a key PREFIX/NS/record/KIND/ID; its version is the revision at
+ * which that was last written. What can end has a second key, PREFIX/NS/KIND/ID, which is there while the record is
+ * alive and is attached to an etcd lease if the life has an end. So a life is extended by keeping the etcd lease alive,
+ * which writes nothing, and whether a record is alive is a comparison in the transaction that writes. A commit is one
+ * transaction with a part for each change.
  *
  * Which lives share an etcd lease. Those that were given together with the same TTL and name do, and those that are
  * touched together move to one (a group). A group is kept alive only by a touch of all of it: what is left out ends in
  * time, the others move to another group.
  *
- * Marks. PREFIX/NS/mark/NAME is a holder's mark. It is there when somebody holds many leases under that name, attached to one of
- * their groups. Who writes a lease's record, or moves its life, writes the mark of the name that it had in the same
- * transaction, if it is there; a record has one name in a version, so nobody has to look. A handle that has verified its
- * leases, each by itself, after it wrote the mark, knows by one comparison that they are all the same as long as the
- * mark has the revision that it knows. Its own writes raise the mark, too: they may be carried out late. What
- * is done to keys by hand raises no mark: some lives are compared with each touch, in turn.
+ * Marks. PREFIX/NS/mark/NAME is a holder's mark. It is there when somebody holds many leases under that name, attached
+ * to one of their groups. Who writes a lease's record, or moves its life, writes the mark of the name that it had in
+ * the same transaction, if it is there; a record has one name in a version, so nobody has to look. A handle that has
+ * verified its leases, each by itself, after it wrote the mark, knows by one comparison that they are all the same as
+ * long as the mark has the revision that it knows. Its own writes raise the mark, too: they may be carried out late.
+ * What is done to keys by hand raises no mark: some lives are compared with each touch, in turn.
  *
  * Why etcd's lease alone is not believed:
  *  - A keep-alive is answered by whoever thinks that it leads. Only when a linearizable comparison that was sent after
  *    it is answered by the same member in the same raft term was it the leader that counted.
- *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before
- *    3.4.31 and 3.5.13). It knows those that were granted in its own term or before: so an etcd lease is good for the
- *    term in which it was granted. After a change of leader each life moves to a new one with its next touch. While etcd has
- *    no room for new ones (NOSPACE), the old ones are kept alive.
- *  - So a life that has vanished after a change of leader may be believed in. Whoever first notices the new term (PREFIX/NS/state/term)
- *    writes PREFIX/NS/state/wait, which lasts for the longest TTL. While that is there, a record that has an end and whose life
- *    has vanished is in doubt: it counts as alive, and a touch gives it its life back.
- *    A commit that relies on a death was decided by a reading that had found it dead, in no doubt, under the same
+ *  - A former leader that was stopped and goes on can revoke leases that have been kept alive since (etcd before 3.4.31
+ *    and 3.5.13). It knows those that were granted in its own term or before: so an etcd lease is good for the term in
+ *    which it was granted. After a change of leader each life moves to a new one with its next touch. While etcd has no
+ *    room for new ones (NOSPACE), the old ones are kept alive.
+ *  - So a life that has vanished after a change of leader may be believed in. Whoever first notices the new term
+ *    (PREFIX/NS/state/term) writes PREFIX/NS/state/wait, which lasts for the longest TTL. While that is there, a record
+ *    that has an end and whose life has vanished is in doubt: it counts as alive, and a touch gives it its life back. A
+ *    commit that relies on a death was decided by a reading that had found it dead, in no doubt, under the same
  *    version, and what is dead stays so.
  *
  * etcd_epoch.c says by what a restored snapshot is noticed.
@@ -140,7 +140,8 @@ static inline uint64_t ten_etcd_seconds(uint64_t ttl_ms) {
 
 /* etcd.c: requests, all of them by store->deadline_ms */
 int ten_etcd_no_memory(ten_etcd_store *store);
-/* A call on the backend begins: with its time-out, and about that namespace, whose name stays the caller's (NULL: none). */
+/* A call on the backend begins: with its time-out, and about that namespace, whose name stays the caller's (NULL:
+ * none). */
 int ten_etcd_begin(ten_etcd_store *store, const char *namespace_name, uint64_t timeout_ms);
 /* The call goes on with that namespace. */
 int ten_etcd_use(ten_etcd_store *store, const char *namespace_name);
@@ -161,14 +162,14 @@ int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t *ret_lease);
 /* etcd_epoch.c: the store's identity, terms, and the state of a namespace */
 /* PREFIX/store: the identity. */
 ten_etcd_key ten_etcd_store_key(const ten_etcd_store *store);
-/* Follows ten_etcd_begin(), once more if the call is tried again: finds out whether it is the store that it was, if there may
- * be another one behind the address. */
+/* Follows ten_etcd_begin(), once more if the call is tried again: finds out whether it is the store that it was, if
+ * there may be another one behind the address. */
 int ten_etcd_enter(ten_etcd_store *store);
 /* A reading ends with this: it was answered by a connection that was looked at. */
 int ten_etcd_confirm(ten_etcd_store *store);
-/* A transaction that reads the state of the namespace before anything else: begins store->txn; sends it, and takes the state
- * from the answer, whose first TEN_ETCD_STATE_READS operations it is. TENURE_E_SCHEMA: another version has written the
- * namespace. */
+/* A transaction that reads the state of the namespace before anything else: begins store->txn; sends it, and takes the
+ * state from the answer, whose first TEN_ETCD_STATE_READS operations it is. TENURE_E_SCHEMA: another version has
+ * written the namespace. */
 #define TEN_ETCD_STATE_READS 3u
 void ten_etcd_state_begin(ten_etcd_store *store);
 int ten_etcd_state_send(ten_etcd_store *store, json_t **ret_answer);
@@ -208,8 +209,8 @@ void ten_etcd_record_write(ten_buf *value, const ten_write *write, enum ten_etcd
 void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, ten_key key, bool otherwise);
 /* Reads what the operations from *at on have answered, and moves on. The key stays as it is. */
 int ten_etcd_record_take(ten_etcd_store *store, const json_t *answer, size_t *at, ten_etcd_sight *sight);
-/* Adds the reading of up to TEN_ETCD_READING_MAX records to store->txn, and takes it from the answer, from that operation
- * on. */
+/* Adds the reading of up to TEN_ETCD_READING_MAX records to store->txn, and takes it from the answer, from that
+ * operation on. */
 void ten_etcd_reading_add(ten_etcd_store *store, const ten_etcd_sight *sights, size_t count);
 int ten_etcd_reading_take(ten_etcd_store *store, const json_t *answer, size_t operation, ten_etcd_sight *sights,
                           size_t count);
@@ -223,17 +224,19 @@ int ten_etcd_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, v
 
 /* etcd_group.c: what this handle has attached to what */
 ten_etcd_hold *ten_etcd_hold_find(const ten_etcd_store *store, const char *key);
-/* Notes that the key is attached to the group, and the record's version (0: not known). If there is no memory for that, nothing is
- * known of the key any more. */
+/* Notes that the key is attached to the group, and the record's version (0: not known). If there is no memory for that,
+ * nothing is known of the key any more. */
 int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version);
 /* The record was written, and its life stays as it is. */
 void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
 /* What is known by marks is known of the store with that identity: another one's revisions may be the same. */
 void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity);
-/* This handle has raised the mark of that holder in the transaction of store->head, by the operation that was such a part. */
+/* This handle has raised the mark of that holder in the transaction of store->head, by the operation that was such a
+ * part. */
 void ten_etcd_mark_raised(const ten_etcd_store *store, const char *name, const json_t *part);
-/* This handle has written the mark of that group, under which its holds are about to be read. Before, it had that revision. */
+/* This handle has written the mark of that group, under which its holds are about to be read. Before, it had that
+ * revision. */
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before);
 /* Another call begins: what has ended is forgotten. */
 void ten_etcd_groups_begin(ten_etcd_store *store);
@@ -243,8 +246,8 @@ void ten_etcd_groups_answered(const ten_etcd_store *store);
 int ten_etcd_group_get(ten_etcd_store *store, const char *name, uint64_t ttl_ms, ten_etcd_group **ret_group);
 /* Those that were kept alive have kept_in set; those that have ended are dropped. */
 int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count);
-/* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was the
- * leader that kept it alive. */
+/* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was
+ * the leader that kept it alive. */
 bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);
 size_t ten_etcd_groups_count(const ten_etcd_store *store);
 /* In the namespace of this call. */

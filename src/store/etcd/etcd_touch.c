@@ -1,7 +1,7 @@
 /*
- * Extending lives in etcd: the etcd leases are kept alive, and then one transaction says which of the records are what the
- * caller takes them for: all leases of a holder by its mark, or each. Those whose life is attached elsewhere, or has vanished in doubt, move to a group that was kept
- * alive or granted in this call. Called through backend.h.
+ * Extending lives in etcd: the etcd leases are kept alive, and then one transaction says which of the records are what
+ * the caller takes them for: all leases of a holder by its mark, or each. Those whose life is attached elsewhere, or
+ * has vanished in doubt, move to a group that was kept alive or granted in this call. Called through backend.h.
  */
 #include <string.h>
 
@@ -73,7 +73,8 @@ static bool goes_on(const ten_etcd_store *store, const ten_etcd_group *group) {
            (group->term == store->head.term || store->is_full);
 }
 
-/* The largest for such. One whose TTL is longer stays where it is: nothing may end earlier than it did. */
+/* The largest group with that TTL and name. A life whose group has a longer TTL stays there: no life may end earlier
+ * than it would have. */
 static ten_etcd_group *home_of(const struct work *work, const struct item *item) {
     const ten_touch *touch = item->touch;
     const ten_etcd_hold *hold = item->hold;
@@ -112,7 +113,7 @@ static int keep_homes(struct work *work) {
     return r;
 }
 
-/* It goes on in the present term, unless there is no room for another one. */
+/* The group was kept alive, in the term in which it was granted; any term will do if etcd has no room for a new one. */
 static bool is_kept(const ten_etcd_store *store, const ten_etcd_group *group) {
     return group && ten_etcd_group_is_kept(store, group) && (group->term == store->head.term || store->is_full);
 }
@@ -123,14 +124,14 @@ static bool is_at_home(const ten_etcd_store *store, const struct item *item) {
 
 /* ---- what is known by a mark -------------------------------------------------------------------------------- */
 
-/* Sends what relies on the caller's epoch and reads the state first, for when it does. */
+/* Sends a transaction that was begun with ten_etcd_rely_begin() and reads the state first. */
 static int send_look(const struct work *work, json_t **ret_answer, bool *ret_held) {
     int r = ten_etcd_rely_send(work->store, &work->on, false, ret_answer, ret_held);
     return r == TENURE_OK && *ret_held ? ten_etcd_state_take(work->store, *ret_answer) : r;
 }
 
-/* Some of each group's lives are compared, too: all of them go when the etcd lease is revoked, and one when somebody
- * deletes it by hand. */
+/* Beside the mark, some lives of each group are compared: all vanish if the etcd lease was revoked, and single ones if
+ * they were deleted by hand. */
 static void add_marks(const struct work *work, ten_etcd_group **groups, size_t count) {
     ten_etcd_txn *txn = &work->store->txn;
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +144,7 @@ static void add_marks(const struct work *work, ten_etcd_group **groups, size_t c
     }
 }
 
-/* A mark that is another one is not believed any more; if all are the same, something was done by hand. */
+/* Forgets the marks that have another revision; if none has, a life was deleted by hand, and all are forgotten. */
 static void judge_marks(struct work *work, const json_t *answer, bool held, ten_etcd_group **groups, size_t count) {
     bool is_known = false;
     for (size_t i = 0; i < count; i++) {
@@ -188,7 +189,8 @@ static int compare_marks(struct work *work) {
     return r;
 }
 
-/* A lease has the mark of its name; a record has one name in a version. */
+/* Settles the leases that are proven by their holder's mark. A record has one name in a version, so a lease whose
+ * version is known has that mark. */
 static int prove(struct work *work) {
     ten_etcd_store *store = work->store;
     int r = work->count > TEN_ETCD_FLAT ? compare_marks(work) : TENURE_OK;
@@ -216,7 +218,7 @@ static bool is_meant(const struct item *item) {
            record->alive && strcmp(record->name, touch->name) == 0;
 }
 
-/* Whatever it is, it ends with what it is attached to. */
+/* Notes to which etcd lease the life was found attached, whether or not the touch was meant for it. */
 static int note_place(const struct work *work, const struct item *item, uint64_t lease) {
     ten_etcd_store *store = work->store;
     ten_etcd_group *group = ten_etcd_group_by_lease(store, lease);
@@ -240,8 +242,8 @@ static int judge(struct work *work, struct item *item, const ten_etcd_sight *sig
     return note_place(work, item, sight->lease);
 }
 
-/* Groups that are worth a mark and have none that is known. It is written in the transaction that reads the first of
- * their leases, and reading the others follows. */
+/* Groups that are large enough for a mark and have none. It is written in the transaction that reads the first of their
+ * leases; the others are read afterwards. */
 static size_t find_unmarked(const struct work *work, ten_etcd_group **groups) {
     size_t most = work->open_count <= TEN_ETCD_FLAT ? FLAT_MARKS_MAX : MARKS_MAX;
     size_t count = 0;
@@ -298,7 +300,7 @@ static bool has_to_move(const struct item *item) {
     return !item->is_settled && item->sight && item->sight->record.version;
 }
 
-/* In the state in which it was seen. */
+/* Moves the life only if the record is as it was read. */
 static void add_move(const struct work *work, const struct item *item) {
     ten_etcd_store *store = work->store;
     char value[24];
@@ -313,7 +315,8 @@ static void add_move(const struct work *work, const struct item *item) {
     group->uncertain = true; /* until the answer is there */
 }
 
-/* The names of what is moved in a transaction: their marks are raised, for whoever takes it to be where it was. */
+/* The holders whose lives are moved in a transaction. Their marks are raised, for other handles that know the former
+ * place of a life. */
 struct names {
     const char *names[MARKS_MAX];
     size_t count;
@@ -354,7 +357,7 @@ static int note_moved(struct work *work, size_t first, size_t end) {
     return r;
 }
 
-/* Where they go: kept alive in this call, or granted now. */
+/* Finds the groups that they move to: kept alive in this call, or granted now. */
 static int find_homes(struct work *work) {
     for (size_t i = 0; i < work->count; i++) {
         struct item *item = &work->items[i];
@@ -370,7 +373,7 @@ static int find_homes(struct work *work) {
     return TENURE_OK;
 }
 
-/* One transaction of moves, from *first on, which goes on behind them. */
+/* One transaction of moves, from *first on; *first becomes the next one. */
 static int move_some(struct work *work, size_t *first) {
     ten_etcd_store *store = work->store;
     ten_etcd_txn *txn = &store->txn;
@@ -380,7 +383,7 @@ static int move_some(struct work *work, size_t *first) {
     size_t parts = 0;
     struct names names = {.count = 0};
     ten_etcd_rely_begin(store, &work->on);
-    /* the doubt is the same */
+    /* the doubt is still the same one */
     ten_etcd_txn_compare(txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, store->space->wait_revision);
     for (size_t at = *first; at < work->count && parts < TEN_ETCD_PARTS && names.count < MARKS_MAX;)
         at = ends[parts++] = add_moves(work, at, &names);
@@ -429,7 +432,7 @@ static uint64_t longest_of(const struct work *work) {
     return longest_ms;
 }
 
-/* Without room for a new etcd lease, those that are there go on. */
+/* If etcd has no room for new etcd leases, the present ones are kept alive. */
 static int without_room(struct work *work, int r) {
     if (r == TENURE_E_FULL && !work->store->is_full) {
         work->store->is_full = true;
@@ -488,7 +491,7 @@ static int ping(ten_etcd_store *store) {
     ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
     if (r == TENURE_OK)
         r = ten_etcd_send_only(store, false);
-    /* Without the permission it is a round trip all the same; check() tells what is missing. */
+    /* A refusal for lack of permission is a round trip, too; check() tells what is missing. */
     return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
 }
 

@@ -9,7 +9,7 @@
 #include "base/encode.h"
 #include "store/etcd/etcd_state.h"
 
-#define IDLE_MS 4000u /* after so much silence the member is asked whether it still is one */
+#define IDLE_MS 4000u /* after so much silence the member is asked for its health */
 #define ASK_MS  2000u
 
 struct watch {
@@ -39,7 +39,7 @@ static bool prepare(CURL *easy, const char *namespace_name, void *userdata) {
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, watch->body.data) == CURLE_OK;
 }
 
-/* A member that stands still, or is cut from the others, tells nothing and never says so. */
+/* A member that is frozen, or cut off from the others, just becomes silent. */
 static bool is_alive(void *userdata) {
     const struct watch *watch = userdata;
     ten_error error = {0};

@@ -56,8 +56,8 @@ static int refused(ten_http_store *store) {
     const json_t *error = json_object_get(store->answer, "error");
     const char *message = ten_http_text(error, "message");
     char said[400];
-    snprintf(said, sizeof said, "%s", message ? message : "it said nothing more");
-    for (char *at = said; *at; at++) /* whoever answers may be no server of ours */
+    snprintf(said, sizeof said, "%s", message ? message : "no further message");
+    for (char *at = said; *at; at++) /* the answer may come from a server that is not ours */
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';
     ten_error *told = &store->base.error;
@@ -130,8 +130,8 @@ static int ask_once(ten_http_store *store, const char *method, const char *path,
     return refused(store);
 }
 
-/* Half of the time that is left is the longest pause, so that there is always one more try; and they are not all equally
- * long, because those who were refused together would come back together. */
+/* Half of the time that is left is the longest pause, so that there is always one more try; and they are not all
+ * equally long, because those who were refused together would come back together. */
 static void pause_before_retry(const ten_http_store *store, uint64_t left_ms) {
     uint64_t pause_ms = ten_max_u64(store->retry_ms, RETRY_MS);
     pause_ms = ten_min_u64(pause_ms + ten_random_u64() % (pause_ms / 4 + 1), left_ms / 2);

@@ -16,7 +16,7 @@
 
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
-                    "%s answered something else than a list; is it a Tenure server?", store->settings.base);
+                    "%s did not answer with the expected list; is it a Tenure server?", store->settings.base);
 }
 
 /* A request without a body, whose path is freed; the answer is a list, of *ret_count items. */

@@ -41,8 +41,8 @@ typedef struct ten_http_store {
 } ten_http_store;
 
 /* http.c */
-/* One request. `body` NULL: none. A server that answers 429 is asked again when it wants to be, as long as there is time:
- * it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
+/* One request. `body` NULL: none. A server that answers 429 is asked again when it wants to be, as long as there is
+ * time: it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
 /* The same; the answer is in store->body and is not parsed yet. */
@@ -60,8 +60,8 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings);
 int ten_http_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
 
 /* http_plain.c */
-/* The outcomes of a batch in store->body, if it is as a Tenure server writes it; their texts are valid until the next call.
- * False: it is something else, or not as many. */
+/* The outcomes of a batch in store->body, if it is as a Tenure server writes it; their texts are valid until the next
+ * call. False: it is something else, or not as many. */
 bool ten_http_read_plain(ten_http_store *store, ten_result *results, size_t count);
 
 /* http_read.c */

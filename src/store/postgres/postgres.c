@@ -1,6 +1,6 @@
 /*
- * The PostgreSQL backend: records in the tables of a server. Each call is a transaction in one round trip (postgres_call.c),
- * which calls a function of postgres.sql: what is atomic, locked and judged is said there.
+ * The PostgreSQL backend: records in the tables of a server. Each call is a transaction in one round trip
+ * (postgres_call.c), which calls a function of postgres.sql: what is atomic, locked and judged is said there.
  *
  * Touches wait for the disk as commits do: a server that crashed and came back without them would let others in while
  * their holders still believe.

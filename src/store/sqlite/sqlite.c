@@ -1,10 +1,10 @@
 /*
- * The SQLite backend: records in one database file, for processes of one host. A commit is one transaction. The file, the
- * clock and its identity are sqlite_db.c's and sqlite_epoch.c's.
+ * The SQLite backend: records in one database file, for processes of one host. A commit is one transaction. The file,
+ * the clock and its identity are sqlite_db.c's and sqlite_epoch.c's.
  *
- * A transaction of touches is committed without waiting for the disk. Losing it with the power is harmless: every holder on
- * this host is gone then, too, and after a reboot a life begins anew. Commits wait for the disk, so that a token once granted
- * is never granted again.
+ * A transaction of touches is committed without waiting for the disk. Losing it with the power is harmless: every
+ * holder on this host is gone then, too, and after a reboot a life begins anew. Commits wait for the disk, so that a
+ * token once granted is never granted again.
  */
 #include <string.h>
 
@@ -84,7 +84,7 @@ static int read_columns(ten_db *db, sqlite3_stmt *statement, ten_record *record)
     record->number = ten_column_u64(statement, 3);
     read_life(db, ten_column_u64(statement, 4), record);
     record->value = ten_column_text(statement, 5);
-    /* What could not be read must not pass for nothing. */
+    /* SQLite gives NULL if it has no memory for a text: that must not pass for an absent one. */
     return record->key.id && record->name && record->value ? TENURE_OK : ten_fail_memory(db->error, "a record");
 }
 
@@ -210,7 +210,7 @@ static int check_epoch(struct sqlite_store *store, const char *namespace_name, c
     return found < 0 ? found : found > 0 ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
-/* Whoever invents targets or instances must not end everybody's leases. */
+/* A client that makes up targets or instances must not fill the disk, so that nobody can renew. */
 static bool grows(const ten_commit_change *change, const ten_write *write) {
     const ten_check *check = ten_check_of(change, write->key);
     enum ten_kind kind = write->key.kind;

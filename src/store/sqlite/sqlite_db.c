@@ -97,7 +97,8 @@ bool ten_db_has_room(ten_db *db) {
 
 int ten_db_say_full(ten_db *db) {
     return ten_fail(db->error, TENURE_E_FULL,
-                    "little room on the disk of %s: nothing new is written, what exists can be renewed; make some",
+                    "low disk space for %s: new targets, leases and instances are refused, existing leases can be "
+                    "renewed; free some space",
                     db->path);
 }
 

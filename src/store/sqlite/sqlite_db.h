@@ -63,7 +63,6 @@ typedef struct ten_db_row {
     uint64_t lost_until_ms;
 } ten_db_row;
 
-
 typedef struct ten_db {
     char key[TEN_RECORD_KEY_SIZE]; /* that a statement is bound to */
     const ten_clock *clock;
@@ -96,10 +95,11 @@ typedef struct ten_db {
     bool little_room;
 } ten_db;
 
-/* The least of a disk that is kept for leases that exist: for renewals and changes of hands, with what they write into the
- * feed. Or an eighth of the disk, if that is less. */
+/* The least of a disk that is kept for leases that exist: for renewals and changes of hands, with what they write into
+ * the feed. Or an eighth of the disk, if that is less. */
 #define TEN_DB_RESERVE (UINT64_C(64) << 20)
-/* Whether there is room for new rows. Else whoever invents targets or instances would end everybody's leases. */
+/* Whether there is room for new rows. Else a client that makes up targets or instances could fill the disk, and nobody
+ * could renew. */
 bool ten_db_has_room(ten_db *db);
 /* TENURE_E_FULL, and where. */
 int ten_db_say_full(ten_db *db);

@@ -1,8 +1,8 @@
 /*
- * The identity of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are counted
- * anew; when it is a copy, a backup, or a new file beside an old side file, it is another store from then on, and an epoch begins
- * in each namespace (store/apply_epoch.c), in which newcomers wait until every lease that it may have forgotten has ended.
- * Called at the start of each transaction.
+ * The identity of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are
+ * counted anew; when it is a copy, a backup, or a new file beside an old side file, it is another store from then on,
+ * and an epoch begins in each namespace (store/apply_epoch.c), in which newcomers wait until every lease that it may
+ * have forgotten has ended. Called at the start of each transaction.
  */
 #include <string.h>
 
@@ -60,8 +60,8 @@ int ten_db_get_last_end(ten_db *db, uint64_t *ret_end_ms, uint64_t *ret_longest_
     return found < 0 ? found : TENURE_OK;
 }
 
-/* The database is not the one that it was. Every lease that it may have forgotten has ended by then: the side file remembers the
- * latest end; where it does not, the longest TTL that is known, and at least the default one. */
+/* The database is not the one that it was. Every lease that it may have forgotten has ended by then: the side file
+ * remembers the latest end; where it does not, the longest TTL that is known, and at least the default one. */
 static int become_another(ten_db *db) {
     uint64_t end_ms;
     uint64_t longest_ms;

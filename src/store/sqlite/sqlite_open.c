@@ -129,7 +129,8 @@ static int read_identity(ten_db *db) {
     db->inode = (uint64_t)info.st_ino;
     ten_inherited_forget(db->noted - 1);
     db->noted = ten_inherited_note(db->device, db->inode) + 1;
-    /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody watches.
+    /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody
+     * watches.
      */
     return db->side.path ? TENURE_OK : ten_sqlite_side_open(&db->side, db->path, info.st_mode, db->error);
 }
@@ -236,9 +237,9 @@ static int refuse_inherited(ten_db *db) {
         db->given_path);
 }
 
-/* A new database is its user's alone; in a directory that its group may write to, the group's, too. Who can read the file
- * can lock it, and so keep everybody from renewing: that is why others get nothing. SQLite gives its own files the mode of
- * this one. */
+/* A new database is its user's alone; in a directory that its group may write to, the group's, too. Who can read the
+ * file can lock it, and so keep everybody from renewing: that is why others get nothing. SQLite gives its own files the
+ * mode of this one. */
 static void make_file(const ten_db *db, const char *directory) {
     struct stat about;
     bool shared = stat(directory, &about) == 0 && (about.st_mode & S_IWGRP);
