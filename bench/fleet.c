@@ -203,34 +203,47 @@ struct driven {
     ten_result results[BATCH + 2];
 };
 
+/* What the engine would tell the fleet. */
+static ten_part_update tell(struct driven *driven, ten_engine_event event) {
+    ten_part_update update = {0};
+    event.now_ms = driven->now_ms;
+    ten_fleet_step(driven->fleet, &event, &update);
+    return update;
+}
+
+static ten_part_due due_of(const struct driven *driven) {
+    ten_part_due due = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    ten_fleet_due(driven->fleet, driven->now_ms, &due);
+    return due;
+}
+
 static void answer_all(struct driven *driven, const ten_op *ops, size_t count) {
     for (size_t i = 0; i < count; i++)
         driven->results[i] = (ten_result){.outcome = TEN_OK,
                                           .token = ops[i].token ? ops[i].token : 1,
                                           .ttl_ms = ops[i].ttl_ms,
                                           .remaining_ms = ops[i].ttl_ms};
-    ten_fleet_answer(driven->fleet, driven->now_ms, TENURE_OK, driven->results);
+    ten_engine_event answer = {.kind = TEN_ON_ANSWER, .results = driven->results};
+    (void)tell(driven, answer);
 }
 
 /* What the fleet member's thread would do, until `end_ms`, on a clock that jumps from one thing to do to the next. */
 static void drive(struct driven *driven, uint64_t end_ms) {
-    ten_fleet *fleet = driven->fleet;
     tenure_event event;
     while (driven->now_ms < end_ms) {
-        size_t count;
-        const ten_op *ops = ten_fleet_request(fleet, driven->now_ms, &count);
-        if (ops)
-            answer_all(driven, ops, count);
-        uint64_t list_ms = ten_fleet_part.instances_ms(fleet);
-        if (list_ms <= driven->now_ms) {
+        ten_part_update request = tell(driven, (ten_engine_event){.kind = TEN_ON_REQUEST});
+        if (request.ops)
+            answer_all(driven, request.ops, request.count);
+        if (due_of(driven).instances_ms <= driven->now_ms) {
             ten_instance self = {.instance = "bench", .weight = 1, .remaining_ms = TENURE_TTL_DEFAULT_MS};
-            ten_fleet_instances_begin(fleet, driven->now_ms);
-            ten_fleet_instance(fleet, driven->now_ms, &self);
-            ten_fleet_instances_end(fleet, driven->now_ms, TENURE_OK);
+            (void)tell(driven, (ten_engine_event){.kind = TEN_ON_INSTANCES});
+            (void)tell(driven, (ten_engine_event){.kind = TEN_ON_INSTANCE, .instance = &self});
+            (void)tell(driven, (ten_engine_event){.kind = TEN_ON_INSTANCES_END});
         }
         while (ten_event_queue_take(&driven->events, &event))
             ;
-        uint64_t next_ms = ten_min_u64(ten_fleet_next_ms(fleet, driven->now_ms), ten_fleet_part.instances_ms(fleet));
+        ten_part_due due = due_of(driven);
+        uint64_t next_ms = ten_min_u64(due.next_ms, due.instances_ms);
         driven->now_ms = ten_max_u64(driven->now_ms, ten_min_u64(next_ms, end_ms));
     }
 }

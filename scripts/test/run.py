@@ -53,6 +53,8 @@ class Runner:
         started = self.clock.seconds()
         self.clock.say(f"{build.label}: building{place}")
         if self.ahead:
+            with contextlib.suppress(PermissionError, ProcessLookupError):  # somebody waits for it now
+                os.setpriority(os.PRIO_PGRP, self.ahead.pid, 0)
             self.processes.wait(self.ahead)
             self.ahead = None
         code, lines = self.processes.run(

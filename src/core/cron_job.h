@@ -1,7 +1,7 @@
 /*
  * One job of a crontab under its lease: which instant runs now, and what is remembered of it. Pure: it is told the time,
  * the grant with its checkpoint, and what has become of writes and commands; it says what to do next. The agent carries it
- * out (src/agent/cron); the simulator runs whole fleets of it (tests/sim/cron_run.c).
+ * out (src/agent/runner/cron.c); the simulator runs whole fleets of it (tests/sim/cron_run.c).
  *
  * Each instant runs at most once in the fleet, because the checkpoint beside the lease remembers the last one, and is
  * written under the token *before* the command starts:

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "core/fleet_state.h"
 
 #define BATCH_MAX_DEFAULT 1000u
@@ -17,11 +16,6 @@
 #define FALLBACK_DELAYS   10u /* TTL / 6 */
 
 /* ---- small things */
-
-uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below) {
-    fleet->random += UINT64_C(0x9e3779b97f4a7c15);
-    return below ? ten_hash_mix(fleet->random) % below : 0;
-}
 
 void ten_fleet_tell(ten_fleet *fleet, uint32_t number, tenure_event event) {
     if (!event.token)
@@ -250,9 +244,8 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     fleet->metadata = config->metadata;
     fleet->registry = config->registry;
     fleet->events = config->events;
+    fleet->checkpoints = config->checkpoints;
     fleet->make_room = config->make_room;
-    fleet->changed = config->changed;
-    fleet->granted = config->granted;
     fleet->userdata = config->userdata;
     fleet->random = config->seed;
     fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;

@@ -14,7 +14,7 @@
 /* ---- the answer */
 
 static uint64_t jittered(ten_fleet *fleet, uint64_t interval_ms) {
-    return interval_ms - ten_fleet_random(fleet, interval_ms / 10 + 1);
+    return interval_ms - ten_jitter(&fleet->random, interval_ms / 10 + 1);
 }
 
 /* The lease is held, or held for longer. */
@@ -28,8 +28,7 @@ static void note_confirmed(ten_fleet *fleet, uint32_t number) {
 }
 
 static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    if (fleet->granted)
-        fleet->granted(fleet->userdata, number, result);
+    ten_event_queue_publish(fleet->events, &(ten_fact){.kind = TEN_FACT_GRANTED, .target = number, .result = result});
     struct ten_fleet_target *target = &fleet->targets[number];
     bool was_held = target->holder != TEN_NOBODY && target->holder != fleet->self;
     note_confirmed(fleet, number);
@@ -235,10 +234,8 @@ static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
     ten_fleet_look(fleet, number);
 }
 
-void ten_fleet_answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
-    ten_fleet *fleet = self;
+void ten_fleet_answer(ten_fleet *fleet, int error, const ten_result *results) {
     TEN_INVARIANT(fleet->in_flight);
-    fleet->now_ms = now_ms;
     fleet->in_flight = false;
     fleet->renewed_count = 0;
     fleet->tells_each = tells_each(fleet);

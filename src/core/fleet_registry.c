@@ -1,5 +1,5 @@
 /*
- * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of
+ * The fleet: which targets there are, when they come from the store's registry. The engine brings listings of
  * everything and single registrations that have changed.
  *
  * While registrations are being read, only some of them are known. Whoever planned with those would acquire targets
@@ -21,15 +21,12 @@ static void gather(ten_fleet *fleet) {
         fleet->gathering_until_ms = fleet->now_ms + fleet->settle_ms;
 }
 
-void ten_fleet_registrations_end(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_registrations_end(ten_fleet *fleet) {
     fleet->gathering_until_ms = 0;
     ten_fleet_settle(fleet);
 }
 
-void ten_fleet_begin_listing(void *self) {
-    ten_fleet *fleet = self;
+void ten_fleet_begin_listing(ten_fleet *fleet) {
     fleet->overflow_told = false;
     for (uint32_t i = 0; i < fleet->target_bound; i++)
         fleet->targets[i].heard = fleet->targets[i].listed = false;
@@ -58,13 +55,11 @@ static void refuse(ten_fleet *fleet, const char *id) {
     ten_fleet_stop(fleet, fleet->now_ms);
 }
 
-void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_row(ten_fleet *fleet, const ten_row *row) {
     if (fleet->registry && row->registered) {
         if (is_new(fleet, row)) /* a fleet that reads again what it knows goes on meanwhile */
             gather(fleet);
-        uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
+        uint32_t number = ten_fleet_put_target(fleet, fleet->now_ms, row->target.id, row->target.paused);
         if (number == TEN_NOBODY && ten_fleet_is_full(fleet))
             refuse(fleet, row->target.id);
         if (number != TEN_NOBODY) { /* else it comes back with the next listing */
@@ -94,19 +89,15 @@ static bool mark_missing(ten_fleet *fleet) {
     return found;
 }
 
-bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+bool ten_fleet_end_listing(ten_fleet *fleet) {
     fleet->read_once = true;
     ten_fleet_note_unlisted(fleet);
-    ten_fleet_registrations_end(fleet, now_ms);
+    ten_fleet_registrations_end(fleet);
     return mark_missing(fleet);
 }
 
-uint64_t ten_fleet_believe_listing(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
-    if (now_ms < fleet->recovering_until_ms)
+uint64_t ten_fleet_believe_listing(ten_fleet *fleet) {
+    if (fleet->now_ms < fleet->recovering_until_ms)
         return fleet->recovering_until_ms;
     for (uint32_t i = 0; i < fleet->target_bound; i++)
         if (fleet->targets[i].missing)
@@ -114,10 +105,8 @@ uint64_t ten_fleet_believe_listing(void *self, uint64_t now_ms) {
     return UINT64_MAX;
 }
 
-void ten_fleet_unregistered(void *self, uint64_t now_ms, const char *id) {
-    ten_fleet *fleet = self;
+void ten_fleet_unregistered(ten_fleet *fleet, const char *id) {
     uint32_t number = ten_plan_find_target(fleet->plan, id);
-    fleet->now_ms = now_ms;
     if (number != TEN_NOBODY && fleet->targets[number].known)
         remove_registration(fleet, number);
 }

@@ -204,7 +204,7 @@ static void look_at_removed(ten_fleet *fleet, uint32_t number) {
 
 static void add_acquire(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t number) {
     ten_op op = ten_holding_acquire(&held->holding, &fleet->timing);
-    op.flags = fleet->granted ? TEN_OP_WITH_CHECKPOINT : 0;
+    op.flags = fleet->checkpoints ? TEN_OP_WITH_CHECKPOINT : 0;
     ten_fleet_add_op(fleet, number, op);
 }
 
@@ -353,36 +353,29 @@ static void add_ops(ten_fleet *fleet) {
         add_looks(fleet);
 }
 
-const ten_op *ten_fleet_request(void *self, uint64_t now_ms, size_t *ret_count) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+const ten_op *ten_fleet_request(ten_fleet *fleet, size_t *ret_count) {
     ten_fleet_expire(fleet);
     TEN_INVARIANT(!fleet->in_flight);
     if (fleet->refused || fleet->left || !is_ready(fleet))
         return NULL;
     fleet->op_count = 0;
     ten_fleet_settle(fleet);
-    if (!is_stopped(fleet, now_ms))
+    if (!is_stopped(fleet, fleet->now_ms))
         add_ops(fleet);
-    if (fleet->op_count == 0 && is_stopped(fleet, now_ms))
+    if (fleet->op_count == 0 && is_stopped(fleet, fleet->now_ms))
         add_leave(fleet);
     if (fleet->op_count == 0)
         return NULL;
     fleet->in_flight = true;
     fleet->asked = true;
-    fleet->sent_ms = now_ms;
+    fleet->sent_ms = fleet->now_ms;
     *ret_count = fleet->op_count;
     return fleet->ops;
 }
 
-uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at) {
-    return fleet->op_targets[at];
-}
-
 /* ---- when */
 
-uint64_t ten_fleet_urgent_ms(const void *self) {
-    const ten_fleet *fleet = self;
+uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet) {
     if (fleet->refused || fleet->left || !is_ready(fleet))
         return UINT64_MAX;
     if (fleet->oldest == TEN_NOBODY || !fleet->announced)
@@ -393,8 +386,7 @@ uint64_t ten_fleet_urgent_ms(const void *self) {
                        ten_fleet_held(fleet, fleet->oldest)->holding.sent_ms + fleet->timing.renew_ms);
 }
 
-uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
-    const ten_fleet *fleet = self;
+uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
     if (fleet->refused || fleet->left)
         return UINT64_MAX;
     if (is_stopped(fleet, now_ms))
@@ -406,7 +398,6 @@ uint64_t ten_fleet_next_ms(const void *self, uint64_t now_ms) {
                        ten_max_u64(ten_timers_next(&fleet->looks), fleet->stopping ? 0 : fleet->gathering_until_ms));
 }
 
-uint64_t ten_fleet_deadline_ms(const void *self) {
-    const ten_fleet *fleet = self;
+uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet) {
     return fleet->oldest == TEN_NOBODY ? UINT64_MAX : ten_fleet_held(fleet, fleet->oldest)->holding.deadline_ms;
 }

@@ -164,17 +164,15 @@ struct ten_fleet {
 
     ten_fleet_unowned unowned;
     ten_event_queue *events;
+    bool checkpoints;
     bool (*make_room)(void *userdata, uint32_t target);
-    void (*changed)(void *userdata, uint32_t target);
-    void (*granted)(void *userdata, uint32_t target, const ten_result *result);
     void *userdata;
 };
 
 /* fleet.c */
 /* What may be believed about a target has changed. */
 static inline void ten_fleet_changed(const ten_fleet *fleet, uint32_t target) {
-    if (fleet->changed)
-        fleet->changed(fleet->userdata, target);
+    ten_event_queue_publish(fleet->events, &(ten_fact){.kind = TEN_FACT_BELIEF, .target = target});
 }
 
 /* Reports an event about a target: its id and the token of its lease are filled in. */
@@ -189,7 +187,6 @@ uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id);
 void ten_fleet_expire(ten_fleet *fleet);
 /* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
-uint64_t ten_fleet_random(ten_fleet *fleet, uint64_t below);
 /* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
 void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
@@ -245,6 +242,8 @@ void ten_fleet_session_read(ten_fleet *fleet, uint32_t target, int error, const 
 void ten_fleet_add_session_checks(ten_fleet *fleet, bool beats);
 
 /* fleet_answer.c */
+/* The answer to the request. `error`: what apply() returned; the results are ignored if it is not 0. */
+void ten_fleet_answer(ten_fleet *fleet, int error, const ten_result *results);
 /* The lease has just been renewed; `ask`: what is asked of its holder. */
 void ten_fleet_renewed(ten_fleet *fleet, uint32_t target, enum ten_ask ask);
 
@@ -252,12 +251,25 @@ void ten_fleet_renewed(ten_fleet *fleet, uint32_t target, enum ten_ask ask);
 /* Adds an operation to the request; TEN_NOBODY: about this instance. */
 void ten_fleet_add_op(ten_fleet *fleet, uint32_t target, ten_op op);
 void ten_fleet_add_renewal(ten_fleet *fleet, uint32_t target);
-/* When a heartbeat or a renewal is due. */
-uint64_t ten_fleet_urgent_ms(const void *fleet);
+/* The next request, to be sent now: *ret_count operations, valid until the answer. NULL: nothing to send. */
+const ten_op *ten_fleet_request(ten_fleet *fleet, size_t *ret_count);
+/* When there is one; when a heartbeat or a renewal is due; when the first of the leases expires. */
+uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms);
+uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet);
+uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet);
 /* All leases have been released: reports it, and sends nothing more. */
 void ten_fleet_leave(ten_fleet *fleet);
 
 /* fleet_registry.c */
+/* A listing of all targets: begin, then each row, then the end. Registrations that were not in a whole listing are
+ * removed, but not at once: believe returns when to list again; UINT64_MAX: not. */
+void ten_fleet_begin_listing(ten_fleet *fleet);
+void ten_fleet_row(ten_fleet *fleet, const ten_row *row);
+bool ten_fleet_end_listing(ten_fleet *fleet);
+uint64_t ten_fleet_believe_listing(ten_fleet *fleet);
+void ten_fleet_unregistered(ten_fleet *fleet, const char *target);
+/* All registrations that had changed have been read, by ten_fleet_row() and ten_fleet_unregistered(). */
+void ten_fleet_registrations_end(ten_fleet *fleet);
 /* Only some of the registrations are known: nothing is planned, acquired or handed over yet. */
 bool ten_fleet_is_gathering(const ten_fleet *fleet);
 
@@ -267,14 +279,22 @@ bool ten_fleet_is_new_pin(const ten_fleet *fleet, uint32_t target, const ten_pin
 /* The registration has been read: its pin is this one, or none. */
 void ten_fleet_note_pin(ten_fleet *fleet, uint32_t target, const ten_pin *pin);
 void ten_fleet_forget_pin(ten_fleet *fleet, uint32_t target);
-/* Which registrations to read again, to see whether their pins have ended. */
-uint64_t ten_fleet_reread_ms(const void *fleet);
-bool ten_fleet_reread(void *fleet, uint64_t now_ms, char target[TENURE_TARGET_MAX + 1]);
+/* Which registration to read again, to see whether its pin has ended, and when; NULL: none now. */
+uint64_t ten_fleet_reread_ms(const ten_fleet *fleet);
+const char *ten_fleet_reread(ten_fleet *fleet);
 
 /* fleet_unowned.c */
 void ten_fleet_look_for_unowned(ten_fleet *fleet);
 
 /* fleet_view.c */
+/* The list of instances: begin, then each live instance, then the end, with an error if it could not be read. */
+void ten_fleet_instances_begin(ten_fleet *fleet);
+void ten_fleet_instance(ten_fleet *fleet, const ten_instance *instance);
+void ten_fleet_instances_end(ten_fleet *fleet, int error);
+/* An entry of the feed. */
+void ten_fleet_change(ten_fleet *fleet, const ten_change *change);
+/* The feed is followed from now on; what happened before may have been missed. */
+void ten_fleet_follow(ten_fleet *fleet);
 ten_plan *ten_fleet_make_plan(ten_fleet *fleet);
 /* Settles the plan, and decides anew about the targets that moved. */
 void ten_fleet_settle(ten_fleet *fleet);

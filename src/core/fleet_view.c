@@ -102,16 +102,12 @@ static void remove_instance(ten_fleet *fleet, uint32_t number) {
     ten_plan_remove_instance(fleet->plan, number);
 }
 
-void ten_fleet_instances_begin(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_instances_begin(ten_fleet *fleet) {
     for (uint32_t i = 0; i < fleet->instance_room; i++)
         fleet->instances[i].listed = false;
 }
 
-void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_instance(ten_fleet *fleet, const ten_instance *instance) {
     bool own = strcmp(instance->instance, fleet->instance) == 0;
     uint32_t number = ten_fleet_put_instance(fleet, instance->instance, own ? fleet->weight : instance->weight);
     if (number == TEN_NOBODY)
@@ -119,7 +115,7 @@ void ten_fleet_instance(void *self, uint64_t now_ms, const ten_instance *instanc
     fleet->instances[number].listed = true;
     fleet->instances[number].foreign = instance->ttl_ms == 0;
     fleet->instances[number].has_session = instance->has_session;
-    fleet->instances[number].ends_ms = now_ms + instance->remaining_ms;
+    fleet->instances[number].ends_ms = fleet->now_ms + instance->remaining_ms;
 }
 
 /* The next list is due when the first heartbeat expires that is not renewed until then: so a dead instance is noticed
@@ -132,21 +128,19 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
     return ten_max_u64(next_ms, fleet->now_ms + 1);
 }
 
-void ten_fleet_instances_end(void *self, uint64_t now_ms, int error) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_instances_end(ten_fleet *fleet, int error) {
     if (error < 0) {
-        fleet->next_list_ms = now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
+        fleet->next_list_ms = fleet->now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
         return;
     }
     /* An instance that leaves says so. One that is missing although its heartbeat has not expired was forgotten by a
      * store that lost data, and will announce itself again: redistributing its targets would only be undone. */
     for (uint32_t i = 0; i < fleet->instance_room; i++)
-        if (fleet->instances[i].known && !fleet->instances[i].listed && now_ms >= fleet->instances[i].ends_ms)
+        if (fleet->instances[i].known && !fleet->instances[i].listed && fleet->now_ms >= fleet->instances[i].ends_ms)
             remove_instance(fleet, i);
     bool first = !fleet->listed;
     fleet->listed = true;
-    fleet->last_list_ms = now_ms;
+    fleet->last_list_ms = fleet->now_ms;
     fleet->next_list_ms = next_list_ms(fleet);
     ten_fleet_choose_session_use(fleet);
     ten_fleet_settle(fleet);
@@ -358,9 +352,7 @@ static void begin_epoch(ten_fleet *fleet) {
     }
 }
 
-void ten_fleet_change(void *self, uint64_t now_ms, const ten_change *change) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_change(ten_fleet *fleet, const ten_change *change) {
     switch (change->kind) {
     case TENURE_EVENT_ACQUIRED:
     case TENURE_EVENT_RELEASED:
@@ -376,19 +368,17 @@ void ten_fleet_change(void *self, uint64_t now_ms, const ten_change *change) {
     case TENURE_EVENT_RECOVERING:
         begin_epoch(fleet);
         break;
-    default: /* targets are read by the driver; only roles are asked for */
+    default: /* targets are read by the engine; only roles are asked for */
         break;
     }
 }
 
 /* The first time, and after entries of the feed were missed. That costs only another look: the listing of targets, which
- * the driver makes, corrects who holds what, and the list of instances who is there. Nothing is put off. */
-void ten_fleet_follow(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+ * the engine makes, corrects who holds what, and the list of instances who is there. Nothing is put off. */
+void ten_fleet_follow(ten_fleet *fleet) {
     if (fleet->announced)
         want_list(fleet);
     if (!fleet->followed)
-        fleet->start_ms = now_ms;
+        fleet->start_ms = fleet->now_ms;
     fleet->followed = true;
 }

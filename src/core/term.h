@@ -1,7 +1,7 @@
 /*
  * The terms of one candidate that runs a command: the hook of a term's beginning, the command, the hook of its end, one
  * after the other, each a piece of work (core/work.h). It is pure: the caller passes in the time, the events of the
- * election and the state of the processes; it returns what to start, signal or report. The leader (src/agent/leader)
+ * election and the state of the processes; it returns what to start, signal or report. The leader (src/agent/runner)
  * and the simulator carry that out.
  *
  *   waiting ---> beginning ---> ready ---> command ---> ending ---> waiting

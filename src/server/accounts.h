@@ -36,8 +36,8 @@ void ten_accounts_close(ten_accounts *accounts);
 
 /* NULL: out of memory. */
 ten_account *ten_accounts_of_principal(ten_accounts *accounts, const char *name);
-/* IPv6 counts by /64, loopback and a socket as one address each. It stays until it is left as often as it was asked for.
- * NULL: out of memory. */
+/* IPv6 counts by /64, loopback and a socket as one address each. It stays until it is left as often as it was asked
+ * for. NULL: out of memory. */
 ten_account *ten_accounts_of_address(ten_accounts *accounts, const struct sockaddr *address);
 void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account);
 

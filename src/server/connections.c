@@ -65,8 +65,8 @@ static void stop_greeting(struct ten_server *server, ten_connection *ours) {
     ours->greets = false;
 }
 
-/* libmicrohttpd sees its end, and lets go of it. What has come already would still be read: a ClientHello costs the most
- * of a handshake. */
+/* libmicrohttpd sees its end, and lets go of it. What has come already would still be read: a ClientHello costs the
+ * most of a handshake. */
 static void shut(struct ten_server *server, ten_connection *ours) {
     stop_greeting(server, ours);
     (void)recv(ours->fd, NULL, INT_MAX, MSG_TRUNC | MSG_DONTWAIT);
@@ -77,8 +77,8 @@ static void shut(struct ten_server *server, ten_connection *ours) {
     ten_budget_return(&server->accounts.budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
 }
 
-/* Closes the connection of a client without a token that is to go first; with `greets` one that has sent no request yet.
- * False: there is none. */
+/* Closes the connection of a client without a token that is to go first; with `greets` one that has sent no request
+ * yet. False: there is none. */
 static bool close_stranger(struct ten_server *server, bool greets) {
     ten_connection *first = NULL;
     ten_stranger about_first = {0};

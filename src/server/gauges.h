@@ -15,8 +15,8 @@ typedef struct ten_gauges ten_gauges;
 ten_gauges *ten_gauges_new(void);
 void ten_gauges_free(ten_gauges *gauges);
 
-/* Somebody uses this namespace: it is looked at from now on. ten_accounts_measure() says which are; of too many the first
- * ones. */
+/* Somebody uses this namespace: it is looked at from now on. ten_accounts_measure() says which are; of too many the
+ * first ones. */
 void ten_gauges_note(ten_gauges *gauges, const char *namespace_name);
 
 /* Which namespaces somebody may see. */

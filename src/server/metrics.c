@@ -24,7 +24,7 @@ void ten_metrics_count(ten_metrics *metrics, enum ten_route_kind route, unsigned
 static void write_requests(const ten_metrics *metrics, ten_buf *to) {
     ten_buf_text(to, "# HELP tenure_http_requests_total Requests answered, by kind and status.\n"
                      "# TYPE tenure_http_requests_total counter\n");
-    for (size_t route = 0; route < TEN_METRIC_ROUTES; route++)
+    for (size_t route = 0; route < TEN_ROUTE_COUNT; route++)
         for (size_t i = 0; i < TEN_METRIC_CODES; i++)
             if (metrics->requests[route][i])
                 ten_buf_format(to, "tenure_http_requests_total{route=\"%s\",code=\"%u\"} %llu\n",

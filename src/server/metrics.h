@@ -8,11 +8,10 @@
 #include "server/route.h"
 
 #define TEN_METRIC_CODES   18u
-#define TEN_METRIC_ROUTES  23u
 #define TEN_METRIC_BUCKETS 10u
 
 typedef struct ten_metrics {
-    uint64_t requests[TEN_METRIC_ROUTES][TEN_METRIC_CODES];
+    uint64_t requests[TEN_ROUTE_COUNT][TEN_METRIC_CODES];
     uint64_t renew_buckets[TEN_METRIC_BUCKETS + 1]; /* the last one is for all that took longer */
     uint64_t renew_sum_us;
     uint64_t connections;

@@ -1,5 +1,5 @@
 /*
- * URLs of servers that sources and sinks name. Called by mqtt_settings.c, target_http.c and redis_thread.c.
+ * URLs of servers that sources and sinks name. Called by mqtt_settings.c, target_http.c and redis_client.c.
  */
 #include "agent/common/endpoint.h"
 

@@ -25,6 +25,18 @@ static inline bool ten_renewals_is_first(uint64_t *logged_token, uint64_t token)
 /* So many more were confirmed. Always by the same thread. */
 void ten_renewals_note(ten_renewals *renewals, ten_log *log, uint64_t count, uint64_t now_ms);
 
+/* How an event is logged where its words are not the event's own. */
+typedef struct ten_lease_words {
+    const char *target;
+    const uint32_t *slot; /* of a role with several; NULL: it has none */
+    const char *other;    /* the key of the other instance */
+    const char *problem;  /* what went wrong; NULL: nothing */
+} ten_lease_words;
+
+/* Logs an event of a lease, and counts a renewal. Always by the same thread. */
+void ten_renewals_log(ten_renewals *renewals, ten_log *log, enum ten_log_level level, const tenure_event *event,
+                      const ten_lease_words *words);
+
 /* Whether the event tells once more of a wait for a store that recovers. Within a wait the time that is left, of which
  * *left_ms is the last that was heard, does not grow. */
 static inline bool ten_recovery_is_known(uint64_t *left_ms, const tenure_event *event) {

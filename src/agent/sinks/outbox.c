@@ -1,5 +1,5 @@
 /*
- * Messages on their way. Called by sink_lines.c, sink_redis.c and sink_mqtt.c.
+ * Messages on their way. Called by sink.c and by each kind of sink.
  */
 #include "agent/sinks/outbox.h"
 

@@ -1,15 +1,23 @@
 /*
  * Messages on their way to a server that may be slow or away: a bounded queue in which each message has the end of its
  * lease, after which it is dropped and never sent. What was sent and not confirmed yet goes back to the front when the
- * connection breaks. Called by the sinks that have a thread: the agent's loop puts in, the thread takes out.
+ * connection breaks. Used by the sinks: the agent's loop puts in, the sink's thread takes out.
  */
 #ifndef TEN_AGENT_OUTBOX_H
 #define TEN_AGENT_OUTBOX_H
 
 #include <pthread.h>
 
+#include "agent/common/message.h"
 #include "agent/sinks/receipt.h"
-#include "agent/sinks/sink.h"
+
+/* What became known of a sink since it was last asked. */
+typedef struct ten_sink_event {
+    uint64_t dropped;  /* messages that were taken, and then could not be sent in time */
+    uint64_t late;     /* messages that had begun to leave, and could not be finished before their lease ended */
+    ten_error problem; /* it has begun to fail; code 0: it has not */
+    bool works_again;
+} ten_sink_event;
 
 typedef struct ten_outgoing {
     struct ten_outgoing *next;

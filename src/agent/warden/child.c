@@ -1,5 +1,5 @@
 /*
- * Commands in processes of their own. Called by poll_exec.c and leader_command.c.
+ * Commands in processes of their own. Called by run_command.c and leader_command.c.
  */
 #include "agent/warden/child.h"
 
