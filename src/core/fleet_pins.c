@@ -1,5 +1,5 @@
 /*
- * The fleet: targets that are pinned in the store's registry. The driver brings pins with the registrations; the plan
+ * The fleet: targets that are pinned in the store's registry. The engine brings pins with the registrations; the plan
  * (core/plan_pin.c) knows what a pin means for it. This file knows when a pin ends.
  *
  * That a target was pinned or unpinned comes to all instances through the feed, in the same order as what is handed over
@@ -90,22 +90,21 @@ void ten_fleet_note_pin(ten_fleet *fleet, uint32_t number, const ten_pin *row) {
     note_next(fleet);
 }
 
-uint64_t ten_fleet_reread_ms(const void *self) {
-    const ten_fleet *fleet = self;
+uint64_t ten_fleet_reread_ms(const ten_fleet *fleet) {
     return fleet->stopping || fleet->refused || fleet->left ? UINT64_MAX : fleet->next_pin_ms;
 }
 
 /* Should the answer not come, it is read again later. */
-bool ten_fleet_reread(void *self, uint64_t now_ms, char target[TENURE_TARGET_MAX + 1]) {
-    ten_fleet *fleet = self;
+const char *ten_fleet_reread(ten_fleet *fleet) {
+    if (fleet->now_ms < ten_fleet_reread_ms(fleet))
+        return NULL;
     for (uint32_t i = 0; i < fleet->pin_count; i++) {
         struct ten_fleet_pin *pin = &fleet->pins[i];
-        if (now_ms < pin->look_ms)
+        if (fleet->now_ms < pin->look_ms)
             continue;
-        pin->look_ms = now_ms + ten_max_u64(fleet->settle_ms, RETRY_MS);
-        snprintf(target, TENURE_TARGET_MAX + 1, "%s", ten_plan_target_id(fleet->plan, pin->target));
+        pin->look_ms = fleet->now_ms + ten_max_u64(fleet->settle_ms, RETRY_MS);
         note_next(fleet);
-        return true;
+        return ten_plan_target_id(fleet->plan, pin->target);
     }
-    return false;
+    return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * The fleet: which targets there are, when they come from the store's registry. The driver brings listings of
+ * The fleet: which targets there are, when they come from the store's registry. The engine brings listings of
  * everything and single registrations that have changed.
  *
  * While registrations are being read, only some of them are known. Whoever planned with those would acquire targets
@@ -21,25 +21,27 @@ static void gather(ten_fleet *fleet) {
         fleet->gathering_until_ms = fleet->now_ms + fleet->settle_ms;
 }
 
-void ten_fleet_registrations_end(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_registrations_end(ten_fleet *fleet) {
     fleet->gathering_until_ms = 0;
     ten_fleet_settle(fleet);
 }
 
-void ten_fleet_begin_listing(void *self) {
-    ten_fleet *fleet = self;
+void ten_fleet_begin_listing(ten_fleet *fleet) {
     fleet->overflow_told = false;
-    for (uint32_t i = 0; i < fleet->target_bound; i++)
-        fleet->targets[i].heard = fleet->targets[i].listed = false;
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        target->heard = false;
+        if (target->registration == TEN_REGISTRATION_READ)
+            target->registration = TEN_REGISTRATION_UNREAD;
+    }
 }
 
 /* Whether a registration changes what is planned. */
 static bool is_new(const ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
-    return number == TEN_NOBODY || !fleet->targets[number].known || fleet->targets[number].removed ||
-           fleet->targets[number].paused != row->target.paused || ten_fleet_is_new_pin(fleet, number, &row->pin);
+    return number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]) ||
+           ten_fleet_is_removed(&fleet->targets[number]) || fleet->targets[number].paused != row->target.paused ||
+           ten_fleet_is_new_pin(fleet, number, &row->pin);
 }
 
 /* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on: all
@@ -58,18 +60,15 @@ static void refuse(ten_fleet *fleet, const char *id) {
     ten_fleet_stop(fleet, fleet->now_ms);
 }
 
-void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+void ten_fleet_row(ten_fleet *fleet, const ten_row *row) {
     if (fleet->registry && row->registered) {
         if (is_new(fleet, row)) /* a fleet that reads again what it knows goes on meanwhile */
             gather(fleet);
-        uint32_t number = ten_fleet_put_target(fleet, now_ms, row->target.id, row->target.paused);
+        uint32_t number = ten_fleet_put_target(fleet, fleet->now_ms, row->target.id, row->target.paused);
         if (number == TEN_NOBODY && ten_fleet_is_full(fleet))
             refuse(fleet, row->target.id);
         if (number != TEN_NOBODY) { /* else it comes back with the next listing */
-            fleet->targets[number].registered = fleet->targets[number].listed = true;
-            fleet->targets[number].missing = false;
+            fleet->targets[number].registration = TEN_REGISTRATION_READ;
             ten_fleet_note_pin(fleet, number, &row->pin);
         }
     }
@@ -77,7 +76,7 @@ void ten_fleet_row(void *self, uint64_t now_ms, const ten_row *row) {
 }
 
 static void remove_registration(ten_fleet *fleet, uint32_t number) {
-    fleet->targets[number].registered = fleet->targets[number].missing = false;
+    fleet->targets[number].registration = TEN_REGISTRATION_NONE;
     ten_event_queue_put_about(fleet->events, (tenure_event){.kind = TENURE_EVENT_TARGET_REMOVED},
                               ten_plan_target_id(fleet->plan, number), NULL);
     ten_fleet_remove_target(fleet, fleet->now_ms, number);
@@ -88,36 +87,31 @@ static bool mark_missing(ten_fleet *fleet) {
     bool found = false;
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        target->missing = target->registered && !target->listed;
-        found |= target->missing;
+        if (target->registration == TEN_REGISTRATION_UNREAD)
+            target->registration = TEN_REGISTRATION_MISSING;
+        found |= target->registration == TEN_REGISTRATION_MISSING;
     }
     return found;
 }
 
-bool ten_fleet_end_listing(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
+bool ten_fleet_end_listing(ten_fleet *fleet) {
     fleet->read_once = true;
     ten_fleet_note_unlisted(fleet);
-    ten_fleet_registrations_end(fleet, now_ms);
+    ten_fleet_registrations_end(fleet);
     return mark_missing(fleet);
 }
 
-uint64_t ten_fleet_believe_listing(void *self, uint64_t now_ms) {
-    ten_fleet *fleet = self;
-    fleet->now_ms = now_ms;
-    if (now_ms < fleet->recovering_until_ms)
+uint64_t ten_fleet_believe_listing(ten_fleet *fleet) {
+    if (fleet->now_ms < fleet->recovering_until_ms)
         return fleet->recovering_until_ms;
     for (uint32_t i = 0; i < fleet->target_bound; i++)
-        if (fleet->targets[i].missing)
+        if (fleet->targets[i].registration == TEN_REGISTRATION_MISSING)
             remove_registration(fleet, i);
     return UINT64_MAX;
 }
 
-void ten_fleet_unregistered(void *self, uint64_t now_ms, const char *id) {
-    ten_fleet *fleet = self;
+void ten_fleet_unregistered(ten_fleet *fleet, const char *id) {
     uint32_t number = ten_plan_find_target(fleet->plan, id);
-    fleet->now_ms = now_ms;
-    if (number != TEN_NOBODY && fleet->targets[number].known)
+    if (number != TEN_NOBODY && ten_fleet_is_known(&fleet->targets[number]))
         remove_registration(fleet, number);
 }

@@ -98,8 +98,9 @@ uint64_t tenure_election_remaining_ms(const tenure_election *election) {
 /* ---- events */
 
 /* Each event, as it happens; with the lock. */
-static void on_put(void *userdata, const tenure_event *event) {
+static void on_fact(void *userdata, const ten_fact *fact) {
     tenure_election *election = userdata;
+    const tenure_event *event = fact->event; /* all that an election publishes */
     if (event->kind == TENURE_EVENT_REFUSED)
         election->refused = event->error;
     if (event->kind == TENURE_EVENT_ACQUIRE_FAILED)
@@ -141,11 +142,6 @@ static void tell_program(tenure_election *election, tenure_event *event) {
     ten_carrier_unlock(election->carrier);
 }
 
-static bool pending(const void *owner) {
-    const tenure_election *election = owner;
-    return election->task.events.count > 0;
-}
-
 static void tell(void *owner) {
     tenure_election *election = owner;
     tenure_event event;
@@ -167,7 +163,7 @@ static void measure(void *owner, const ten_call *call, uint64_t took_us, int err
         ten_measures_led(election->measures, ten_wall_ms(election->clock));
 }
 
-static const ten_task_hooks hooks = {.answered = measure, .changed = publish, .pending = pending, .tell = tell};
+static const ten_task_hooks hooks = {.answered = measure, .changed = publish, .tell = tell};
 
 /* ---- opening */
 
@@ -197,13 +193,15 @@ static void make_core(tenure_election *election) {
                                   .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
                                   .metadata = ten_buf_string(&election->metadata)};
     ten_election_init(&election->core, &config);
-    ten_driver_config driver = {.part = &ten_election_part,
-                                .self = &election->core,
+    ten_engine_config engine = {.step = ten_election_step,
+                                .due = ten_election_due,
+                                .part = &election->core,
                                 .events = &election->task.events,
                                 .seed = ten_random_u64(),
                                 .backoff_max_ms = election->timing.renew_ms / 4,
-                                .feed_size = FEED_SIZE};
-    ten_driver_init(&election->task.driver, &driver, now_ms(election));
+                                .feed_size = FEED_SIZE,
+                                .feed_in_turns = true};
+    ten_engine_init(&election->task.engine, &engine, now_ms(election));
 }
 
 int ten_candidate_begin(tenure_election *election) {
@@ -348,7 +346,7 @@ static int open_checked(tenure_context *context, tenure_election *election) {
         r = ten_carrier_open_channel(election->carrier, election->namespace_name, &election->task.channel, &error);
     if (r < 0)
         return ten_last_error_set(context, &error);
-    election->task.events.seen = on_put;
+    election->task.events.publish = on_fact;
     election->task.events.userdata = election;
     election->task.events.unbounded = true;
     make_core(election);

@@ -102,7 +102,7 @@ static int claim_target(tenure_member *member, const char *target, struct ten_cl
     claim->acquired = claim->answered = ten_fleet_may_work(member->fleet, number, ten_member_now_ms(member));
     claim->next = member->claims;
     member->claims = claim;
-    ten_driver_hurry(&member->task.driver);
+    ten_task_hurry(&member->task);
     int r = ten_carrier_await(member->carrier, &member->task, is_answered, claim,
                               ten_member_now_ms(member) + 2 * member->timing.timeout_ms);
     for (struct ten_claim **at = &member->claims; *at; at = &(*at)->next) {
