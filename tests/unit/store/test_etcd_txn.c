@@ -12,32 +12,26 @@
 /* ---- keys */
 
 TEST(each_kind_of_key_has_its_place) {
-    ten_etcd_key key;
-    ten_etcd_key_of_record(key, "fleets", "poll", (ten_key){TEN_KIND_LEASE, "a/b"});
-    assert_string_equal(key, "fleets/poll/record/lease/a/b");
-    ten_etcd_key_of_life(key, "fleets", "poll", (ten_key){TEN_KIND_LEASE, "a/b"});
-    assert_string_equal(key, "fleets/poll/lease/a/b");
-    ten_etcd_key_of_life(key, "fleets", "poll", (ten_key){TEN_KIND_INSTANCE, "i"});
-    assert_string_equal(key, "fleets/poll/node/i");
-    ten_etcd_key_of_name(key, "fleets", "poll", "t");
-    assert_string_equal(key, "fleets/poll/named/t");
-    ten_etcd_key_of_place(key, "fleets", "poll", TEN_ETCD_WAIT, NULL);
-    assert_string_equal(key, "fleets/poll/state/wait");
-    ten_etcd_key_of_place(key, "fleets", "poll", TEN_ETCD_FEED, "r");
-    assert_string_equal(key, "fleets/poll/feed/r");
+    const ten_etcd_dir dir = {"fleets", "poll"};
+    assert_string_equal(ten_etcd_record_key(&dir, (ten_key){TEN_KIND_LEASE, "a/b"}).text,
+                        "fleets/poll/record/lease/a/b");
+    assert_string_equal(ten_etcd_life_key(&dir, (ten_key){TEN_KIND_LEASE, "a/b"}).text, "fleets/poll/lease/a/b");
+    assert_string_equal(ten_etcd_life_key(&dir, (ten_key){TEN_KIND_INSTANCE, "i"}).text, "fleets/poll/node/i");
+    assert_string_equal(ten_etcd_name_key(&dir, "t").text, "fleets/poll/named/t");
+    assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_WAIT, NULL).text, "fleets/poll/state/wait");
+    assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_FEED, "r").text, "fleets/poll/feed/r");
 }
 
 TEST(the_longest_names_fit_into_a_key) {
     char prefix[TEN_ETCD_PREFIX_MAX + 1] = "";
     char ns[TENURE_NAMESPACE_MAX + 1] = "";
     char name[TENURE_HOLDER_MAX + 1] = "";
-    ten_etcd_key key;
     memset(prefix, 'p', sizeof prefix - 1);
     memset(ns, 'n', sizeof ns - 1);
     memset(name, 't', sizeof name - 2);
     name[sizeof name - 2] = 'z';
-    ten_etcd_key_of_record(key, prefix, ns, (ten_key){TEN_KIND_CHECKPOINT, name});
-    assert_int_equal(key[strlen(key) - 1], 'z');
+    ten_etcd_key key = ten_etcd_record_key(&(ten_etcd_dir){prefix, ns}, (ten_key){TEN_KIND_CHECKPOINT, name});
+    assert_int_equal(key.text[strlen(key.text) - 1], 'z');
     assert_true(sizeof name - 1 >= TENURE_TARGET_MAX);
 }
 
