@@ -88,8 +88,6 @@ bool redis_measure_beat(bench_report *report, const char *directory) {
                                      .goal = 0.6},
                          lean, full, ROUNDS)
              : NULL;
-    if (row)
-        bench_print_row(row);
     ten_store_close(beater.store);
     ground_free(&beater.leases);
     if (beater.bare)

@@ -358,7 +358,7 @@ def main():
     fields = [Field(macro, arguments) for macro, arguments in rows if macro in ("FIELD", "ELSEWHERE")]
     paths = {}
     known = set()
-    for kind, path in (arguments for macro, arguments in rows if macro == "PATH"):
+    for kind, path in ((arguments[0], arguments[-1]) for macro, arguments in rows if macro in ("ROUTE", "PATH")):
         for at, method, _, role, _, _, place in (arguments for macro, arguments in rows if macro == "OPERATION"):
             name = f"{method} {path}"
             if at != kind or name in UNNAMED:

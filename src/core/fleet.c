@@ -1,5 +1,5 @@
 /*
- * The fleet: its handle, what the program wants, held targets, and events. Called by the runtime and by the simulator.
+ * The fleet: its handle, work, the end of leases, and events. Called by the runtime and by the simulator.
  * What to send is decided in fleet_request.c, what an answer means in fleet_answer.c, and what other instances do is
  * followed in fleet_view.c.
  */
@@ -33,27 +33,15 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
 
 /* ---- the end of a lease */
 
-void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
-    ten_timers_clear(&fleet->looks, number);
-    ten_fleet_drop(fleet, number);
-    ten_fleet_forget_pin(fleet, number);
-    fleet->known_count -= fleet->targets[number].known;
-    fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
-    ten_fleet_changed(fleet, number);
-    if (ten_plan_target_id(fleet->plan, number))
-        ten_plan_remove_target(fleet->plan, number);
-}
-
 void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     ten_fleet_leave_order(fleet, number);
-    target->unclaimed = false;
+    ten_fleet_move(fleet, number, TEN_MOVE_END);
     held->keep_ms = 0;
     /* While a request about it is in flight, its number and its id are still needed. What has expired is released
      * first: if the target is put again, its token must not be believed again. */
     bool needed = held->busy || held->holding.flight != TEN_FLIGHT_NONE || held->holding.expired;
-    if (target->removed && !needed)
+    if (ten_fleet_is_removed(&fleet->targets[number]) && !needed)
         ten_fleet_forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
@@ -65,10 +53,8 @@ void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     ten_fleet_changed(fleet, number);
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_LOST, reason);
     target->end_reason = (uint8_t)reason;
-    if (target->holder == fleet->self) {
-        target->holder = TEN_NOBODY;
-        target->when_ms = fleet->now_ms;
-    }
+    if (target->holder == fleet->self)
+        ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_fail(fleet, number);
 }
 
@@ -80,67 +66,9 @@ void ten_fleet_expire(ten_fleet *fleet) {
 
 /* ---- what the program wants */
 
-static bool make_room(ten_fleet *fleet, uint32_t number) {
-    if (!ten_timers_reserve(&fleet->looks, number + 1) ||
-        (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
-        return false;
-    if (!TEN_GROW(fleet->targets, fleet->target_room, number + 1))
-        return false;
-    while (fleet->target_bound <= number)
-        fleet->targets[fleet->target_bound++] = (struct ten_fleet_target){.holder = TEN_NOBODY};
-    return true;
-}
-
-bool ten_fleet_is_full(const ten_fleet *fleet) {
-    return fleet->known_count >= fleet->targets_max;
-}
-
-/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory, or one too many. */
-static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
-    if (ten_fleet_is_full(fleet) && ten_plan_find_target(fleet->plan, id) == TEN_NOBODY)
-        return TEN_NOBODY;
-    uint32_t number = ten_plan_add_target(fleet->plan, id);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    if (!make_room(fleet, number)) {
-        ten_plan_remove_target(fleet->plan, number);
-        return TEN_NOBODY;
-    }
-    struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->known) {
-        *target = (struct ten_fleet_target){
-            .known = true, .holder = TEN_NOBODY, .when_ms = fleet->now_ms, .unplanned = unplanned};
-        fleet->known_count++;
-        ten_fleet_changed(fleet, number);
-    }
-    target->removed = false;
-    return number;
-}
-
-uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused) {
-    fleet->now_ms = now_ms;
-    uint32_t number = make_known(fleet, id, false);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    fleet->targets[number].unplanned = false;
-    fleet->targets[number].paused = paused;
-    ten_plan_set_aside(fleet->plan, number, paused);
-    ten_fleet_look(fleet, number);
-    return number;
-}
-
 void ten_fleet_targets_settled(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     ten_fleet_settle(fleet);
-}
-
-void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
-    fleet->now_ms = now_ms;
-    fleet->targets[number].removed = true;
-    fleet->targets[number].claimed = false;
-    ten_fleet_forget_pin(fleet, number);
-    ten_plan_set_aside(fleet->plan, number, true);
-    ten_fleet_look(fleet, number);
 }
 
 void ten_fleet_begin_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
@@ -159,38 +87,6 @@ bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     return true;
 }
 
-uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
-    fleet->now_ms = now_ms;
-    uint32_t number = make_known(fleet, id, true);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    fleet->targets[number].claimed = true;
-    ten_plan_set_aside(fleet->plan, number, fleet->targets[number].unplanned || fleet->targets[number].paused);
-    fleet->targets[number].unclaimed = false;
-    fleet->targets[number].when_ms = ten_min_u64(fleet->targets[number].when_ms, now_ms);
-    ten_fleet_look(fleet, number);
-    return number;
-}
-
-void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
-    fleet->now_ms = now_ms;
-    fleet->targets[number].claimed = false;
-    fleet->targets[number].unclaimed = ten_fleet_is_held(fleet, number);
-    if (fleet->targets[number].unplanned)
-        fleet->targets[number].removed = true; /* nothing else keeps it here */
-    ten_fleet_look(fleet, number);
-}
-
-/* It is known only until it is released. */
-uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id) {
-    uint32_t number = make_known(fleet, id, true);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    fleet->targets[number].removed = true;
-    ten_plan_set_aside(fleet->plan, number, true);
-    return number;
-}
-
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     fleet->now_ms = now_ms;
     fleet->own_weight = weight;
@@ -200,7 +96,7 @@ void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
         return;
     /* It may acquire again, as a fallback too: decide about all targets. */
     for (uint32_t i = 0; fleet->weight == 0 && i < fleet->target_bound; i++)
-        if (fleet->targets[i].known)
+        if (ten_fleet_is_known(&fleet->targets[i]))
             ten_fleet_look(fleet, i);
     fleet->weight = weight;
     fleet->next_beat_ms = now_ms; /* the other instances need the weight for their plans */
@@ -290,7 +186,7 @@ bool ten_fleet_is_busy(const ten_fleet *fleet) {
 }
 
 bool ten_fleet_knows(const ten_fleet *fleet, uint32_t number) {
-    return number < fleet->target_bound && fleet->targets[number].known;
+    return number < fleet->target_bound && ten_fleet_is_known(&fleet->targets[number]);
 }
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
@@ -299,7 +195,7 @@ const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
 
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t number, uint64_t now_ms) {
     const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    return held && fleet->targets[number].known && ten_holding_may_work(&held->holding, now_ms);
+    return held && ten_fleet_is_known(&fleet->targets[number]) && ten_holding_may_work(&held->holding, now_ms);
 }
 
 size_t ten_fleet_owned_count(const ten_fleet *fleet) {

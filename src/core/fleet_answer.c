@@ -19,10 +19,7 @@ static uint64_t jittered(ten_fleet *fleet, uint64_t interval_ms) {
 
 /* The lease is held, or held for longer. */
 static void note_confirmed(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
-    target->holder = fleet->self;
-    target->when_ms = 0;
-    target->barren = false;
+    ten_fleet_note(fleet, number, fleet->self, 0, TEN_NEWS_NONE);
     ten_fleet_enter_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
@@ -32,7 +29,7 @@ static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *re
     struct ten_fleet_target *target = &fleet->targets[number];
     bool was_held = target->holder != TEN_NOBODY && target->holder != fleet->self;
     note_confirmed(fleet, number);
-    if (!target->claimed && ten_plan_holder(fleet->plan, number) != fleet->self) {
+    if (!ten_fleet_is_claimed(target) && ten_plan_holder(fleet->plan, number) != fleet->self) {
         /* This instance released it for the planned holder, which did not take it. */
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
@@ -70,27 +67,24 @@ static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
 }
 
 static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    struct ten_fleet_target *target = &fleet->targets[number];
     tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .remaining_ms = result->remaining_ms};
     const char *holder = result->outcome == TEN_HELD ? result->holder : NULL;
-    target->barren = result->outcome != TEN_HELD;
     if (result->outcome == TEN_HELD) {
-        target->holder = result->recovering || !holder ? TEN_OUTSIDER : holder_number(fleet, holder);
-        target->when_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
-        target->heard = true;
-        if (target->holder < fleet->instance_room)
-            fleet->instances[target->holder].active_ms = fleet->now_ms;
-        target->handed = false; /* it was tried after the first term: the holder has confirmed it */
+        uint32_t other = result->recovering || !holder ? TEN_OUTSIDER : holder_number(fleet, holder);
+        uint64_t ends_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+        if (other < fleet->instance_room)
+            fleet->instances[other].active_ms = fleet->now_ms;
+        /* If it was handed over, it was tried after the first term: the holder has confirmed it. */
+        ten_fleet_note(fleet, number, other, ends_ms, TEN_NEWS_NONE);
         event.error = TENURE_E_HELD;
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
-            fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, target->when_ms);
+            fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, ends_ms);
         }
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
-        target->holder = TEN_OUTSIDER;
-        target->when_ms = fleet->now_ms + fleet->timing.ttl_ms;
+        ten_fleet_note(fleet, number, TEN_OUTSIDER, fleet->now_ms + fleet->timing.ttl_ms, TEN_NEWS_BARREN);
     }
     ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), holder);
     if (result->outcome == TEN_ERROR && result->error == TENURE_E_GONE)
@@ -98,11 +92,9 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
 }
 
 static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    struct ten_fleet_target *target = &fleet->targets[number];
     bool forced = result->barred && strcmp(result->holder, fleet->instance) == 0; /* its own to release */
-    target->holder = holder_number(fleet, result->holder);
-    target->when_ms = fleet->now_ms + (result->holder && !forced ? ten_max_u64(result->remaining_ms, 1) : 0);
-    target->heard = true;
+    uint64_t left_ms = result->holder && !forced ? ten_max_u64(result->remaining_ms, 1) : 0;
+    ten_fleet_note(fleet, number, holder_number(fleet, result->holder), fleet->now_ms + left_ms, TEN_NEWS_NONE);
     if (forced)
         ten_holding_keep_for_release(&ten_fleet_held(fleet, number)->holding);
     ten_fleet_lost(fleet, number, forced ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
@@ -115,9 +107,8 @@ static void note_released(ten_fleet *fleet, uint32_t number) {
         ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
     target->handed_over = reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN;
-    target->holder = TEN_NOBODY;
     /* The planned holder has the first turn; this instance waits from now on by its rank. */
-    target->when_ms = fleet->now_ms;
+    ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_fail(fleet, number);
 }
 
@@ -127,10 +118,9 @@ static void note_handed(ten_fleet *fleet, uint32_t number, const ten_result *res
     enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
     target->end_reason = (uint8_t)reason;
-    target->handed_over = target->handed = true;
-    target->heard = true;
-    target->holder = holder_number(fleet, result->holder);
-    target->when_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
+    target->handed_over = true;
+    ten_fleet_note(fleet, number, holder_number(fleet, result->holder),
+                   fleet->now_ms + ten_max_u64(result->remaining_ms, 1), TEN_NEWS_HANDED);
     ten_fleet_fail(fleet, number);
 }
 

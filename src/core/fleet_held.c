@@ -68,19 +68,18 @@ ten_holding ten_fleet_holding(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     const struct ten_fleet_target *target = &fleet->targets[number];
     return held ? held->holding
-                : (ten_holding){.known_token = target->known_token, .spent = target->spent, .stray = target->stray};
+                : (ten_holding){.known_token = target->rest.known_token,
+                                .spent = target->rest.spent,
+                                .stray = target->rest.stray};
 }
 
 void ten_fleet_set_holding(ten_fleet *fleet, uint32_t number, const ten_holding *holding) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    struct ten_fleet_target *target = &fleet->targets[number];
-    if (held) {
+    if (held)
         held->holding = *holding;
-        return;
-    }
-    target->known_token = holding->known_token;
-    target->spent = holding->spent;
-    target->stray = holding->stray;
+    else
+        fleet->targets[number].rest = (ten_holding_rest){
+            .known_token = holding->known_token & TENURE_TOKEN_MAX, .spent = holding->spent, .stray = holding->stray};
 }
 
 /* ---- held targets, the oldest renewal first */

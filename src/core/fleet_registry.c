@@ -28,15 +28,20 @@ void ten_fleet_registrations_end(ten_fleet *fleet) {
 
 void ten_fleet_begin_listing(ten_fleet *fleet) {
     fleet->overflow_told = false;
-    for (uint32_t i = 0; i < fleet->target_bound; i++)
-        fleet->targets[i].heard = fleet->targets[i].listed = false;
+    for (uint32_t i = 0; i < fleet->target_bound; i++) {
+        struct ten_fleet_target *target = &fleet->targets[i];
+        target->heard = false;
+        if (target->registration == TEN_REGISTRATION_READ)
+            target->registration = TEN_REGISTRATION_UNREAD;
+    }
 }
 
 /* Whether a registration changes what is planned. */
 static bool is_new(const ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
-    return number == TEN_NOBODY || !fleet->targets[number].known || fleet->targets[number].removed ||
-           fleet->targets[number].paused != row->target.paused || ten_fleet_is_new_pin(fleet, number, &row->pin);
+    return number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]) ||
+           ten_fleet_is_removed(&fleet->targets[number]) || fleet->targets[number].paused != row->target.paused ||
+           ten_fleet_is_new_pin(fleet, number, &row->pin);
 }
 
 /* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on: all
@@ -63,8 +68,7 @@ void ten_fleet_row(ten_fleet *fleet, const ten_row *row) {
         if (number == TEN_NOBODY && ten_fleet_is_full(fleet))
             refuse(fleet, row->target.id);
         if (number != TEN_NOBODY) { /* else it comes back with the next listing */
-            fleet->targets[number].registered = fleet->targets[number].listed = true;
-            fleet->targets[number].missing = false;
+            fleet->targets[number].registration = TEN_REGISTRATION_READ;
             ten_fleet_note_pin(fleet, number, &row->pin);
         }
     }
@@ -72,7 +76,7 @@ void ten_fleet_row(ten_fleet *fleet, const ten_row *row) {
 }
 
 static void remove_registration(ten_fleet *fleet, uint32_t number) {
-    fleet->targets[number].registered = fleet->targets[number].missing = false;
+    fleet->targets[number].registration = TEN_REGISTRATION_NONE;
     ten_event_queue_put_about(fleet->events, (tenure_event){.kind = TENURE_EVENT_TARGET_REMOVED},
                               ten_plan_target_id(fleet->plan, number), NULL);
     ten_fleet_remove_target(fleet, fleet->now_ms, number);
@@ -83,8 +87,9 @@ static bool mark_missing(ten_fleet *fleet) {
     bool found = false;
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        target->missing = target->registered && !target->listed;
-        found |= target->missing;
+        if (target->registration == TEN_REGISTRATION_UNREAD)
+            target->registration = TEN_REGISTRATION_MISSING;
+        found |= target->registration == TEN_REGISTRATION_MISSING;
     }
     return found;
 }
@@ -100,13 +105,13 @@ uint64_t ten_fleet_believe_listing(ten_fleet *fleet) {
     if (fleet->now_ms < fleet->recovering_until_ms)
         return fleet->recovering_until_ms;
     for (uint32_t i = 0; i < fleet->target_bound; i++)
-        if (fleet->targets[i].missing)
+        if (fleet->targets[i].registration == TEN_REGISTRATION_MISSING)
             remove_registration(fleet, i);
     return UINT64_MAX;
 }
 
 void ten_fleet_unregistered(ten_fleet *fleet, const char *id) {
     uint32_t number = ten_plan_find_target(fleet->plan, id);
-    if (number != TEN_NOBODY && fleet->targets[number].known)
+    if (number != TEN_NOBODY && ten_fleet_is_known(&fleet->targets[number]))
         remove_registration(fleet, number);
 }

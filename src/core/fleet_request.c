@@ -20,13 +20,15 @@ static uint64_t keep_until_ms(const ten_fleet *fleet, uint32_t number) {
 
 static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed || target->paused)
-        return target->removed ? TEN_REASON_REMOVED : TEN_REASON_PAUSED;
+    if (ten_fleet_is_removed(target))
+        return TEN_REASON_REMOVED;
+    if (target->paused)
+        return TEN_REASON_PAUSED;
     if (fleet->stopping)
         return TEN_REASON_SHUTDOWN;
-    if (target->unclaimed)
+    if (target->want == TEN_TARGET_UNCLAIMED)
         return TEN_REASON_DONE;
-    if (target->claimed)
+    if (ten_fleet_is_claimed(target))
         return TEN_REASON_NONE;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     if (planned == fleet->self || planned == TEN_NOBODY || !ten_fleet_is_eligible(fleet, planned))
@@ -43,7 +45,7 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
 /* When a held target may be handed over to its planned holder; UINT64_MAX: there is no other planned holder. */
 static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
     uint32_t planned = ten_plan_holder(fleet->plan, number);
-    if (planned == fleet->self || planned == TEN_NOBODY || fleet->targets[number].claimed)
+    if (planned == fleet->self || planned == TEN_NOBODY || ten_fleet_is_claimed(&fleet->targets[number]))
         return UINT64_MAX;
     uint64_t settled_ms =
         ten_max_u64(fleet->instances[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
@@ -91,11 +93,12 @@ static bool was_away(const ten_fleet *fleet) {
 /* When this instance may try to acquire a target that it does not hold; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (target->removed || target->paused || fleet->stopping || !fleet->announced || target->unclaimed)
+    if (ten_fleet_is_removed(target) || target->paused || fleet->stopping || !fleet->announced ||
+        target->want == TEN_TARGET_UNCLAIMED)
         return UINT64_MAX;
-    if (target->claimed)
+    if (ten_fleet_is_claimed(target))
         return target->holder == TEN_NOBODY ? 0 : target->when_ms;
-    if (target->unplanned || fleet->weight == 0 || !fleet->listed)
+    if (fleet->weight == 0 || !fleet->listed)
         return UINT64_MAX;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
@@ -111,7 +114,7 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
          * again by itself. Any other holder may lose it unnoticed, since expiry is not announced: try now and then. Who
          * handed it over, and the first fallbacks, look whether the planned holder has confirmed it. */
         bool is_planned = target->holder == planned;
-        bool checks = target->handed && (target->handed_over || rank <= CHECKING_RANKS);
+        bool checks = target->news == TEN_NEWS_HANDED && (target->handed_over || rank <= CHECKING_RANKS);
         if (is_planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
         if (!is_planned)
@@ -211,7 +214,7 @@ static void add_acquire(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t 
 static void look_at_free(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     bool busy = held && held->busy;
-    if (fleet->targets[number].removed && !busy) {
+    if (ten_fleet_is_removed(&fleet->targets[number]) && !busy) {
         look_at_removed(fleet, number);
         return;
     }
@@ -246,7 +249,7 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
 
 /* Decides what one target needs now; may add an operation to the request. */
 static void look_at(ten_fleet *fleet, uint32_t number) {
-    if (!fleet->targets[number].known || ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
+    if (!ten_fleet_is_known(&fleet->targets[number]) || ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
         return;
     const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     if (held && held->holding.state == TEN_HOLDING_RELEASING)

@@ -1,5 +1,6 @@
 /*
- * The state of a fleet, shared by its files: fleet.c (the handle, what the program wants, events), fleet_held.c (the
+ * The state of a fleet, shared by its files: fleet.c (the handle, events), fleet_target.c (which targets are known, and
+ * what the program wants of them), fleet_held.c (the
  * targets that this instance has to do with), fleet_request.c (what to send next), fleet_answer.c (what an answer means),
  * fleet_session.c (leases that one heartbeat renews), fleet_view.c (the other instances, who holds what, the plan),
  * fleet_registry.c (which targets there are), fleet_pins.c (which of them are pinned) and fleet_unowned.c (targets without
@@ -14,33 +15,65 @@
 #define TEN_NOBODY   TEN_PLAN_NONE
 #define TEN_OUTSIDER (TEN_PLAN_NONE - 1) /* a holder that is not in the list of instances */
 
+/* What this program wants of a target. Every change goes through ten_fleet_move(), which has the table of moves. */
+enum ten_fleet_want {
+    TEN_TARGET_UNUSED,    /* the number is no target's */
+    TEN_TARGET_PLANNED,   /* it was put: the plan says who has it */
+    TEN_TARGET_CLAIMED,   /* it was put, and is wanted whatever the plan says */
+    TEN_TARGET_UNCLAIMED, /* it was put: what is held is released, even if it is planned for this instance */
+    TEN_TARGET_EXTRA,     /* it is wanted, but was never put: it has no part in the plan */
+    TEN_TARGET_REMOVED,   /* it was put: forgotten when it is no longer held */
+    TEN_TARGET_UNWANTED,  /* it was never put: forgotten when it is no longer held */
+    TEN_TARGET_WANTS,
+};
+
+/* What happens to a target. */
+enum ten_fleet_move {
+    TEN_MOVE_PUT,
+    TEN_MOVE_CLAIM,
+    TEN_MOVE_UNCLAIM, /* while it is held */
+    TEN_MOVE_GIVE_UP, /* a claim, while it is not held */
+    TEN_MOVE_REMOVE,
+    TEN_MOVE_HAND, /* this instance got it, and does not want it */
+    TEN_MOVE_END,  /* it is no longer held */
+    TEN_MOVE_FORGET,
+    TEN_MOVES,
+};
+
+/* What is known of its registration in the store. */
+enum ten_fleet_registration {
+    TEN_REGISTRATION_NONE,
+    TEN_REGISTRATION_UNREAD,  /* not since the last listing began */
+    TEN_REGISTRATION_READ,    /* since then */
+    TEN_REGISTRATION_MISSING, /* the last complete listing did not have it, nor was it read since */
+};
+
+/* What is known of its holder, beside who that is. */
+enum ten_fleet_news {
+    TEN_NEWS_NONE,
+    TEN_NEWS_HANDED, /* it did not acquire the target: that was handed over to it, and it may not have heard of that */
+    TEN_NEWS_BARREN, /* the last acquire was refused, and not because there is a holder */
+};
+
 /* What is known about one target; its number is the plan's. There may be millions, so it is packed: 36 bytes. */
 struct ten_fleet_target {
-    uint64_t known_token; /* as in its holding, while `held` is 0 */
-    uint64_t when_ms;     /* holder TEN_NOBODY: since when it is free, as far as is known. Another instance: until when
-                             that has it, by a refusal or a listing */
-    uint64_t unowned_ms;  /* since when it has no holder; 0: it has one */
-    uint32_t holder;      /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t held;        /* its place in fleet->held, plus 1; 0: this instance has nothing to do with it */
-    uint8_t strikes;      /* how often the planned instance did not take it */
-    uint8_t end_reason;   /* why the previous lease ended, as far as is known */
-    bool spent : 1;       /* as in its holding, while `held` is 0; also `stray` */
-    bool stray : 1;
-    bool known : 1; /* the number is in use */
+    ten_holding_rest rest; /* of its holding, while `held` is 0 */
+    uint64_t when_ms;      /* holder TEN_NOBODY: since when it is free, as far as is known. Another instance: until when
+                              that has it, by a refusal or a listing */
+    uint64_t unowned_ms;   /* since when it has no holder; 0: it has one */
+    uint32_t holder;       /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t held;         /* its place in fleet->held, plus 1; 0: this instance has nothing to do with it */
+    uint8_t strikes;       /* how often the planned instance did not take it */
+    uint8_t end_reason;    /* why the previous lease ended, as far as is known */
+    uint8_t want : 3;      /* enum ten_fleet_want */
+    uint8_t registration : 2;
+    uint8_t news : 2;
     bool paused : 1;
-    bool removed : 1; /* forgotten when it is no longer held */
-    bool claimed : 1;
-    bool unplanned : 1;   /* it was claimed, but never put: it has no part in the plan */
-    bool unclaimed : 1;   /* to be released even if it is planned for this instance */
     bool handed_over : 1; /* this instance released it for the planned holder */
+    bool heard : 1;       /* another holder was heard of since the last listing began */
     bool unowned_told : 1;
-    bool barren : 1;     /* the last acquire was refused, and not because there is a holder */
-    bool handed : 1;     /* its holder did not acquire it: it was handed over to it, and may not have heard of that */
-    bool heard : 1;      /* another holder was heard of since the last listing began */
-    bool registered : 1; /* in the store's registry, as far as is known */
-    bool listed : 1;     /* its registration was read since the last listing began */
-    bool missing : 1;    /* the last complete listing did not have its registration, nor was that read since */
 } __attribute__((packed, aligned(4)));
+_Static_assert(sizeof(struct ten_fleet_target) == 36, "there may be millions");
 
 /* What this instance has to do with a target: it holds it, a request about it is in flight, or work is under way. */
 struct ten_fleet_held {
@@ -180,15 +213,39 @@ void ten_fleet_tell(ten_fleet *fleet, uint32_t target, tenure_event event);
 void ten_fleet_tell_end(ten_fleet *fleet, uint32_t target, enum tenure_event_kind kind, enum ten_reason reason);
 /* The target is no longer held, for whatever reason: takes it out of the list and decides anew. */
 void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
-void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
-/* Makes a target known that this instance holds, but does not want, until it is released. TEN_NOBODY: out of memory. */
-uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id);
 /* Gives up the leases whose deadline has passed. */
 void ten_fleet_expire(ten_fleet *fleet);
 /* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
 /* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
 void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
+
+/* fleet_target.c */
+void ten_fleet_move(ten_fleet *fleet, uint32_t target, enum ten_fleet_move move);
+/* Who has the target now, as far as is known, and until when; TEN_NOBODY: since when it is free. */
+void ten_fleet_note(ten_fleet *fleet, uint32_t target, uint32_t holder, uint64_t when_ms, enum ten_fleet_news news);
+void ten_fleet_forget(ten_fleet *fleet, uint32_t target);
+/* Makes a target known that this instance holds, but does not want, until it is released. TEN_NOBODY: out of memory. */
+uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id);
+
+static inline bool ten_fleet_is_known(const struct ten_fleet_target *target) {
+    return target->want != TEN_TARGET_UNUSED;
+}
+
+/* It is forgotten when it is no longer held. */
+static inline bool ten_fleet_is_removed(const struct ten_fleet_target *target) {
+    return target->want == TEN_TARGET_REMOVED || target->want == TEN_TARGET_UNWANTED;
+}
+
+static inline bool ten_fleet_is_claimed(const struct ten_fleet_target *target) {
+    return target->want == TEN_TARGET_CLAIMED || target->want == TEN_TARGET_EXTRA;
+}
+
+/* The plan says who is to have it. */
+static inline bool ten_fleet_is_planned(const struct ten_fleet_target *target) {
+    return ten_fleet_is_known(target) && target->want != TEN_TARGET_EXTRA && !ten_fleet_is_removed(target) &&
+           !target->paused;
+}
 
 /* fleet_held.c */
 /* NULL: this instance has nothing to do with it. Valid until the next ten_fleet_hold(). */
@@ -209,7 +266,7 @@ static inline enum ten_flight ten_fleet_flight(const ten_fleet *fleet, uint32_t 
 
 static inline uint64_t ten_fleet_known_token(const ten_fleet *fleet, uint32_t target) {
     const struct ten_fleet_held *held = ten_fleet_held(fleet, target);
-    return held ? held->holding.known_token : fleet->targets[target].known_token;
+    return held ? held->holding.known_token : fleet->targets[target].rest.known_token;
 }
 
 /* This instance has something to do with the target from now on. NULL: out of memory. */

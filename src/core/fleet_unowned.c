@@ -7,17 +7,13 @@
 
 #include "core/fleet_state.h"
 
-static bool is_wanted(const struct ten_fleet_target *target) {
-    return target->known && !target->paused && !target->removed && !target->unplanned;
-}
-
 /* As far as this instance knows. A live instance renews what it holds. */
 static bool has_holder(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
     if (ten_fleet_is_held(fleet, number))
         return true;
     if (target->holder == TEN_OUTSIDER)
-        return target->when_ms > fleet->now_ms && !target->barren;
+        return target->when_ms > fleet->now_ms && target->news != TEN_NEWS_BARREN;
     return target->holder != TEN_NOBODY && target->holder != fleet->self;
 }
 
@@ -47,7 +43,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         struct ten_fleet_target *target = &fleet->targets[i];
         if (ten_fleet_flight(fleet, i) == TEN_FLIGHT_ACQUIRE)
             continue; /* its answer comes next */
-        if (!is_wanted(target) || has_holder(fleet, i)) {
+        if (!ten_fleet_is_planned(target) || has_holder(fleet, i)) {
             target->unowned_ms = 0;
             target->unowned_told = false;
             continue;

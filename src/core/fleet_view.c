@@ -14,7 +14,7 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
     (void)from;
     (void)to;
     fleet->moved_count++;
-    if (number < fleet->target_bound && fleet->targets[number].known) {
+    if (ten_fleet_knows(fleet, number)) {
         struct ten_fleet_target *target = &fleet->targets[number];
         /* It has another planned holder now, about which past failures to take it say nothing. */
         target->strikes = 0;
@@ -84,11 +84,10 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
 static void free_targets_of(ten_fleet *fleet, uint32_t number) {
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
         struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || target->holder != number)
+        if (!ten_fleet_is_known(target) || target->holder != number)
             continue;
-        target->holder = TEN_NOBODY;
         target->end_reason = TEN_REASON_EXPIRED;
-        target->when_ms = fleet->now_ms;
+        ten_fleet_note(fleet, i, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
         ten_fleet_look(fleet, i);
     }
 }
@@ -145,7 +144,7 @@ void ten_fleet_instances_end(ten_fleet *fleet, int error) {
     ten_fleet_choose_session_use(fleet);
     ten_fleet_settle(fleet);
     for (uint32_t i = 0; first && i < fleet->target_bound; i++)
-        if (fleet->targets[i].known)
+        if (ten_fleet_is_known(&fleet->targets[i]))
             ten_fleet_look(fleet, i);
 }
 
@@ -189,20 +188,16 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     if (mine) {
         if (holding.stray)
             ten_fleet_look(fleet, number);
-        if (holding.stray && news == TEN_HOLDING_NEWER) { /* handed over to this instance, perhaps */
-            target->holder = TEN_NOBODY;
-            target->when_ms = fleet->now_ms;
-        }
+        if (holding.stray && news == TEN_HOLDING_NEWER) /* handed over to this instance, perhaps */
+            ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
         return;
     }
     uint32_t instance = holder ? ten_plan_find_instance(fleet->plan, holder) : TEN_NOBODY;
     if (instance != TEN_NOBODY && news == TEN_HOLDING_NEWER && !handed) /* it need not live to be given something */
         fleet->instances[instance].active_ms = fleet->now_ms;
-    target->holder = holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance;
-    target->when_ms = fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0);
-    target->heard = true;
-    target->barren = false;
-    target->handed = handed;
+    ten_fleet_note(fleet, number, holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance,
+                   fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0),
+                   handed ? TEN_NEWS_HANDED : TEN_NEWS_NONE);
     /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
     if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
         target->strikes = 0;
@@ -216,12 +211,11 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
  * missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be had. */
 static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    if (token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number) || target->barren ||
-        target->holder == TEN_NOBODY || fleet->now_ms < fleet->recovering_until_ms)
+    if (token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number) ||
+        target->news == TEN_NEWS_BARREN || target->holder == TEN_NOBODY || fleet->now_ms < fleet->recovering_until_ms)
         return;
-    target->holder = TEN_NOBODY;
     target->end_reason = TEN_REASON_NONE;
-    target->when_ms = fleet->now_ms;
+    ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_look(fleet, number);
 }
 
@@ -230,7 +224,8 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
     bool mine = fleet->sessions && row->holder && strcmp(row->holder, fleet->instance) == 0;
     if (number == TEN_NOBODY && mine && !row->registered)
         number = ten_fleet_put_unwanted(fleet, row->target.id);
-    if (number == TEN_NOBODY || !fleet->targets[number].known || ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
+    if (number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]) ||
+        ten_fleet_flight(fleet, number) != TEN_FLIGHT_NONE)
         return;
     if (row->holder)
         note_holder(fleet, number, row->holder, row->token, row->remaining_ms, false);
@@ -245,7 +240,7 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
 void ten_fleet_note_unlisted(ten_fleet *fleet) {
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
         const struct ten_fleet_target *target = &fleet->targets[i];
-        if (target->known && !target->heard && ten_fleet_flight(fleet, i) == TEN_FLIGHT_NONE)
+        if (ten_fleet_is_known(target) && !target->heard && ten_fleet_flight(fleet, i) == TEN_FLIGHT_NONE)
             note_free(fleet, i, ten_fleet_known_token(fleet, i));
     }
 }
@@ -256,9 +251,8 @@ static void note_released(ten_fleet *fleet, uint32_t number, const ten_change *c
         ten_fleet_doubt_session_lease(fleet, number);
     if (change->token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number))
         return;
-    target->holder = TEN_NOBODY;
     target->end_reason = (uint8_t)change->reason;
-    target->when_ms = fleet->now_ms;
+    ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_look(fleet, number);
 }
 
@@ -272,18 +266,17 @@ static uint64_t forced_ms(const ten_fleet *fleet, const struct ten_fleet_target 
 
 /* A lease that was forced is barred: it cannot be renewed, and the target is free when it ends or is released. */
 static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
-    struct ten_fleet_target *target = &fleet->targets[number];
+    const struct ten_fleet_target *target = &fleet->targets[number];
     ten_holding holding = ten_fleet_holding(fleet, number);
     ten_holding_know(&holding, token);
     ten_fleet_set_holding(fleet, number, &holding);
     bool own = ten_fleet_is_held(fleet, number);
-    target->when_ms = own ? fleet->now_ms : forced_ms(fleet, target);
+    uint64_t when_ms = own ? fleet->now_ms : forced_ms(fleet, target);
     if (own)
         lose(fleet, number, TEN_REASON_FORCED);
-    if (!target->known)
+    if (!ten_fleet_is_known(target))
         return;
-    target->holder = TEN_OUTSIDER;
-    target->heard = true;
+    ten_fleet_note(fleet, number, TEN_OUTSIDER, when_ms, TEN_NEWS_NONE);
     ten_fleet_look(fleet, number);
 }
 
@@ -295,7 +288,7 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
      * session does not end by itself. */
     if (number == TEN_NOBODY && mine && (handed || fleet->sessions) && !ten_fleet_is_gathering(fleet))
         number = ten_fleet_put_unwanted(fleet, change->target);
-    if (number == TEN_NOBODY || !fleet->targets[number].known)
+    if (number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]))
         return;
     if (change->kind == TENURE_EVENT_ACQUIRED) {
         note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms, handed);
@@ -343,11 +336,9 @@ static void begin_epoch(ten_fleet *fleet) {
     fleet->start_ms = fleet->now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
     fleet->recovering_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
-        struct ten_fleet_target *target = &fleet->targets[i];
-        if (!target->known || ten_fleet_is_held(fleet, i))
+        if (!ten_fleet_is_known(&fleet->targets[i]) || ten_fleet_is_held(fleet, i))
             continue;
-        target->holder = TEN_NOBODY;
-        target->when_ms = fleet->now_ms;
+        ten_fleet_note(fleet, i, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
         ten_fleet_look(fleet, i);
     }
 }

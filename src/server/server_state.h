@@ -48,13 +48,18 @@ typedef struct ten_connection {
     bool greets;                         /* by TLS, and has sent no request yet */
 } ten_connection;
 
+enum ten_lane_number {
+    TEN_LEASES,  /* one operation or a batch of them */
+    TEN_READING, /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
+    TEN_LISTING, /* whatever may take long */
+    TEN_LANES
+};
+
 struct ten_server {
     const ten_server_config *config;
     struct MHD_Daemon *daemon;
     ten_finished finished;
-    ten_lane *leases;  /* one operation or a batch of them */
-    ten_lane *reading; /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
-    ten_lane *listing; /* whatever may take long */
+    ten_lane *lanes[TEN_LANES];
     ten_events *events;
     ten_metrics metrics;
     ten_gauges *gauges;
@@ -153,7 +158,8 @@ bool ten_request_apply(ten_request *request, const ten_op *ops, size_t count, en
                        void (*answer)(ten_request *request, const ten_result *results));
 /* The same for work on the store alone, in one of the other lanes. Without an `answer` it is 200, and what was
  * written. */
-bool ten_request_work(ten_request *request, ten_lane *lane, int (*work)(ten_request *request, ten_store *store),
+bool ten_request_work(ten_request *request, enum ten_lane_number lane,
+                      int (*work)(ten_request *request, ten_store *store),
                       void (*answer)(ten_request *request, const ten_result *results));
 /* Frees what it needs no more once its answer is written. */
 void ten_request_free_input(ten_request *request);

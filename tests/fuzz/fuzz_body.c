@@ -81,7 +81,8 @@ static int look_at_forgotten(ten_store *store, const char *namespace_name, ten_f
     return TENURE_OK;
 }
 
-bool ten_request_work(ten_request *request, ten_lane *lane, int (*work)(ten_request *request, ten_store *store),
+bool ten_request_work(ten_request *request, enum ten_lane_number lane,
+                      int (*work)(ten_request *request, ten_store *store),
                       void (*answer)(ten_request *request, const ten_result *results)) {
     static const ten_store_ops ops = {.edit_targets = look_at_edits, .forget = look_at_forgotten};
     ten_store store = {.ops = &ops};
@@ -129,13 +130,6 @@ const ten_capabilities *ten_lane_capabilities(const ten_lane *lane) {
 const char *ten_lane_store_name(const ten_lane *lane) {
     (void)lane;
     return "none";
-}
-
-void ten_metrics_count(ten_metrics *metrics, enum ten_route_kind kind, unsigned status, uint64_t took_us) {
-    (void)metrics;
-    (void)kind;
-    (void)status;
-    (void)took_us;
 }
 
 void ten_page_headers(const ten_request *request, struct MHD_Response *response) {

@@ -1,6 +1,6 @@
 /*
- * An instance of a fleet: checks its options, opens what it consists of, joins the fleet, does what is due in each turn of
- * the runner's loop (runner.h), stops when it is asked to, and closes everything. It runs in the worker process.
+ * An instance of a fleet: checks its options, opens what it consists of, joins the fleet, does what is due in each turn
+ * of the runner's loop (runner.h), stops when it is asked to, and closes everything. It runs in the worker process.
  */
 #include "agent/runner/agent.h"
 
@@ -319,7 +319,7 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
                                              .flush_ms = FLUSH_MS,
                                              .stop_when_uncertain = config->stop_when_uncertain,
                                              .has_result = true}};
-    agent.last_event = &agent.first_event;
+    STAILQ_INIT(&agent.left);
     ten_jobs_gauges_open(&agent.job_gauges, agent.namespace_name);
     int r = open_agent(&agent, shared, error);
     if (r == TENURE_OK) {

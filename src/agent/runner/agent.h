@@ -1,6 +1,7 @@
 /*
  * The agent: one instance of a fleet that works on its share of the targets, each under its lease. It polls them and
- * publishes what it gets, or runs the jobs of a crontab. It runs in the worker process; the warden (warden.h) is above it.
+ * publishes what it gets, or runs the jobs of a crontab. It runs in the worker process; the warden (warden.h) is above
+ * it.
  */
 #ifndef TEN_AGENT_AGENT_H
 #define TEN_AGENT_AGENT_H
@@ -42,8 +43,8 @@ typedef struct ten_agent_config {
 int ten_agent_parse_poll(const char *text, ten_agent_config *config, ten_error *error);
 int ten_agent_check(const ten_agent_config *config, ten_error *error);
 
-/* Runs until a signal asks for an end (SIGTERM, SIGINT; a second one hurries): 0, or the error that made it end. Signals
- * are taken by this function; the caller has started no threads. */
+/* Runs until a signal asks for an end (SIGTERM, SIGINT; a second one hurries): 0, or the error that made it end.
+ * Signals are taken by this function; the caller has started no threads. */
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error);
 
 #endif

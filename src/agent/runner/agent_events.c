@@ -1,7 +1,7 @@
 /*
- * What other threads leave for the agent's loop: the context's thread its events, registrations and written checkpoints, the
- * thread of a source its targets. All go through one queue. The loop takes them here, logs events, and passes each on to the
- * target that it is about. What was lost for want of memory is made up for.
+ * What other threads leave for the agent's loop: the context's thread its events, registrations and written
+ * checkpoints, the thread of a source its targets. All go through one queue. The loop takes them here, logs events, and
+ * passes each on to the target that it is about. What was lost for want of memory is made up for.
  */
 #include <string.h>
 
@@ -17,8 +17,7 @@
 
 static void put(struct ten_agent *agent, struct ten_agent_event *event) {
     pthread_mutex_lock(&agent->runner.lock);
-    *agent->last_event = event;
-    agent->last_event = &event->next;
+    STAILQ_INSERT_TAIL(&agent->left, event, link);
     pthread_mutex_unlock(&agent->runner.lock);
     ten_eventfd_poke(agent->runner.event_fd);
 }
@@ -240,11 +239,9 @@ void ten_agent_make_up_for_lost(struct ten_agent *agent) {
 
 static struct ten_agent_event *take_first(struct ten_agent *agent) {
     pthread_mutex_lock(&agent->runner.lock);
-    struct ten_agent_event *event = agent->first_event;
+    struct ten_agent_event *event = STAILQ_FIRST(&agent->left);
     if (event)
-        agent->first_event = event->next;
-    if (!agent->first_event)
-        agent->last_event = &agent->first_event;
+        STAILQ_REMOVE_HEAD(&agent->left, link);
     pthread_mutex_unlock(&agent->runner.lock);
     return event;
 }

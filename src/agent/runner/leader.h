@@ -1,7 +1,8 @@
 /*
- * A command that runs while this instance leads a role (elect), once for the whole fleet (once), or under a lock (lock).
- * It runs in the worker process; the warden (warden.h) stands over it. A term's work is the hook of its beginning, the
- * command, and the hook of its end, one after the other; only when all of it is over is the role released.
+ * A command that runs while this instance leads a role (elect), once for the whole fleet (once), or under a lock
+ * (lock). It runs in the worker process; the warden (warden.h) stands over it. A term's work is the hook of its
+ * beginning, the command, and the hook of its end, one after the other; only when all of it is over is the role
+ * released.
  */
 #ifndef TEN_AGENT_LEADER_H
 #define TEN_AGENT_LEADER_H

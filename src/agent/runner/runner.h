@@ -1,7 +1,7 @@
 /*
- * What every worker has, whichever policy it runs: its signals, the context on the store, the log, its processes, the health
- * check and the metrics, and one loop that waits for all of them. It decides nothing about leases or work: the policies
- * are in agent.c (a fleet's polls or cron jobs) and leader.c (the command of a role).
+ * What every worker has, whichever policy it runs: its signals, the context on the store, the log, its processes, the
+ * health check and the metrics, and one loop that waits for all of them. It decides nothing about leases or work: the
+ * policies are in agent.c (a fleet's polls or cron jobs) and leader.c (the command of a role).
  */
 #ifndef TEN_AGENT_RUNNER_H
 #define TEN_AGENT_RUNNER_H
@@ -71,8 +71,8 @@ struct ten_runner {
     ten_watched healths;
 };
 
-/* Everything but the context. The caller has started no threads: children of the worker that is set up have no memory of
- * most libraries. It is to be closed whatever comes of it. */
+/* Everything but the context. The caller has started no threads: children of the worker that is set up have no
+ * memory of most libraries. It is to be closed whatever comes of it. */
 int ten_runner_open(ten_runner *runner, const ten_runner_config *config, ten_shared *shared, ten_error *error);
 /* Waits for the store; then there are an instance and a log. TENURE_E_CANCELLED: a signal asked for an end. */
 int ten_runner_open_context(ten_runner *runner, ten_error *error);

@@ -14,7 +14,7 @@
 #include "base/url.h"
 
 #define START_MS 2000u /* a file system that takes longer is not waited for at the start */
-#define AGAIN_MS 5000u /* after a failure: not every file system tells when it is back */
+#define AGAIN_MS 5000u /* after a failure: not every file system reports that it is back */
 
 /* ---- which it is */
 
