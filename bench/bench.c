@@ -83,24 +83,6 @@ double bench_median(const double *values, size_t count) {
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
-bench_row *bench_add(bench_report *report, bench_row head, const double *ours, const double *reference, size_t rounds) {
-    if (report->count == BENCH_ROWS_MAX)
-        return NULL;
-    bench_row *row = &report->rows[report->count++];
-    double ratios[BENCH_ROUNDS_MAX];
-    double sorted[BENCH_ROUNDS_MAX];
-    for (size_t i = 0; i < rounds; i++)
-        ratios[i] = reference[i] > 0 ? ours[i] / reference[i] : 0;
-    sort_copy(sorted, ratios, rounds);
-    *row = head;
-    row->ours = bench_median(ours, rounds);
-    row->reference = bench_median(reference, rounds);
-    row->ratio = bench_median(ratios, rounds);
-    row->ratio_low = sorted[0];
-    row->ratio_top = sorted[rounds - 1];
-    return row;
-}
-
 static bool has_goal(const bench_row *row) {
     return row->goal > 0 || row->kind == BENCH_NONE;
 }
@@ -143,7 +125,7 @@ void bench_print_head(const bench_report *report) {
            "span", "goal", "verdict", "against");
 }
 
-void bench_print_row(const bench_row *row) {
+static void print_row(const bench_row *row) {
     char ours[32], reference[32], span[32], goal[32] = "-";
     snprintf(ours, sizeof ours, kinds[row->kind].value, row->ours);
     snprintf(reference, sizeof reference, kinds[row->kind].value, row->reference);
@@ -153,6 +135,25 @@ void bench_print_row(const bench_row *row) {
     printf("%-37s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict(row),
            row->against);
     fflush(stdout);
+}
+
+bench_row *bench_add(bench_report *report, bench_row head, const double *ours, const double *reference, size_t rounds) {
+    if (report->count == BENCH_ROWS_MAX)
+        return NULL;
+    bench_row *row = &report->rows[report->count++];
+    double ratios[BENCH_ROUNDS_MAX];
+    double sorted[BENCH_ROUNDS_MAX];
+    for (size_t i = 0; i < rounds; i++)
+        ratios[i] = reference[i] > 0 ? ours[i] / reference[i] : 0;
+    sort_copy(sorted, ratios, rounds);
+    *row = head;
+    row->ours = bench_median(ours, rounds);
+    row->reference = bench_median(reference, rounds);
+    row->ratio = bench_median(ratios, rounds);
+    row->ratio_low = sorted[0];
+    row->ratio_top = sorted[rounds - 1];
+    print_row(row);
+    return row;
 }
 
 static void add_double(ten_buf *json, const char *key, double value) {

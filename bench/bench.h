@@ -1,8 +1,7 @@
 /*
  * The harness of the benchmarks. A benchmark here is a ratio: what Tenure does against a bare loop that does the same
  * work with nothing around it, in the same run, in turns, because the machine is shared and its speed drifts. The
- * result is the median of the rounds. It uses no store itself; sqlite.c, context.c, redis.c, postgres.c, plan.c,
- * fleet.c, guard.c, handover.c, endings.c, start.c, server.c, elections.c, cron.c and peers.c have the rows.
+ * result is the median of the rounds. It uses no store itself; measures.h says who has rows.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -61,13 +60,12 @@ typedef struct bench_report {
     char machine[256];
 } bench_report;
 
-/* A row from the values of both in each round. NULL when there are too many. */
+/* A row from the values of both in each round, which is printed. NULL when there are too many. */
 bench_row *bench_add(bench_report *report, bench_row head, const double *ours, const double *reference, size_t rounds);
 bool bench_is_met(const bench_row *row); /* true also where there is no goal */
 double bench_median(const double *values, size_t count);
 
 void bench_print_head(const bench_report *report);
-void bench_print_row(const bench_row *row);
 bool bench_write_json(const bench_report *report, const char *path);
 void bench_free(bench_report *report);
 

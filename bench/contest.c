@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "elections_work.h"
 
 #define SETTLE_US  150000u /* until those who were started wait */
@@ -74,11 +75,12 @@ void contestant_name(const struct contest *contest, contestant *who, const char 
     pair_clear(&who->pair);
 }
 
-void contestant_set_api(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms) {
-    struct pair *pair = &who->pair;
-    char url[GROUND_PATH_SIZE];
-    contest_url(contest, store, pair->name, url);
-    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
+static void add_words(struct pair *pair, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        pair_add_word(pair, "%s", words[i]);
+}
+
+static void set_api(const struct contest *contest, struct pair *pair, const char *url, unsigned ttl_ms) {
     pair->resident = true;
     pair->end = PAIR_SAY_STOP;
     pair_add_word(pair, "%s/elections-candidate", contest->programs);
@@ -87,18 +89,10 @@ void contestant_set_api(const struct contest *contest, contestant *who, enum con
     pair_add_word(pair, "%u", ttl_ms);
 }
 
-void contestant_set_elect(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms) {
-    struct pair *pair = &who->pair;
-    char url[GROUND_PATH_SIZE];
-    contest_url(contest, store, pair->name, url);
-    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
+static void set_elect(const struct contest *contest, struct pair *pair, const char *url, unsigned ttl_ms) {
     pair->end = PAIR_TERM;
     pair_add_word(pair, "%s/../tenure", contest->programs);
-    pair_add_word(pair, "elect");
-    pair_add_word(pair, "role");
-    pair_add_word(pair, "--store");
-    pair_add_word(pair, "%s", url);
-    pair_add_word(pair, "--namespace");
+    add_words(pair, (const char *[]){"elect", "role", "--store", url, "--namespace"}, 5);
     pair_add_word(pair, "%s-%u", pair->name, ttl_ms);
     pair_add_word(pair, "--ttl");
     pair_add_word(pair, "%ums", ttl_ms);
@@ -106,38 +100,63 @@ void contestant_set_elect(const struct contest *contest, contestant *who, enum c
     pair_add_word(pair, "%s/" WORK_NAME, contest->programs);
 }
 
-void contestant_set_script(const struct contest *contest, contestant *who, const char *program, const char *script,
-                           unsigned ttl_ms) {
-    struct pair *pair = &who->pair;
+/* The arguments of the programs that speak to Redis themselves. */
+static void add_redis(const struct contest *contest, struct pair *pair, unsigned ttl_ms) {
     pair->resident = true;
     pair->end = PAIR_SAY_STOP;
-    pair_add_word(pair, "%s", program);
-    pair_add_word(pair, BENCH_PEERS "/%s", script);
     pair_add_word(pair, "%d", contest->redis.port);
     pair_add_word(pair, "bench:%s:%u", pair->name, ttl_ms);
     pair_add_word(pair, "%u", ttl_ms);
 }
 
-static void add_etcdctl(const struct contest *contest, struct pair *pair, const char *verb) {
+static void set_etcdctl(const struct contest *contest, struct pair *pair, bool locks, unsigned ttl_ms) {
+    pair->end = locks ? PAIR_TERM_WORK : PAIR_INT;
     pair_add_word(pair, "etcdctl");
     pair_add_word(pair, "--endpoints=127.0.0.1:%d", contest->etcd.port);
-    pair_add_word(pair, "%s", verb);
-}
-
-void contestant_set_etcdctl_lock(const struct contest *contest, contestant *who, unsigned ttl_ms) {
-    struct pair *pair = &who->pair;
-    pair->end = PAIR_TERM_WORK;
-    add_etcdctl(contest, pair, "lock");
+    if (!locks) { /* its TTL of 60 s cannot be chosen */
+        add_words(pair, (const char *[]){"elect", "bench-elect", "led"}, 3);
+        return;
+    }
+    pair_add_word(pair, "lock");
     pair_add_word(pair, "bench-lock-%u", ttl_ms);
     pair_add_word(pair, "--ttl=%u", ttl_ms / 1000u);
     pair_add_word(pair, "%s/" WORK_NAME, contest->programs);
 }
 
-void contestant_set_etcdctl_elect(const struct contest *contest, contestant *who) {
-    who->pair.end = PAIR_INT;
-    add_etcdctl(contest, &who->pair, "elect");
-    pair_add_word(&who->pair, "bench-elect");
-    pair_add_word(&who->pair, "led");
+static enum contest_store store_of(const char *name) {
+    return strstr(name, "sqlite") ? CONTEST_SQLITE : strstr(name, "etcd") ? CONTEST_ETCD : CONTEST_REDIS;
+}
+
+void contestant_set(const struct contest *contest, contestant *who, const char *name, const char *suffix,
+                    unsigned ttl_ms) {
+    struct pair *pair = &who->pair;
+    char url[GROUND_PATH_SIZE];
+    contestant_name(contest, who, name, suffix);
+    contest_url(contest, store_of(name), name, url);
+    who->out = store_of(name) == CONTEST_ETCD && contest->etcd.pid == 0;
+    if (strncmp(name, "api-", 4) == 0) {
+        set_api(contest, pair, url, ttl_ms);
+    } else if (strncmp(name, "etcdctl-", 8) == 0) {
+        set_etcdctl(contest, pair, strcmp(name, "etcdctl-lock") == 0, ttl_ms);
+    } else if (strcmp(name, "redis-py") == 0) {
+        add_words(pair, (const char *[]){BENCH_PYTHON, BENCH_PEERS "/redis_lock.py"}, 2);
+        add_redis(contest, pair, ttl_ms);
+    } else if (strcmp(name, "redlock") == 0) {
+        add_words(pair, (const char *[]){"node", BENCH_PEERS "/redlock.js"}, 2);
+        add_redis(contest, pair, ttl_ms);
+    } else if (strcmp(name, "set-nx-loop") == 0) {
+        pair_add_word(pair, "%s/peers-plain", contest->programs);
+        pair_add_word(pair, "seed");
+        add_redis(contest, pair, ttl_ms);
+    } else if (strcmp(name, "flock") == 0) {
+        pair->resident = true;
+        pair->end = PAIR_SAY_STOP;
+        pair_add_word(pair, "%s/peers-plain", contest->programs);
+        pair_add_word(pair, "flock");
+        pair_add_word(pair, "%s/%s-%u.lock", contest->directory, name, ttl_ms);
+    } else {
+        set_elect(contest, pair, url, ttl_ms);
+    }
 }
 
 /* ---- rounds -------------------------------------------------------------------------------------------- */
@@ -235,6 +254,23 @@ void contestant_tell(ten_buf *more, const char *prefix, contestant *who) {
     ten_buf_format(more, ",\"%srounds\":%zu,\"%sp50_ms\":%.3f,\"%sp99_ms\":%.3f,\"%sworst_ms\":%.3f", prefix,
                    who->count, prefix, contestant_percentile(who, 50), prefix, contestant_percentile(who, 99), prefix,
                    contestant_percentile(who, 100));
+}
+
+bool contest_add_row(bench_report *report, bench_row head, contestant *own, contestant *other, unsigned percent) {
+    bool measured = own->count && other->count && !own->out && !other->out;
+    double ours = contestant_percentile(own, percent), reference = contestant_percentile(other, percent);
+    if (!measured) {
+        head.against = "NOT MEASURED";
+        head.goal = 0;
+    }
+    bench_row *row = bench_add(report, head, &ours, &reference, 1);
+    if (!row)
+        return false;
+    contestant_tell(&row->more, "", own);
+    contestant_tell(&row->more, "peer_", other);
+    ten_json_text(&row->more, "ours_is", own->pair.name);
+    ten_json_text(&row->more, "peer_is", other->pair.name);
+    return true;
 }
 
 const char *contest_keep_text(const char *format, ...) {

@@ -1,12 +1,12 @@
 /*
- * Those who are measured beside each other in elections.c and peers.c: candidates of ours and of others, each a pair of
+ * Those who are measured beside each other in peers.c: candidates of ours and of others, each a pair of
  * processes (elections_pair.h), on the same private servers in the same run. Who takes part, rounds for all of them,
  * and what is told of the machine. What is measured, and the rows, are the callers'.
  */
 #ifndef BENCH_CONTEST_H
 #define BENCH_CONTEST_H
 
-#include "base/buf.h"
+#include "bench.h"
 #include "elections_pair.h"
 #include "ground.h"
 #include "lib/etcd_server.h"
@@ -42,17 +42,14 @@ void contest_url(const struct contest *contest, enum contest_store store, const 
 bool contest_open(struct contest *contest, const char *directory);
 void contest_close(struct contest *contest); /* returns when nothing that was started runs any more */
 
-/* ---- who takes part: a name first (which must stay), then its sort ---- */
+/* ---- who takes part ---- */
+/* A program that uses the C API (api-STORE), tenure elect with elections_work.c as its CMD (elect-STORE), or a peer: a
+ * script of bench/peers (redis-py, redlock), a program of peers_plain.c (set-nx-loop, flock), etcdctl-lock or
+ * etcdctl-elect. The name must stay. What cannot be measured here is out. */
+void contestant_set(const struct contest *contest, contestant *who, const char *name, const char *suffix,
+                    unsigned ttl_ms);
+/* One without words yet, for other programs. */
 void contestant_name(const struct contest *contest, contestant *who, const char *name, const char *suffix);
-/* A program that uses the C API. On etcd it is out where there is none; so is the next one. */
-void contestant_set_api(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms);
-/* tenure elect, with elections_work.c as its CMD. */
-void contestant_set_elect(const struct contest *contest, contestant *who, enum contest_store store, unsigned ttl_ms);
-/* A script of bench/peers on the Redis. */
-void contestant_set_script(const struct contest *contest, contestant *who, const char *program, const char *script,
-                           unsigned ttl_ms);
-void contestant_set_etcdctl_lock(const struct contest *contest, contestant *who, unsigned ttl_ms);
-void contestant_set_etcdctl_elect(const struct contest *contest, contestant *who);
 
 /* ---- rounds ---- */
 /* Whoever fails takes no further part; the others go on. */
@@ -70,6 +67,8 @@ void contest_strike_all(contestant *all, size_t count);
 /* ---- figures ---- */
 double contestant_percentile(contestant *who, unsigned percent); /* sorts them */
 void contestant_tell(ten_buf *more, const char *prefix, contestant *who);
+/* A row of one of ours against a peer: the percentiles of both. Not measured: if `against` is NULL. */
+bool contest_add_row(bench_report *report, bench_row head, contestant *own, contestant *other, unsigned percent);
 
 /* Seconds of processor time: of everybody, of nobody, and of this process with all that it has started and outlived. */
 struct processors {

@@ -3,7 +3,7 @@
  * cron_start.c measures itself. The reference are three bare loops that start the same commands at the same instants, with
  * neither a store nor a lease: what the machine needs for so many processes at once.
  */
-#include "cron.h"
+#include "measures.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -168,7 +168,6 @@ static bool add_row(bench_report *report, const struct load *load, const struct 
     bench_row *row = bench_add(report, head, &ours->p99, &bare->p99, 1);
     if (!row)
         return false;
-    bench_print_row(row);
     printf("    p99 of %zu starts; p50 %.0f ms, most %.0f ms (bare: p50 %.0f ms, most %.0f ms)\n", ours->count,
            ours->p50, ours->most, bare->p50, bare->most);
     ten_buf_format(&row->more, ",\"starts\":%zu,\"p50_ms\":%.0f,\"most_ms\":%.0f,\"bare_p50_ms\":%.0f", ours->count,

@@ -3,7 +3,7 @@
  * process gone, and the reference is the grace itself: what takes longer has not ended by its deadline. Each form of
  * isolation that this machine allows is measured; tests/lib/polls_watch.py looks at the processes.
  */
-#include "endings.h"
+#include "measures.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -154,7 +154,6 @@ static bool add_row(bench_report *report, const struct run *run, double ms, doub
     bench_row *row = bench_add(report, head, &ms, &grace_ms, 1);
     if (!row)
         return false;
-    bench_print_row(row);
     printf("    processor time of the warden: %.0f ms\n", cpu_ms);
     ten_buf_format(&row->more, ",\"polls\":%u,\"ttl_ms\":%u,\"warden_cpu_ms\":%.0f", run->size->polls,
                    run->size->ttl_ms, cpu_ms);

@@ -4,7 +4,7 @@
  * gateway and the same libcurl. A lock that is taken and given back is measured beside `etcdctl lock`, which is a
  * process for each: what people use in scripts.
  */
-#include "etcd.h"
+#include "measures.h"
 
 #include <spawn.h>
 #include <string.h>
@@ -117,10 +117,7 @@ static bool lock_turn(void *arg) {
 /* ---- rows -------------------------------------------------------------------------------------------------- */
 
 static bool add_row(bench_report *report, bench_row head, const double *ours, const double *reference, size_t rounds) {
-    bench_row *row = bench_add(report, head, ours, reference, rounds);
-    if (row)
-        bench_print_row(row);
-    return row != NULL;
+    return bench_add(report, head, ours, reference, rounds) != NULL;
 }
 
 static bool race_renewals(bench_report *report, struct renewer *renewer, pid_t server) {

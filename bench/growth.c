@@ -4,13 +4,12 @@
  * store does by itself from time to time (a checkpoint of SQLite, VACUUM of PostgreSQL, compaction of etcd) is done before
  * it is measured.
  */
-#include "growth.h"
-
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
 #ifdef TEN_STORE_REDIS
 #include <hiredis/hiredis.h>
 
@@ -19,17 +18,15 @@
 #ifdef TEN_STORE_POSTGRES
 #include "lib/postgres_server.h"
 #endif
-#if defined TEN_SERVER && defined TEN_STORE_HTTP
-#include "lib/tenure_server.h"
-#endif
 #ifdef TEN_STORE_ETCD
 #include "lib/etcd_server.h"
 #include "store/etcd/etcd_state.h"
 #include "store/record_store.h"
 #endif
 
-#include "base/alloc.h"
-#include "ground.h"
+#include "child.h"
+#include "measures.h"
+#include "scale_server.h"
 
 #define ROUNDS     4u
 #define WARM       2u /* rounds until the feed is full, and tables have the room that a round needs */
@@ -44,7 +41,7 @@ struct subject {
     ten_store *store;
     double (*size)(const struct subject *subject); /* bytes; 0: failed */
     char path[GROUND_PATH_SIZE];
-    const void *server;
+    const scale_server *server;
 };
 
 /* ---- use and forgetting */
@@ -119,7 +116,7 @@ static double sqlite_size(const struct subject *subject) {
 
 #ifdef TEN_STORE_REDIS
 static double redis_size(const struct subject *subject) {
-    const struct redis_server *server = subject->server;
+    const struct redis_server *server = subject->server->server;
     redisContext *context = redisConnect("127.0.0.1", server->port);
     redisReply *reply = context ? redisCommand(context, "INFO memory") : NULL;
     const char *found = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "used_memory:") : NULL;
@@ -135,9 +132,9 @@ static double redis_size(const struct subject *subject) {
 #ifdef TEN_STORE_POSTGRES
 static double postgres_size(const struct subject *subject) {
     bool done = true;
-    free(postgres_server_query(subject->server, "postgres", "VACUUM tenure.record, tenure.value", &done));
-    free(done ? postgres_server_query(subject->server, "postgres", "VACUUM tenure.change", &done) : NULL);
-    char *text = done ? postgres_server_query(subject->server, "postgres",
+    free(postgres_server_query(subject->server->server, "postgres", "VACUUM tenure.record, tenure.value", &done));
+    free(done ? postgres_server_query(subject->server->server, "postgres", "VACUUM tenure.change", &done) : NULL);
+    char *text = done ? postgres_server_query(subject->server->server, "postgres",
                                               "SELECT sum(pg_total_relation_size(name)) FROM "
                                               "unnest('{tenure.record,tenure.value,tenure.change}'::text[]) AS name",
                                               &done)
@@ -152,15 +149,15 @@ static double postgres_size(const struct subject *subject) {
 /* What is in use; the file does not shrink. */
 static double etcd_size(const struct subject *subject) {
     ten_etcd_store *store = (ten_etcd_store *)((ten_record_store *)subject->store)->backend;
-    uint64_t deadline_ms = ten_now_ms() + TIMEOUT_MS;
     char body[80];
     json_t *answer = NULL;
     if (subject->store->ops->ping(subject->store, TIMEOUT_MS) < 0)
         return 0;
     snprintf(body, sizeof body, "{\"revision\":\"%" PRIu64 "\",\"physical\":true}", store->head.revision);
-    if (ten_etcd_ask(store, "/v3/kv/compaction", body, true, deadline_ms, &answer) == TENURE_OK)
+    store->deadline_ms = ten_now_ms() + TIMEOUT_MS;
+    if (ten_etcd_ask(store, "/v3/kv/compaction", body, true, &answer) == TENURE_OK)
         json_decref(answer);
-    if (ten_etcd_ask(store, "/v3/maintenance/status", "{}", false, deadline_ms, &answer) < 0)
+    if (ten_etcd_ask(store, "/v3/maintenance/status", "{}", false, &answer) < 0)
         return 0;
     double size = (double)ten_etcd_number(answer, "dbSizeInUse");
     json_decref(answer);
@@ -198,7 +195,6 @@ static bool measure(bench_report *report, const struct subject *subject) {
         ten_buf_format(&row->more,
                        ",\"ids_a_round\":%zu,\"bytes_before_forgetting\":%.0f,\"use_s\":[%.1f,%.1f],\"forget_s\":%.1f",
                        growth_ids, full[ROUNDS - 1], used_s[0], used_s[ROUNDS - 1], forgot_s[ROUNDS - 1]);
-        bench_print_row(row);
         printf("    %zu ids a round, used in", growth_ids);
         for (size_t round = 0; round < ROUNDS; round++)
             printf(" %.1f", used_s[round]);
@@ -217,79 +213,43 @@ static bool measure(bench_report *report, const struct subject *subject) {
     return row != NULL;
 }
 
-static ten_store *open_url(const char *url) {
-    ten_store *store = NULL;
-    ten_error error = {0};
-    if (ten_store_open(url, NULL, &store, &error) < 0)
-        fprintf(stderr, "bench: cannot open %s: %s\n", url, error.message);
-    return store;
-}
-
-bool growth_measure_sqlite(bench_report *report, const char *directory) {
-    struct subject subject = {.name = "growth/sqlite", .size = sqlite_size};
-    ground_path(subject.path, directory, "growth");
-    subject.store = ground_open(subject.path);
-    return measure(report, &subject);
-}
-
+static const struct {
+    const char *store;
+    const char *name; /* of the row */
+    double (*size)(const struct subject *subject);
+    const char *file; /* of SQLite */
+} kinds[] = {
+    {"sqlite", "growth/sqlite", sqlite_size, "scale.db"},
 #ifdef TEN_STORE_REDIS
-bool growth_measure_redis(bench_report *report, const char *directory) {
-    (void)directory;
-    struct redis_server server = {0};
-    char url[128];
-    if (redis_server_start(&server, NULL) != 0)
-        return false;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0?fresh=1", server.port);
-    struct subject subject = {.name = "growth/redis", .size = redis_size, .server = &server, .store = open_url(url)};
-    bool done = measure(report, &subject);
-    redis_server_remove(&server);
-    return done;
-}
+    {"redis", "growth/redis", redis_size, NULL},
 #endif
-
 #ifdef TEN_STORE_POSTGRES
-bool growth_measure_postgres(bench_report *report, const char *directory) {
-    (void)directory;
-    struct postgres_server server = {0};
-    char url[400];
-    if (postgres_server_start(&server) != 0)
-        return false;
-    postgres_server_url(&server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
-    struct subject subject = {
-        .name = "growth/postgres", .size = postgres_size, .server = &server, .store = open_url(url)};
-    bool done = measure(report, &subject);
-    postgres_server_remove(&server);
-    return done;
-}
+    {"postgres", "growth/postgres", postgres_size, NULL},
 #endif
-
-#if defined TEN_SERVER && defined TEN_STORE_HTTP
-bool growth_measure_http(bench_report *report, const char *directory) {
-    struct tenure_server server = {0};
-    char url[128];
-    snprintf(server.directory, sizeof server.directory, "%s/http", directory);
-    if (mkdir(server.directory, 0700) != 0 || tenure_server_start(&server) != 0)
-        return false;
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
-    struct subject subject = {.name = "growth/http", .size = sqlite_size, .store = open_url(url)};
-    snprintf(subject.path, sizeof subject.path, "%s/leases.db", server.directory);
-    bool done = measure(report, &subject);
-    tenure_server_remove(&server);
-    ground_remove(server.directory);
-    return done;
-}
-#endif
-
 #ifdef TEN_STORE_ETCD
-bool growth_measure_etcd(bench_report *report, const char *directory) {
-    etcd_server server = {0};
-    char url[128];
-    if (!etcd_start(&server, directory))
+    {"etcd", "growth/etcd", etcd_size, NULL},
+#endif
+    {"http", "growth/http", sqlite_size, "http/leases.db"},
+};
+
+bool growth_measure(bench_report *report, const char *store) {
+    scale_server server;
+    ten_error error = {0};
+    struct subject subject = {.server = &server};
+    if (!scale_server_start(&server, store))
         return false;
-    snprintf(url, sizeof url, "etcd://127.0.0.1:%d", server.port);
-    struct subject subject = {.name = "growth/etcd", .size = etcd_size, .store = open_url(url)};
-    bool done = measure(report, &subject);
-    etcd_stop(&server);
+    for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
+        if (strcmp(kinds[i].store, store) != 0)
+            continue;
+        subject.name = kinds[i].name;
+        subject.size = kinds[i].size;
+        if (kinds[i].file)
+            snprintf(subject.path, sizeof subject.path, "%.400s/%s", server.directory, kinds[i].file);
+    }
+    bool done = ten_store_open(server.url, NULL, &subject.store, &error) == TENURE_OK;
+    if (!done)
+        fprintf(stderr, "bench: cannot open %s: %s\n", server.url, error.message);
+    done = done && measure(report, &subject);
+    scale_server_stop(&server);
     return done;
 }
-#endif

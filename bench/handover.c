@@ -1,26 +1,19 @@
 /*
  * A rolling restart: each of three instances that share 300 targets drains, leaves, and a new one joins in its place. For
- * each target that changes hands, how long does nobody believe that it holds it? The same with a store that cannot hand
- * a lease over, so that the holder releases it and its planned successor acquires it. Both fleets are on one server, and
- * take turns. All instances are fleet members in this process: their beliefs are read in a loop, every some ten
- * microseconds, and each reading is repeated when two seem to believe, because one of them may have stopped meanwhile.
+ * each target that changes hands, how long does no instance believe that it holds it? All instances are fleet members in
+ * this process: their beliefs are read in a loop, every some ten microseconds, and each reading is repeated when two seem
+ * to believe, because one of them may have stopped meanwhile.
  */
-#include "handover.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenure.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/util.h"
 #include "child.h"
-#include "lib/etcd_server.h"
-#include "lib/postgres_server.h"
-#include "lib/redis_server.h"
-#include "store/store.h"
+#include "measures.h"
+#include "scale_server.h"
 
 #define MEMBERS     3u
 #define TARGETS     300u
@@ -29,20 +22,7 @@
 #define PATIENCE_MS UINT64_C(60000)
 #define EVEN_MS     UINT64_C(10000) /* what was released may have gone to another than the planned holder, which keeps it */
 #define NOBODY      MEMBERS
-
-/* ---- a store that cannot hand over: the linker leads the library's own calls through here (see meson.build) */
-
-int __real_ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error);
-int __wrap_ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error);
-
-static bool opens_without;
-
-int __wrap_ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    int r = __real_ten_store_open(url, config, ret_store, error);
-    if (r == TENURE_OK && opens_without)
-        (*ret_store)->capabilities.hands = false;
-    return r;
-}
+#define GOAL_MS     1000
 
 /* ---- a fleet ------------------------------------------------------------------------------------------- */
 
@@ -55,7 +35,6 @@ struct instance {
 struct fleet {
     const char *url;
     const char *namespace_name;
-    bool without; /* handing over */
     struct instance instances[MEMBERS];
     unsigned holders[TARGETS]; /* who believed last, */
     uint64_t lost_us[TARGETS]; /* and since when nobody does; 0: somebody does */
@@ -68,10 +47,8 @@ struct fleet {
 static bool start(struct fleet *fleet, struct instance *instance) {
     tenure_options options = {
         .size = sizeof options, .instance_name = "bench", .namespace_name = fleet->namespace_name};
-    opens_without = fleet->without;
     bool done = tenure_open(fleet->url, &options, &instance->context) == TENURE_OK &&
                 tenure_member_open(instance->context, NULL, &instance->member) == TENURE_OK;
-    opens_without = false;
     for (unsigned i = 0; done && i < TARGETS; i++) {
         char id[32];
         snprintf(id, sizeof id, "site-%u", i);
@@ -194,83 +171,34 @@ static bool roll(struct fleet *fleet, size_t round, struct figures *figures) {
     return true;
 }
 
-static bool add_row(bench_report *report, const char *store, const char *what, double goal_ms, const double *ours,
-                    const double *reference) {
+static bool add_row(bench_report *report, const char *store, const char *what, double goal_ms, const double *ours) {
+    static const double goals[ROUNDS] = {GOAL_MS, GOAL_MS, GOAL_MS};
     char *name = NULL; /* the report keeps it for as long as the program runs */
     if (asprintf(&name, "handover/%s-%s", store, what) < 0)
         return false;
-    bench_row head = {.name = name,
-                      .against = "released for the planned holder; a rolling restart",
-                      .kind = BENCH_WAIT,
-                      .goal = goal_ms};
-    const bench_row *row = bench_add(report, head, ours, reference, ROUNDS);
-    if (row)
-        bench_print_row(row);
-    return row != NULL;
+    bench_row head = {
+        .name = name, .against = "the goal of p99; a rolling restart", .kind = BENCH_WAIT, .goal = goal_ms};
+    return bench_add(report, head, ours, goals, ROUNDS);
 }
 
-static bool measure(bench_report *report, const char *store, const char *url) {
-    static struct fleet fleets[2];
-    static struct figures figures[2];
+bool handover_measure(bench_report *report, const char *store) {
+    static struct fleet fleet;
+    static struct figures figures;
+    scale_server server;
+    if (!scale_server_start(&server, store))
+        return false;
+    fleet = (struct fleet){.url = server.url, .namespace_name = "handed"};
     bool done = true;
-    for (size_t i = 0; i < TEN_COUNT(fleets); i++) {
-        fleets[i] = (struct fleet){.url = url, .namespace_name = i ? "released" : "handed", .without = i > 0};
-        for (unsigned j = 0; done && j < MEMBERS; j++)
-            done = start(&fleets[i], &fleets[i].instances[j]);
-    }
-    for (size_t i = 0; done && i < TEN_COUNT(fleets); i++)
-        done = settle(&fleets[i], NOBODY);
+    for (unsigned i = 0; done && i < MEMBERS; i++)
+        done = start(&fleet, &fleet.instances[i]);
+    done = done && settle(&fleet, NOBODY);
     for (size_t round = 0; done && round < ROUNDS; round++)
-        for (size_t i = 0; done && i < TEN_COUNT(fleets); i++) {
-            size_t turn = round % 2 ? 1 - i : i;
-            done = roll(&fleets[turn], round, &figures[turn]);
-        }
-    for (size_t i = 0; i < TEN_COUNT(fleets); i++)
-        for (unsigned j = 0; j < MEMBERS; j++)
-            stop(&fleets[i].instances[j]);
+        done = roll(&fleet, round, &figures);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        stop(&fleet.instances[i]);
+    scale_server_stop(&server);
     /* A target is polled every 10 s unless somebody says otherwise: a tenth of that misses nothing. */
-    done = done && add_row(report, store, "p50", 0, figures[0].p50, figures[1].p50) &&
-           add_row(report, store, "p99", 1000, figures[0].p99, figures[1].p99) &&
-           add_row(report, store, "worst", 0, figures[0].worst, figures[1].worst);
+    done = done && add_row(report, store, "p50", 0, figures.p50) &&
+           add_row(report, store, "p99", GOAL_MS, figures.p99) && add_row(report, store, "worst", 0, figures.worst);
     return done || bench_could_not("handing over");
 }
-
-#ifdef TEN_STORE_REDIS
-bool handover_measure_redis(bench_report *report, const char *directory) {
-    struct redis_server server;
-    char url[64];
-    (void)directory;
-    if (redis_server_start(&server, NULL) != 0)
-        return false;
-    snprintf(url, sizeof url, "redis://127.0.0.1:%d/0?fresh=1", server.port);
-    bool done = measure(report, "redis", url);
-    redis_server_remove(&server);
-    return done;
-}
-#endif
-
-#ifdef TEN_STORE_POSTGRES
-bool handover_measure_postgres(bench_report *report, const char *directory) {
-    static struct postgres_server server;
-    char url[512];
-    (void)directory;
-    bool done = postgres_server_start(&server) == 0;
-    if (done)
-        postgres_server_url(&server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
-    done = done && measure(report, "postgres", url);
-    postgres_server_remove(&server);
-    return done;
-}
-#endif
-
-#ifdef TEN_STORE_ETCD
-bool handover_measure_etcd(bench_report *report, const char *directory) {
-    etcd_server server = {0};
-    char url[64];
-    bool done = etcd_start(&server, directory);
-    snprintf(url, sizeof url, "etcd://127.0.0.1:%d", server.port);
-    done = done && measure(report, "etcd", url);
-    etcd_stop(&server);
-    return done;
-}
-#endif

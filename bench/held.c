@@ -328,8 +328,6 @@ static char *format_name(const struct held_case *it, const char *what) {
 
 static bench_row *add_row(bench_report *report, bench_row head, double ours, double reference) {
     bench_row *row = bench_add(report, head, &ours, &reference, 1);
-    if (row)
-        bench_print_row(row);
     return row;
 }
 

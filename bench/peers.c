@@ -1,10 +1,15 @@
 /*
- * `./dev bench peers`: the jobs that people compare, for ours and for what they use today, on the same private servers
- * in the same run, in turns. Acquire and release, and renewals: peers_rates.c. Two at a time when the holder is paused:
- * peers_paused.c. Here: how long it takes until another works when the holder stops in order, and when it is killed.
+ * The jobs that people compare, for ours and for what they use today, on the same private servers in the same run, in
+ * turns. Here: how long it takes until another works when the holder stops in order, and when it is killed. Acquire and
+ * release, and renewals: peers_rates.c. Two at a time when the holder is paused: peers_paused.c.
  *
- * All that are killed have the same short TTL, since most of them wait for its end. `tenure elect` has a warden that
- * gives the lease back; a program that uses the C API alone has none, and its lease has to end, too.
+ * Of each there are two processes (elections_pair.h): one leads, the other waits, and in every round each leader is
+ * stopped in turn, in an order that turns around. The time runs from just before the stop (or the kill) until the work of
+ * the next leader runs, on the clock that all processes share. Before each round is a pause of a random length, so that
+ * peers that look at intervals are met at all moments between two looks.
+ *
+ * Peers that are killed wait until their TTL has passed; theirs is short, so that the run is. `tenure elect` has a warden
+ * that gives the lease back; a program that uses the C API alone has none, and its lease has to end, too.
  */
 #include "peers.h"
 
@@ -12,125 +17,39 @@
 
 #include "base/json.h"
 
-#define ROUNDS       40u
-#define CRASH_ROUNDS 8u
-#define TTL_MS       10000u
+#define ROUNDS          40u
+#define ELECTION_ROUNDS CONTEST_ROUNDS_MAX
+#define CRASH_ROUNDS    8u
+#define TTL_MS          10000u
+#define SIDES_MAX       16u
 
-enum who {
-    API_REDIS,
-    API_SQLITE,
-    ELECT_REDIS,
-    ELECT_SQLITE,
-    API_ETCD,
-    ELECT_ETCD,
-    REDIS_PY,
-    REDLOCK,
-    SEED,
-    FLOCK,
-    ETCDCTL_LOCK,
-    ETCDCTL_ELECT,
-    CLIENTS
-};
-#define PEERS_FIRST REDIS_PY
-#define CRASHES     ETCDCTL_ELECT /* its TTL of 60 s cannot be chosen; else it is as etcdctl lock */
-
-static const char *const names[CLIENTS] = {
-    [API_REDIS] = "api-redis",       [API_SQLITE] = "api-sqlite",
-    [ELECT_REDIS] = "elect-redis",   [ELECT_SQLITE] = "elect-sqlite",
-    [API_ETCD] = "api-etcd",         [ELECT_ETCD] = "elect-etcd",
-    [REDIS_PY] = "redis-py",         [REDLOCK] = "redlock",
-    [SEED] = "set-nx-loop",          [FLOCK] = "flock",
-    [ETCDCTL_LOCK] = "etcdctl-lock", [ETCDCTL_ELECT] = "etcdctl-elect",
-};
-
-void peers_set_plain(const struct contest *contest, contestant *who, const char *sort, unsigned ttl_ms) {
-    struct pair *pair = &who->pair;
-    pair->resident = true;
-    pair->end = PAIR_SAY_STOP;
-    pair_add_word(pair, "%s/peers-plain", contest->programs);
-    pair_add_word(pair, "%s", sort);
-    if (strcmp(sort, "flock") == 0) {
-        pair_add_word(pair, "%s/%s-%u.lock", contest->directory, pair->name, ttl_ms);
-        return;
-    }
-    pair_add_word(pair, "%d", contest->redis.port);
-    pair_add_word(pair, "bench:%s:%u", pair->name, ttl_ms);
-    pair_add_word(pair, "%u", ttl_ms);
-}
-
-static void set_clients(const struct contest *contest, contestant *clients, const char *suffix, unsigned ttl_ms) {
-    for (size_t i = 0; i < CLIENTS; i++)
-        contestant_name(contest, &clients[i], names[i], suffix);
-    contestant_set_api(contest, &clients[API_REDIS], CONTEST_REDIS, ttl_ms);
-    contestant_set_api(contest, &clients[API_SQLITE], CONTEST_SQLITE, ttl_ms);
-    contestant_set_elect(contest, &clients[ELECT_REDIS], CONTEST_REDIS, ttl_ms);
-    contestant_set_elect(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE, ttl_ms);
-    contestant_set_api(contest, &clients[API_ETCD], CONTEST_ETCD, ttl_ms);
-    contestant_set_elect(contest, &clients[ELECT_ETCD], CONTEST_ETCD, ttl_ms);
-    contestant_set_script(contest, &clients[REDIS_PY], BENCH_PYTHON, "redis_lock.py", ttl_ms);
-    contestant_set_script(contest, &clients[REDLOCK], "node", "redlock.js", ttl_ms);
-    peers_set_plain(contest, &clients[SEED], "seed", ttl_ms);
-    peers_set_plain(contest, &clients[FLOCK], "flock", ttl_ms);
-    contestant_set_etcdctl_lock(contest, &clients[ETCDCTL_LOCK], ttl_ms);
-    contestant_set_etcdctl_elect(contest, &clients[ETCDCTL_ELECT]);
-    clients[ETCDCTL_LOCK].out = clients[ETCDCTL_ELECT].out = contest->etcd.pid == 0;
-}
+/* Ours come first. The last of the peers is not killed: the TTL of etcdctl elect cannot be chosen. */
+static const char *const names[] = {"api-redis",   "api-sqlite", "elect-redis",  "elect-sqlite",
+                                    "api-etcd",    "elect-etcd", "redis-py",     "redlock",
+                                    "set-nx-loop", "flock",      "etcdctl-lock", "etcdctl-elect"};
+#define OURS    6u
+#define CRASHES (TEN_COUNT(names) - 1)
 
 /* ---- rounds -------------------------------------------------------------------------------------------- */
 
-static void run_handovers(contestant *clients) {
-    contest_open_all(clients, CLIENTS);
-    for (size_t round = 0; round < ROUNDS; round++) {
-        contest_prepare_all(clients, CLIENTS);
+static void run_handovers(contestant *all, size_t count, size_t rounds) {
+    contest_open_all(all, count);
+    for (size_t round = 0; round < rounds; round++) {
+        contest_prepare_all(all, count);
         contest_pause(CONTEST_PHASE_US);
-        contest_hand_over_all(clients, CLIENTS, round);
+        contest_hand_over_all(all, count, round);
     }
-    contest_close_all(clients, CLIENTS);
+    contest_close_all(all, count);
 }
 
-static void run_crashes(contestant *clients) {
-    for (size_t i = 0; i < CRASHES; i++) {
-        bool warded = i == ELECT_REDIS || i == ELECT_SQLITE || i == ELECT_ETCD;
-        clients[i].pair.end = warded ? PAIR_KILL_WORKER : PAIR_KILL;
-        clients[i].alone = warded || i == FLOCK;
-    }
-    contest_open_all(clients, CRASHES);
+static void run_crashes(contestant *all, size_t count) {
+    contest_open_all(all, count);
     for (size_t round = 0; round < CRASH_ROUNDS; round++) {
-        contest_prepare_all(clients, CRASHES);
+        contest_prepare_all(all, count);
         contest_pause(CONTEST_SHORT_TTL_MS / 3 * 1000u); /* between two renewals */
-        contest_strike_all(clients, CRASHES);
+        contest_strike_all(all, count);
     }
-    contest_close_all(clients, CRASHES);
-}
-
-/* ---- rows ---------------------------------------------------------------------------------------------- */
-
-static bool add_row(bench_report *report, const char *what, contestant *own, contestant *other, unsigned ttl_ms) {
-    bool measured = own->count && other->count;
-    double ours = contestant_percentile(own, 50), reference = contestant_percentile(other, 50);
-    bench_row head = {.name = contest_keep_text("peers/%s/%s/%s", what, own->pair.name, other->pair.name),
-                      .against = measured ? contest_keep_text("%s, the median", other->pair.name) : "NOT MEASURED",
-                      .kind = BENCH_LATE};
-    bench_row *row = bench_add(report, head, &ours, &reference, 1);
-    if (!row)
-        return false;
-    bench_print_row(row);
-    contestant_tell(&row->more, "", own);
-    contestant_tell(&row->more, "peer_", other);
-    ten_buf_format(&row->more, ",\"ttl_ms\":%u", ttl_ms);
-    ten_json_text(&row->more, "ours_is", own->pair.name);
-    ten_json_text(&row->more, "peer_is", other->pair.name);
-    return true;
-}
-
-static bool add_rows(bench_report *report, const char *what, contestant *clients, size_t count, unsigned ttl_ms) {
-    bool done = true;
-    for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        for (size_t peer = PEERS_FIRST; peer < count; peer++)
-            done = done && add_row(report, what, &clients[ours], &clients[peer], ttl_ms);
-    for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        done = done && (!clients[ours].out || ours == API_ETCD || ours == ELECT_ETCD);
-    return done;
+    contest_close_all(all, count);
 }
 
 /* Which versions, and how busy the machine was, go with the first row. */
@@ -145,22 +64,115 @@ static void tell_machine(bench_report *report, size_t first, struct processors b
     }
 }
 
+/* ---- peers --------------------------------------------------------------------------------------------- */
+
+static bool add_rows(bench_report *report, const char *what, contestant *clients, size_t count) {
+    bool done = true;
+    for (size_t i = 0; i < OURS; i++) {
+        for (size_t peer = OURS; done && peer < count; peer++) {
+            bench_row head = {.name = contest_keep_text("peers/%s/%s/%s", what, names[i], names[peer]),
+                              .against = contest_keep_text("%s, the median", names[peer]),
+                              .kind = BENCH_LATE};
+            done = contest_add_row(report, head, &clients[i], &clients[peer], 50);
+        }
+        done = done && (!clients[i].out || strstr(names[i], "etcd"));
+    }
+    return done;
+}
+
 bool peers_measure(bench_report *report, const char *directory) {
     static struct contest contest;
-    static contestant clients[CLIENTS], killed[CLIENTS];
+    static contestant clients[TEN_COUNT(names)], killed[CRASHES];
     size_t first = report->count;
     if (!contest_open(&contest, directory))
         return false;
     struct processors before = contest_look_at_processors();
     bool done = peers_measure_rates(report, &contest);
-    set_clients(&contest, clients, "", TTL_MS);
-    run_handovers(clients);
-    done = add_rows(report, "handover", clients, CLIENTS, TTL_MS) && done;
-    set_clients(&contest, killed, "-killed", CONTEST_SHORT_TTL_MS);
-    run_crashes(killed);
-    done = add_rows(report, "killed", killed, CRASHES, CONTEST_SHORT_TTL_MS) && done;
+    for (size_t i = 0; i < TEN_COUNT(names); i++)
+        contestant_set(&contest, &clients[i], names[i], "", TTL_MS);
+    run_handovers(clients, TEN_COUNT(names), ROUNDS);
+    done = add_rows(report, "handover", clients, TEN_COUNT(names)) && done;
+    for (size_t i = 0; i < CRASHES; i++) {
+        bool warded = strncmp(names[i], "elect-", 6) == 0;
+        contestant_set(&contest, &killed[i], names[i], "-killed", CONTEST_SHORT_TTL_MS);
+        killed[i].pair.end = warded ? PAIR_KILL_WORKER : PAIR_KILL;
+        killed[i].alone = warded || strcmp(names[i], "flock") == 0;
+    }
+    run_crashes(killed, CRASHES);
+    done = add_rows(report, "killed", killed, CRASHES) && done;
     done = peers_measure_paused(report, &contest) && done;
     contest_close(&contest);
+    tell_machine(report, first, before);
+    return done;
+}
+
+/* ---- elections: the goals ------------------------------------------------------------------------------ */
+
+static const struct side {
+    const char *name;
+    enum pair_end end; /* of those that are killed; they are tenure elect */
+} sides[] = {{"api-redis", PAIR_SAY_STOP},      {"api-sqlite", PAIR_SAY_STOP},      {"elect-redis", PAIR_TERM},
+             {"elect-sqlite", PAIR_TERM},       {"worker-redis", PAIR_KILL_WORKER}, {"worker-sqlite", PAIR_KILL_WORKER},
+             {"command-redis", PAIR_KILL_WORK}, {"command-sqlite", PAIR_KILL_WORK}, {"api-etcd", PAIR_SAY_STOP},
+             {"redis-py", PAIR_SAY_STOP},       {"redlock", PAIR_SAY_STOP},         {"etcdctl-lock", PAIR_TERM_WORK},
+             {"etcdctl-elect", PAIR_INT}};
+#define STOPPED     4u /* the first are stopped in order */
+#define KILLED      8u /* those up to here are killed */
+#define API_ETCD    8u
+#define PEERS_FIRST 9u
+static const double handoff_goals[] = {0.1, 0.1, 1, 1}; /* p99 against each of the peers, in their order */
+#define OF_THE_TTL 0.05                                 /* p99 after a kill */
+
+static bool add_handoffs(bench_report *report, contestant *all) {
+    bool done = true;
+    for (size_t i = 0; i < STOPPED; i++)
+        for (size_t peer = 0; done && peer < TEN_COUNT(handoff_goals); peer++) {
+            contestant *other = &all[PEERS_FIRST + peer];
+            bench_row head = {.name = contest_keep_text("elections/%s/%s", sides[i].name, other->pair.name),
+                              .against = "p99 of a graceful handoff",
+                              .kind = BENCH_LATE,
+                              .goal = handoff_goals[peer]};
+            done = contest_add_row(report, head, &all[i], other, 99);
+        }
+    /* By the median: the disk under both decides about the tail. */
+    bench_row head = {.name = "elections/api-etcd/etcdctl-elect",
+                      .against = "p50 of a graceful handoff on the same etcd",
+                      .kind = BENCH_LATE,
+                      .goal = 1.5};
+    return done && contest_add_row(report, head, &all[API_ETCD], &all[TEN_COUNT(sides) - 1], 50);
+}
+
+/* Of the TTL; the peers' figures are in the rows peers/killed. */
+static bool add_killed(bench_report *report, contestant *own) {
+    double part = contestant_percentile(own, 99) / TTL_MS, goal = OF_THE_TTL;
+    bench_row head = {.name = contest_keep_text("elections/%s-killed", own->pair.name),
+                      .against = own->out ? "NOT MEASURED: ours failed" : "the goal; p99 as a part of the TTL",
+                      .kind = BENCH_PART,
+                      .goal = own->out ? 0 : goal};
+    bench_row *row = bench_add(report, head, &part, &goal, 1);
+    if (row)
+        contestant_tell(&row->more, "", own);
+    return row != NULL;
+}
+
+bool peers_measure_elections(bench_report *report, const char *directory) {
+    static struct contest contest;
+    static contestant all[TEN_COUNT(sides)];
+    size_t first = report->count;
+    if (!contest_open(&contest, directory))
+        return false;
+    struct processors before = contest_look_at_processors();
+    for (size_t i = 0; i < TEN_COUNT(sides); i++) {
+        contestant_set(&contest, &all[i], sides[i].name, "", TTL_MS);
+        all[i].pair.end = sides[i].end;
+    }
+    run_handovers(all, TEN_COUNT(sides), ELECTION_ROUNDS);
+    contest_close(&contest);
+    bool done = add_handoffs(report, all);
+    for (size_t i = STOPPED; i < KILLED; i++)
+        done = done && add_killed(report, &all[i]);
+    for (size_t i = 0; i < KILLED; i++)
+        done = done && !all[i].out;
     tell_machine(report, first, before);
     return done;
 }

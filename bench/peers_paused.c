@@ -18,30 +18,11 @@
 #define PAUSE_MS (2 * TTL_MS + 1000u)
 #define AFTER_MS 2000u /* in which one that was continued can find out */
 
-enum who {
-    API_REDIS,
-    API_SQLITE,
-    ELECT_REDIS,
-    ELECT_SQLITE,
-    API_ETCD,
-    ELECT_ETCD,
-    REDIS_PY,
-    REDLOCK,
-    SEED,
-    FLOCK,
-    ETCDCTL_LOCK,
-    CLIENTS
-};
-#define PEERS_FIRST REDIS_PY
-
-static const char *const names[CLIENTS] = {
-    [API_REDIS] = "api-redis",       [API_SQLITE] = "api-sqlite",
-    [ELECT_REDIS] = "elect-redis",   [ELECT_SQLITE] = "elect-sqlite",
-    [API_ETCD] = "api-etcd",         [ELECT_ETCD] = "elect-etcd",
-    [REDIS_PY] = "redis-py",         [REDLOCK] = "redlock",
-    [SEED] = "set-nx-loop",          [FLOCK] = "flock",
-    [ETCDCTL_LOCK] = "etcdctl-lock",
-};
+static const char *const names[] = {"api-redis",   "api-sqlite", "elect-redis", "elect-sqlite",
+                                    "api-etcd",    "elect-etcd", "redis-py",    "redlock",
+                                    "set-nx-loop", "flock",      "etcdctl-lock"};
+#define CLIENTS     TEN_COUNT(names)
+#define PEERS_FIRST 6u
 
 struct paused {
     contestant clients[CLIENTS];
@@ -53,25 +34,11 @@ struct paused {
 };
 
 static void set_clients(const struct contest *contest, struct paused *paused) {
-    contestant *clients = paused->clients;
-    for (size_t i = 0; i < CLIENTS; i++)
-        contestant_name(contest, &clients[i], names[i], "-paused");
-    contestant_set_api(contest, &clients[API_REDIS], CONTEST_REDIS, TTL_MS);
-    contestant_set_api(contest, &clients[API_SQLITE], CONTEST_SQLITE, TTL_MS);
-    contestant_set_elect(contest, &clients[ELECT_REDIS], CONTEST_REDIS, TTL_MS);
-    contestant_set_elect(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE, TTL_MS);
-    contestant_set_api(contest, &clients[API_ETCD], CONTEST_ETCD, TTL_MS);
-    contestant_set_elect(contest, &clients[ELECT_ETCD], CONTEST_ETCD, TTL_MS);
-    contestant_set_script(contest, &clients[REDIS_PY], BENCH_PYTHON, "redis_lock.py", TTL_MS);
-    contestant_set_script(contest, &clients[REDLOCK], "node", "redlock.js", TTL_MS);
-    peers_set_plain(contest, &clients[SEED], "seed", TTL_MS);
-    peers_set_plain(contest, &clients[FLOCK], "flock", TTL_MS);
-    contestant_set_etcdctl_lock(contest, &clients[ETCDCTL_LOCK], TTL_MS);
-    clients[ETCDCTL_LOCK].out = contest->etcd.pid == 0;
     for (size_t i = 0; i < CLIENTS; i++) {
-        clients[i].pair.end = i == ELECT_REDIS || i == ELECT_SQLITE || i == ELECT_ETCD ? PAIR_STOP_WORKER : PAIR_STOP;
+        contestant_set(contest, &paused->clients[i], names[i], "-paused", TTL_MS);
+        paused->clients[i].pair.end = strncmp(names[i], "elect-", 6) == 0 ? PAIR_STOP_WORKER : PAIR_STOP;
         paused->beats[i] = contest_keep_text("%s/%s.beats", contest->directory, names[i]);
-        pair_add_word(&clients[i].pair, "%s", paused->beats[i]);
+        pair_add_word(&paused->clients[i].pair, "%s", paused->beats[i]);
     }
 }
 
@@ -156,7 +123,6 @@ static bool add_row(bench_report *report, const struct paused *paused, size_t ou
     bench_row *row = bench_add(report, head, &own, &other, 1);
     if (!row)
         return false;
-    bench_print_row(row);
     tell(&row->more, "", paused, ours);
     tell(&row->more, "peer_", paused, peer);
     ten_json_text(&row->more, "ours_is", names[ours]);
@@ -177,7 +143,7 @@ bool peers_measure_paused(bench_report *report, const struct contest *contest) {
         printf("    %s: two at a time in %u of %u rounds, for %.1f ms at worst; nobody in %u\n", names[i],
                paused.two[i], paused.rounds[i], paused.ms[i], paused.nobody[i]);
     for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        done = done && (paused.rounds[ours] > 0 || ours == API_ETCD || ours == ELECT_ETCD) &&
+        done = done && (paused.rounds[ours] > 0 || strstr(names[ours], "etcd")) &&
                paused.nobody[ours] == 0; /* else it proves nothing */
     return done;
 }

@@ -118,21 +118,17 @@ static void set_batch(const struct contest *contest, contestant *who, enum conte
 }
 
 static void set_clients(const struct contest *contest, contestant *clients) {
+    static const enum who usual[] = {API_REDIS, API_SQLITE, API_ETCD, REDIS_PY, REDLOCK, SEED, FLOCK};
     for (size_t i = 0; i < CLIENTS; i++)
         contestant_name(contest, &clients[i], names[i], "-rates");
-    contestant_set_api(contest, &clients[API_REDIS], CONTEST_REDIS, TTL_MS);
-    contestant_set_api(contest, &clients[API_SQLITE], CONTEST_SQLITE, TTL_MS);
+    for (size_t i = 0; i < TEN_COUNT(usual); i++)
+        contestant_set(contest, &clients[usual[i]], names[usual[i]], "-rates", TTL_MS);
     set_batch(contest, &clients[BATCH_REDIS], CONTEST_REDIS);
     set_batch(contest, &clients[BATCH_SQLITE], CONTEST_SQLITE);
     set_batch(contest, &clients[BATCH_ETCD], CONTEST_ETCD);
     set_elect_command(contest, &clients[ELECT_REDIS], CONTEST_REDIS);
     set_elect_command(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE);
     set_elect_command(contest, &clients[ELECT_ETCD], CONTEST_ETCD);
-    contestant_set_api(contest, &clients[API_ETCD], CONTEST_ETCD, TTL_MS);
-    contestant_set_script(contest, &clients[REDIS_PY], BENCH_PYTHON, "redis_lock.py", TTL_MS);
-    contestant_set_script(contest, &clients[REDLOCK], "node", "redlock.js", TTL_MS);
-    peers_set_plain(contest, &clients[SEED], "seed", TTL_MS);
-    peers_set_plain(contest, &clients[FLOCK], "flock", TTL_MS);
     struct pair *etcdctl = begin_command(contest, &clients[ETCDCTL_LOCK]);
     pair_add_word(etcdctl, "etcdctl");
     pair_add_word(etcdctl, "--endpoints=127.0.0.1:%d", contest->etcd.port);
@@ -202,7 +198,6 @@ static bool add_row(bench_report *report, struct rates *rates, enum job ours_job
         bench_add(report, head, cpu ? own->per_cpu : own->rates, cpu ? other->per_cpu : other->rates, ROUNDS);
     if (!row)
         return false;
-    bench_print_row(row);
     tell(&row->more, "", own);
     tell(&row->more, "peer_", other);
     ten_json_text(&row->more, "ours_is", names[ours]);

@@ -3,7 +3,7 @@
  * store and the bare statements renew the very same rows, in turns, one connection each; the bare ones are prepared,
  * and their arrays lie ready, as a good client would have them. A slow reference would flatter us.
  */
-#include "postgres.h"
+#include "measures.h"
 
 #include <libpq-fe.h>
 #include <string.h>
@@ -134,10 +134,7 @@ static bool analyze(const struct postgres_server *server) {
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static bool add_row(bench_report *report, bench_row head, const double *ours, const double *reference) {
-    bench_row *row = bench_add(report, head, ours, reference, ROUNDS);
-    if (row)
-        bench_print_row(row);
-    return row != NULL;
+    return bench_add(report, head, ours, reference, ROUNDS) != NULL;
 }
 
 enum side { OURS, BARE, UNPREPARED, SEED, SIDES };

@@ -175,8 +175,6 @@ static bench_row *add_row(bench_report *report, enum bench_kind kind, const char
                           double goal, const double *ours, const double *reference, size_t rounds) {
     bench_row head = {.name = name, .against = against, .kind = kind, .goal = goal};
     bench_row *row = bench_add(report, head, ours, reference, rounds);
-    if (row)
-        bench_print_row(row);
     return row;
 }
 

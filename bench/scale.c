@@ -27,7 +27,7 @@
 #include "base/util.h"
 #include "bench.h"
 #include "child.h"
-#include "core/driver.h"
+#include "core/engine.h"
 #include "ground.h"
 #include "runtime/member.h"
 #include "scale_server.h"
@@ -41,14 +41,10 @@
 #define JUDGED      512u /* so many targets the judge reads */
 #define OPEN_FILES  16384u
 
-/* ---- counting calls: the linker leads the driver's answers through here (see meson.build) */
+/* ---- counting calls: the linker leads the engine's events through here (see meson.build) */
 
-void __real_ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten_result *results,
-                              uint64_t cursor);
-void __wrap_ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten_result *results,
-                              uint64_t cursor);
-void __real_ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *change);
-void __wrap_ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *change);
+void __real_ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_update *update);
+void __wrap_ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_update *update);
 
 struct counts {
     uint64_t calls[TEN_CALL_COUNT];
@@ -75,19 +71,17 @@ static void count_results(const ten_call *call, const ten_result *results) {
     }
 }
 
-void __wrap_ten_driver_answer(ten_driver *driver, uint64_t now_ms, int error, const ten_result *results,
-                              uint64_t cursor) {
-    atomic_fetch_add(&calls[driver->call.kind], 1);
-    if (error == TENURE_E_RESYNC)
-        atomic_fetch_add(&overruns, 1);
-    if (driver->call.kind == TEN_CALL_APPLY && error == TENURE_OK)
-        count_results(&driver->call, results);
-    __real_ten_driver_answer(driver, now_ms, error, results, cursor);
-}
-
-void __wrap_ten_driver_change(ten_driver *driver, uint64_t now_ms, const ten_change *change) {
-    atomic_fetch_add(&changes, 1);
-    __real_ten_driver_change(driver, now_ms, change);
+void __wrap_ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_update *update) {
+    if (event->kind == TEN_ON_CHANGE)
+        atomic_fetch_add(&changes, 1);
+    if (event->kind == TEN_ON_ANSWER) {
+        atomic_fetch_add(&calls[engine->call.kind], 1);
+        if (event->error == TENURE_E_RESYNC)
+            atomic_fetch_add(&overruns, 1);
+        if (engine->call.kind == TEN_CALL_APPLY && event->error == TENURE_OK)
+            count_results(&engine->call, event->results);
+    }
+    __real_ten_engine_step(engine, event, update);
 }
 
 static struct counts count_now(void) {
@@ -538,10 +532,7 @@ static const struct scale_case cases[] = {
 static bool add_row(bench_report *report, const char *name, const char *against, double goal, double ours,
                     double reference, enum bench_kind kind) {
     bench_row head = {.name = name, .against = against, .kind = kind, .goal = goal};
-    const bench_row *row = bench_add(report, head, &ours, &reference, 1);
-    if (row)
-        bench_print_row(row);
-    return row != NULL;
+    return bench_add(report, head, &ours, &reference, 1) != NULL;
 }
 
 static char *format_name(const struct scale_case *it, const char *what) {

@@ -1,7 +1,7 @@
 /*
  * The benchmarks of `tenure serve` on SQLite. See server.h.
  */
-#include "server.h"
+#include "measures.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -239,6 +239,12 @@ static bool race(const struct peer *ours, const struct peer *constant, const etc
     return true;
 }
 
+static void add_row(bench_report *report, const char *name, const char *against, enum bench_kind kind, double goal,
+                    const double *ours, const double *reference) {
+    (void)bench_add(report, (bench_row){.name = name, .against = against, .kind = kind, .goal = goal}, ours, reference,
+                    ROUNDS);
+}
+
 /* A row for each part: of ours, against the same part of the reference. */
 static void add_split(bench_report *report, const char *const names[3], const char *against, const struct split *ours,
                       const struct split *reference) {
@@ -250,36 +256,24 @@ static void add_split(bench_report *report, const char *const names[3], const ch
             mine[i] = *(const double *)((const char *)&ours[i] + parts[part]);
             theirs[i] = *(const double *)((const char *)&reference[i] + parts[part]);
         }
-        bench_print_row(bench_add(report, (bench_row){.name = names[part], .against = against, .kind = BENCH_COST},
-                                  mine, theirs, ROUNDS));
+        add_row(report, names[part], against, BENCH_COST, 0, mine, theirs);
     }
 }
 
 static void add_rows(bench_report *report, const struct figures *figures, bool has_etcd) {
-    bench_print_row(bench_add(
-        report,
-        (bench_row){
-            .name = "server-renew", .against = "libmicrohttpd, constant answer", .kind = BENCH_RATE, .goal = 0.8},
-        figures->ours, figures->constant, ROUNDS));
-    if (has_etcd)
-        bench_print_row(bench_add(
-            report,
-            (bench_row){
-                .name = "server-renew/etcd", .against = "etcd's gateway, a transaction", .kind = BENCH_RATE, .goal = 5},
-            figures->ours, figures->etcd, ROUNDS));
-    else
-        printf("  etcd is not there: NOT MEASURED\n");
-    bench_print_row(bench_add(report, (bench_row){.name = "server-renew/p99", .against = "-", .kind = BENCH_LATE},
-                              figures->p99, figures->p99, ROUNDS));
-    bench_print_row(
-        bench_add(report, (bench_row){.name = "server-batch", .against = "one renewal a request", .kind = BENCH_RATE},
-                  figures->batch, figures->ours, ROUNDS));
     double goal[ROUNDS];
     for (size_t i = 0; i < ROUNDS; i++)
         goal[i] = BATCH_GOAL;
-    bench_print_row(bench_add(
-        report, (bench_row){.name = "server-batch/goal", .against = "the goal", .kind = BENCH_RATE, .goal = 1},
-        figures->batch, goal, ROUNDS));
+    add_row(report, "server-renew", "libmicrohttpd, constant answer", BENCH_RATE, 0.8, figures->ours,
+            figures->constant);
+    if (has_etcd)
+        add_row(report, "server-renew/etcd", "etcd's gateway, a transaction", BENCH_RATE, 5, figures->ours,
+                figures->etcd);
+    else
+        printf("  etcd is not there: NOT MEASURED\n");
+    add_row(report, "server-renew/p99", "-", BENCH_LATE, 0, figures->p99, figures->p99);
+    add_row(report, "server-batch", "one renewal a request", BENCH_RATE, 0, figures->batch, figures->ours);
+    add_row(report, "server-batch/goal", "the goal", BENCH_RATE, 1, figures->batch, goal);
     static const char *const renew_names[] = {"server-renew/cpu-client", "server-renew/cpu-http",
                                               "server-renew/cpu-store"};
     static const char *const batch_names[] = {"server-batch/cpu-client", "server-batch/cpu-http",

@@ -264,7 +264,6 @@ static bool add_row(bench_report *report, const char *name, const char *against,
     bench_row *row = bench_add(report, head, ours, reference, ROUNDS);
     if (!row)
         return false;
-    bench_print_row(row);
     ten_buf_format(&row->more, ",\"takeovers\":%u", ROUNDS * TAKEOVERS);
     return true;
 }

@@ -30,13 +30,28 @@ Time: about 13 minutes on two cores; --all takes an hour or more. 'unit' takes h
 END
 }
 
-# A browser, and npm for its driver (in Debian five hundred packages), take minutes to install: only --all does that.
+# test_needs ALL NAME...: unit tests alone need no servers. A browser, and npm for its driver (in Debian five hundred
+# packages), take minutes to install: only --all does that.
 test_needs() {
-    if [ "$1" = yes ] || { command -v chromium && command -v npm; } >/dev/null; then
+    all_tests=$1
+    shift
+    only_unit "$@" && say build unit && return
+    if [ "$all_tests" = yes ] || { command -v chromium && command -v npm; } >/dev/null; then
         say build test web
     else
         say build test
     fi
+}
+
+# only_unit NAME...: whether there are names, and each is of a unit test.
+only_unit() {
+    [ "$#" -gt 0 ] || return
+    for name; do
+        case $name in
+        unit | unit-*) ;;
+        *) return 1 ;;
+        esac
+    done
 }
 
 cmd_test() {
@@ -47,7 +62,7 @@ cmd_test() {
         misused test '--all cannot be combined with --repeat or with names'
     fi
     [ "$repeat" != 0 ] || misused test '--repeat must be at least 1'
-    needed=$(test_needs "$all")
+    needed=$(eval "test_needs $all $OPERANDS")
     case $needed in
     *web) ;;
     *) [ -n "$repeat$OPERANDS" ] || say 'web: left out, because chromium or npm is missing; ./dev test --all installs them' ;;

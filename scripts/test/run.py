@@ -53,6 +53,8 @@ class Runner:
         started = self.clock.seconds()
         self.clock.say(f"{build.label}: building{place}")
         if self.ahead:
+            with contextlib.suppress(PermissionError, ProcessLookupError):  # somebody waits for it now
+                os.setpriority(os.PRIO_PGRP, self.ahead.pid, 0)
             self.processes.wait(self.ahead)
             self.ahead = None
         code, lines = self.processes.run(
@@ -90,7 +92,7 @@ class Runner:
         progress = Progress(self.clock, label, names, log, f"{directory}/test-output")
         # Most programs wait most of the time, for leases to expire and for each other: more of them than cores.
         words = ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs",
-                 "--num-processes", str(5 * len(os.sched_getaffinity(0))), *options]
+                 "--num-processes", str(6 * len(os.sched_getaffinity(0))), *options]
         # New kernels randomize the address space more widely than the thread sanitizer can bear.
         if build.label == "tsan" and subprocess.run(["setarch", "-R", "true"], stderr=subprocess.DEVNULL).returncode == 0:
             words = ["setarch", "-R", *words]
@@ -114,6 +116,7 @@ class Runner:
             options = [word for suite in build.suites for word in ("--suite", suite)]
         self.clock.say(f"{build.label}: {len(selected)} test programs to run")
         tests, progress = self.run(build, build.label, selected, options)
+        directory = os.path.relpath(build.directory(ROOT))
         good = bad = broken = 0
         for test in tests:
             passed, failed, _ = results.count(test)
@@ -121,7 +124,10 @@ class Runner:
             if failed:
                 broken += 1
                 name = name_of(test)
-                self.shown.append((f"{build.label}: {name} ({os.path.relpath(progress.path(name))})", results.excerpt(test)))
+                again = f"./dev test {name}" if build.label == "gcc" else f"meson test -C {directory} {name}"
+                self.shown.append((f"{build.label}: {name}", [
+                    *results.excerpt(test), f"all of its output: {os.path.relpath(progress.path(name))}",
+                    f"to run it again: {again}"]))
         if len(tests) < len(selected) or not tests:
             bad += 1
             missing = sorted(set(selected) - set(progress.tests))

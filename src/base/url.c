@@ -4,6 +4,8 @@
  */
 #include "base/url.h"
 
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -59,12 +61,32 @@ static int parse_scheme(const char *text, ten_url *url, const char **ret_rest, t
     return TENURE_OK;
 }
 
+/* Each host of "h1:1,[::1]:2" may have a port. What else is wrong with a host, its store knows better. */
+static bool are_ports_good(const char *hosts) {
+    for (const char *host = hosts; *host; host += strspn(host, ",")) {
+        size_t size = strcspn(host, ",");
+        const char *bracket = memchr(host, ']', size);
+        const char *from = bracket ? bracket : host;
+        const char *colon = memchr(from, ':', size - (size_t)(from - host));
+        host += size;
+        if (!colon || memchr(colon + 1, ':', (size_t)(host - colon - 1)))
+            continue;
+        size_t digits = strspn(colon + 1, "0123456789");
+        unsigned long port = strtoul(colon + 1, NULL, 10);
+        if (colon + 1 + digits != host || port < 1 || port > UINT16_MAX)
+            return false;
+    }
+    return true;
+}
+
 static int parse_authority(const char *text, const char *from, size_t size, ten_url *url, ten_error *error) {
     const char *hosts = from;
     for (const char *at = from; at < from + size; at++)
         if (*at == '@')
             hosts = at + 1;
     int r = decode(text, hosts, (size_t)(from + size - hosts), &url->hosts, error);
+    if (r == 0 && !are_ports_good(url->hosts))
+        r = bad(error, text, "a port is a number between 1 and 65535");
     if (r < 0 || hosts == from)
         return r;
     size_t login = (size_t)(hosts - from) - 1;

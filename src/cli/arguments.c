@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include "agent/common/store_wait.h"
 #include "base/id.h"
 #include "base/url.h"
+#include "cli/find.h"
 #include "cli/visible.h"
 #include "runtime/context.h"
 #include "runtime/metadata.h"
@@ -26,64 +28,48 @@
 static const char *const log_formats[] = {"text", "json", "human", NULL}; /* as enum ten_log_format */
 static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
-#define COMMON_COUNT 12
-static void common_options(ten_arguments *s, ten_option options[COMMON_COUNT]) {
-    static char namespace_help[64];
-    snprintf(namespace_help, sizeof namespace_help, "the set of targets; default %s", s->command->default_namespace);
-    const ten_option common[COMMON_COUNT] = {
-        {"store", TEN_OPTION_TEXT, &s->store, "URL", "where the leases live; default sqlite: in $XDG_STATE_HOME/tenure",
-         "TENURE_STORE", NULL},
-        {"namespace", TEN_OPTION_TEXT, &s->namespace_name, "NS", namespace_help, "TENURE_NAMESPACE", NULL},
-        {"ttl", TEN_OPTION_PERIOD, &s->timing.ttl_ms, "D", "how long a lease lasts unrenewed; default 30s",
-         "TENURE_TTL", NULL},
-        {"renew", TEN_OPTION_PERIOD, &s->timing.renew_ms, "D", "time between renewals; default TTL / 3", "TENURE_RENEW",
-         NULL},
-        {"margin", TEN_OPTION_PERIOD, &s->timing.margin_ms, "D",
-         "stop working this long before the lease ends; default TTL / 8, at least 20ms", NULL, NULL},
-        {"name", TEN_OPTION_TEXT, &s->name, "NAME", "first part of the instance id; default the host's name",
-         "TENURE_NAME", NULL},
-        {"log-format", TEN_OPTION_CHOICE, &s->log_format, "F",
-         "human, text or json; default human on a terminal, else text", "TENURE_LOG_FORMAT", log_formats},
-        {"log-level", TEN_OPTION_CHOICE, &s->log_level, "L",
-         s->command->quiet ? "error, warn, info or debug; default warn" : "error, warn, info or debug; default info",
-         "TENURE_LOG_LEVEL", log_levels},
-        {"quiet", TEN_OPTION_FLAG, &s->quiet, NULL, "log and say errors only; also -q", NULL, NULL},
-        {"verbose", TEN_OPTION_FLAG, &s->verbose, NULL, "log more; also -v", NULL, NULL},
-        {"json", TEN_OPTION_FLAG, &s->json, NULL, "print JSON, one object a line", NULL, NULL},
-        {NULL, TEN_OPTION_FLAG, NULL, NULL, NULL, NULL, NULL},
-    };
-    memcpy(options, common, sizeof common);
+struct ten_identity ten_identity;
+
+/* What the common options are written to. There is one command line. */
+static ten_arguments given;
+static char namespace_help[64]; /* these two say what is the command's default */
+static char level_help[64];
+
+static const ten_option common[] = {
+    TEN_OPT_ENV(TEN_OPTION_TEXT, "store", "URL", &given.store, "TENURE_STORE",
+                "where the leases live; default sqlite: in $XDG_STATE_HOME/tenure"),
+    TEN_OPT_ENV(TEN_OPTION_TEXT, "namespace", "NS", &given.namespace_name, "TENURE_NAMESPACE", namespace_help),
+    TEN_OPT_ENV(TEN_OPTION_PERIOD, "ttl", "D", &given.timing.ttl_ms, "TENURE_TTL",
+                "how long a lease lasts unrenewed; default 30s"),
+    TEN_OPT_ENV(TEN_OPTION_PERIOD, "renew", "D", &given.timing.renew_ms, "TENURE_RENEW",
+                "time between renewals; default TTL / 3"),
+    TEN_OPT_PERIOD("margin", "D", &given.timing.margin_ms,
+                   "stop working this long before the lease ends; default TTL / 8, at least 20ms"),
+    TEN_OPT_ENV(TEN_OPTION_TEXT, "name", "NAME", &given.name, "TENURE_NAME",
+                "first part of the instance id; default the host's name"),
+    {"log-format", TEN_OPTION_CHOICE, &given.log_format, "F",
+     "human, text or json; default human on a terminal, else text", "TENURE_LOG_FORMAT", log_formats},
+    {"log-level", TEN_OPTION_CHOICE, &given.log_level, "L", level_help, "TENURE_LOG_LEVEL", log_levels},
+    TEN_OPT_FLAG("quiet", &given.quiet, "log and say errors only; also -q"),
+    TEN_OPT_FLAG("verbose", &given.verbose, "log more; also -v"),
+    TEN_OPT_FLAG("json", &given.json, "print JSON, one object a line"),
+    TEN_OPT_END,
+};
+static const ten_option no_options[] = {TEN_OPT_END};
+
+static const char *default_namespace(const ten_command *command) {
+    return command->default_namespace ? command->default_namespace : "poll";
 }
 
-void ten_arguments_identity_options(ten_arguments *arguments, ten_option options[TEN_IDENTITY_OPTIONS]) {
-    options[0] = (ten_option){"address",
-                              TEN_OPTION_TEXT,
-                              &arguments->address,
-                              "HOST:PORT",
-                              "where this instance can be reached, for 'tenure owner'",
-                              "TENURE_ADDRESS",
-                              NULL};
-    options[1] = (ten_option){"label",
-                              TEN_OPTION_LIST,
-                              &arguments->labels,
-                              "K=V",
-                              "anything else to know about this instance; repeatable",
-                              NULL,
-                              NULL};
-}
-
-static const ten_option no_options[] = {{.name = NULL}};
-
-void ten_command_help(const ten_command *command, const ten_option *own) {
-    ten_arguments shown = {.command = command};
-    ten_option common[COMMON_COUNT];
-    common_options(&shown, common);
+static void print_help(const ten_command *command) {
+    snprintf(namespace_help, sizeof namespace_help, "the set of targets; default %s", default_namespace(command));
+    snprintf(level_help, sizeof level_help, "error, warn, info or debug; default %s", command->quiet ? "warn" : "info");
     printf("usage: tenure %s %s\n\n%s.\n", command->name, command->usage, command->summary);
     if (command->details)
         printf("\n%s\n", command->details);
-    if (own && own->name) {
+    if (command->options && command->options->help) {
         printf("\nOptions:\n");
-        ten_options_print(own);
+        ten_options_print(command->options);
     }
     printf("\nCommon options (with their environment variables):\n");
     ten_options_print(common);
@@ -183,7 +169,7 @@ static void catch_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-void ten_command_hold_hangup(void) {
+static void hold_hangup(void) {
     sigset_t hangup;
     sigemptyset(&hangup);
     sigaddset(&hangup, SIGHUP);
@@ -192,13 +178,11 @@ void ten_command_hold_hangup(void) {
 
 /* ---- start and end */
 
-bool ten_arguments_parse(ten_arguments *arguments, const ten_command *command, const ten_option *own, int argc,
-                         char **argv, int *ret_exit) {
+/* False: end with *ret_exit (help was asked for, or the usage is wrong and has been said). */
+static bool parse(ten_arguments *arguments, const ten_command *command, int argc, char **argv, int *ret_exit) {
     *arguments = (ten_arguments){
         .command = command, .log_format = -1, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
-    ten_option common[COMMON_COUNT];
-    common_options(arguments, common);
-    const ten_option *arrays[] = {own ? own : no_options, common, NULL};
+    const ten_option *arrays[] = {command->options ? command->options : no_options, common, NULL};
     ten_error error;
     bool help = false;
     if (ten_options_parse(arrays, argc, argv, &arguments->count, &arguments->before, &help, &error) < 0) {
@@ -216,21 +200,21 @@ bool ten_arguments_parse(ten_arguments *arguments, const ten_command *command, c
         return false;
     }
     if (help) {
-        ten_command_help(command, own);
+        print_help(command);
         *ret_exit = fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
         return false;
     }
     arguments->operands = argv;
-    arguments->needs_store = command->needs_store;
+    arguments->needs_store = command->store == TEN_STORE_EXISTING;
     arguments->namespace_is_default = !arguments->namespace_name;
     if (arguments->namespace_is_default)
-        arguments->namespace_name = command->default_namespace;
+        arguments->namespace_name = default_namespace(command);
     return true;
 }
 
-static int check_arguments(const ten_arguments *arguments, int first, int (*check)(const char *, ten_error *)) {
+static int check_ids(const ten_arguments *arguments, int first, int end, int (*check)(const char *, ten_error *)) {
     ten_error error;
-    for (int i = first; i < arguments->count; i++) {
+    for (int i = first; i < end; i++) {
         if (check(arguments->operands[i], &error) < 0) {
             ten_say(error.message);
             return TEN_EXIT_USAGE;
@@ -239,12 +223,20 @@ static int check_arguments(const ten_arguments *arguments, int first, int (*chec
     return TEN_EXIT_DONE;
 }
 
-int ten_arguments_check_targets(const ten_arguments *arguments, int first) {
-    return check_arguments(arguments, first, ten_id_check_target);
+int ten_arguments_check_targets(const ten_arguments *arguments, int first, int end) {
+    return check_ids(arguments, first, end, ten_id_check_target);
 }
 
 int ten_arguments_check_roles(const ten_arguments *arguments) {
-    return check_arguments(arguments, 0, ten_id_check_role);
+    return check_ids(arguments, 0, arguments->count, ten_id_check_role);
+}
+
+void ten_arguments_join(ten_arguments *arguments, int at, char room[TENURE_HOLDER_MAX + 1]) {
+    if (arguments->count != at + 2)
+        return;
+    snprintf(room, TENURE_HOLDER_MAX + 1, "%s %s", arguments->operands[at], arguments->operands[at + 1]);
+    arguments->operands[at] = room;
+    arguments->count--;
 }
 
 /* Options that no call of this command would look at are checked all the same: a mistake is better told now. */
@@ -318,9 +310,9 @@ tenure_options ten_arguments_options(const ten_arguments *arguments) {
                             .renew_ms = arguments->timing.renew_ms,
                             .margin_ms = arguments->timing.margin_ms,
                             .timeout_ms = arguments->answer_ms,
-                            .address = arguments->address,
-                            .labels = arguments->labels.items,
-                            .label_count = arguments->labels.count};
+                            .address = ten_identity.address,
+                            .labels = ten_identity.labels.items,
+                            .label_count = ten_identity.labels.count};
 }
 
 /* A command that works on what is there must not answer a mistyped path with an empty store. */
@@ -408,5 +400,51 @@ int ten_arguments_close(ten_arguments *arguments, int exit_code) {
     }
     (void)tenure_close(arguments->context);
     ten_log_close(arguments->log, LOG_FLUSH_MS);
+    arguments->context = NULL;
+    arguments->log = NULL;
     return exit_code;
+}
+
+/* ---- a command with its steps */
+
+/* Ids come last: a command's own check may have joined or counted its operands. */
+static int check_operands(ten_arguments *arguments) {
+    static const struct {
+        int least;
+        int most;
+        const char *words;
+        int (*check)(const char *, ten_error *);
+    } rules[] = {[TEN_TAKES_WHAT_IT_CHECKS] = {0, INT_MAX, "", NULL},
+                 [TEN_TAKES_NOTHING] = {0, 0, "takes no arguments", NULL},
+                 [TEN_TAKES_TARGET] = {1, 1, "takes one target id", ten_id_check_target},
+                 [TEN_TAKES_TARGETS] = {0, INT_MAX, "", ten_id_check_target},
+                 [TEN_TAKES_ROLE] = {1, 1, "takes one role", ten_id_check_role}};
+    const ten_command *command = arguments->command;
+    int exit_code = TEN_EXIT_DONE;
+    if (arguments->count < rules[command->takes].least || arguments->count > rules[command->takes].most)
+        return ten_arguments_usage(arguments, "%s %s", command->name, rules[command->takes].words);
+    if (command->check)
+        exit_code = command->check(arguments);
+    if (exit_code == TEN_EXIT_DONE && rules[command->takes].check)
+        exit_code = check_ids(arguments, 0, arguments->count, rules[command->takes].check);
+    return exit_code;
+}
+
+int ten_command_run(const ten_command *command, int argc, char **argv) {
+    ten_arguments *arguments = &given;
+    int exit_code;
+    if (command->run_unparsed)
+        return command->run_unparsed(argc, argv);
+    if (command->reloads)
+        hold_hangup();
+    if (!parse(arguments, command, argc, argv, &exit_code))
+        return exit_code;
+    exit_code = check_operands(arguments);
+    if (exit_code != TEN_EXIT_DONE || command->store == TEN_STORE_NONE)
+        return exit_code != TEN_EXIT_DONE ? exit_code : command->run(arguments);
+    if (!ten_arguments_open(arguments, &exit_code))
+        return exit_code;
+    bool is_here = !command->wants || arguments->count == 0 ||
+                   ten_find_namespace(arguments, command->wants, arguments->operands[0], 0, &exit_code);
+    return ten_arguments_close(arguments, is_here ? command->run(arguments) : exit_code);
 }

@@ -18,18 +18,47 @@ enum ten_exit {
     TEN_EXIT_LOST = 5,
 };
 
+typedef struct ten_arguments ten_arguments;
+
+/* A command: what the help says of it, and the steps before it runs, in this order. What is left out of a command's
+ * struct is not done. */
+/* A command: what the help says of it (TEN_HELP_NAME, from help.txt), and the steps before it runs, in this order. What
+ * is left out of a command's struct is not done. */
 typedef struct ten_command {
     const char *name;
-    const char *usage;   /* what follows `tenure NAME` */
-    const char *summary; /* one line */
-    const char *details; /* for --help; NULL: none */
-    int (*run)(const struct ten_command *command, int argc, char **argv);
-    const char *default_namespace;
-    bool needs_store; /* it works on what is there: a SQLite file that does not exist is a mistake, and is not made */
-    bool quiet;       /* it logs warnings and errors only, unless told otherwise */
+    const char *usage;             /* what follows `tenure NAME` */
+    const char *summary;           /* one line */
+    const char *details;           /* for --help; NULL: none */
+    const char *default_namespace; /* NULL: poll */
+    bool quiet;                    /* it logs warnings and errors only, unless told otherwise */
+    bool reloads;                  /* at SIGHUP: one that comes during the start waits until it can be taken */
+    const ten_option *options;     /* beside the common ones; ends with TEN_OPT_END */
+    enum ten_takes {
+        TEN_TAKES_WHAT_IT_CHECKS, /* check() looks at the operands */
+        TEN_TAKES_NOTHING,
+        TEN_TAKES_TARGET, /* one */
+        TEN_TAKES_TARGETS,
+        TEN_TAKES_ROLE, /* one */
+    } takes;            /* so many operands, and valid ids */
+    int (*check)(
+        ten_arguments *arguments); /* before anything is opened, so that bad input writes nothing: an exit code */
+    enum ten_store_step {
+        TEN_STORE_NONE,     /* the command opens it, or needs none */
+        TEN_STORE_ANY,      /* log and context are opened, and closed after the command */
+        TEN_STORE_EXISTING, /* it works on what is there: a SQLite file that does not exist is an error, and not made */
+    } store;
+    enum ten_wanted_kind {
+        TEN_WANTED_NOTHING,
+        TEN_WANTED_KNOWN, /* a target that was registered or leased */
+        TEN_WANTED_HELD,
+        TEN_WANTED_ROLE, /* that somebody leads or waits for */
+        TEN_WANTED_INSTANCE,
+    } wants;                                    /* what the first operand names; see ten_find_namespace() */
+    int (*run)(ten_arguments *arguments);       /* the exit code */
+    int (*run_unparsed)(int argc, char **argv); /* instead of all these steps; NULL: not */
 } ten_command;
 
-typedef struct ten_arguments {
+struct ten_arguments {
     const ten_command *command;
     const char *store;
     const char *namespace_name;
@@ -44,28 +73,34 @@ typedef struct ten_arguments {
     bool quiet;
     bool verbose;
     bool json;
-    bool needs_store;    /* as that of the command, which may change it before it opens the store */
-    const char *address; /* these two of commands with ten_arguments_identity_options() */
-    ten_option_list labels;
-    char **operands; /* what is left after the options */
+    bool needs_store; /* as that of the command, which may change it before it opens the store */
+    char **operands;  /* what is left after the options */
     int count;
     int before; /* of them, those before `--`; -1: there is no `--` */
     tenure_context *context;
     ten_log *log;
     ten_error failure; /* why ten_arguments_open() failed */
-} ten_arguments;
+};
 
-/* Parses the command's options (`own` may be NULL) and the common ones. True: go on. False: end with *ret_exit (help
- * was asked for, or the usage is wrong and has been said). */
-bool ten_arguments_parse(ten_arguments *arguments, const ten_command *command, const ten_option *own, int argc,
-                         char **argv, int *ret_exit);
-/* The options by which an instance says who it is. */
-#define TEN_IDENTITY_OPTIONS 2u
-void ten_arguments_identity_options(ten_arguments *arguments, ten_option options[TEN_IDENTITY_OPTIONS]);
-/* Checks the ids among the operands from `first` on, before the store is opened, so that bad input writes nothing. The
- * exit code; 0: all valid. */
-int ten_arguments_check_targets(const ten_arguments *arguments, int first);
+/* How an instance describes itself, for commands that have these options. */
+extern struct ten_identity {
+    const char *address;
+    ten_option_list labels;
+} ten_identity;
+#define TEN_OPT_IDENTITY                                                                                               \
+    TEN_OPT_ENV(TEN_OPTION_TEXT, "address", "HOST:PORT", &ten_identity.address, "TENURE_ADDRESS",                      \
+                "where this instance can be reached, for 'tenure owner'"),                                             \
+        TEN_OPT_LIST("label", "K=V", &ten_identity.labels, "anything else to know about this instance; repeatable")
+
+/* Runs a command with all its steps. The exit code of the program. */
+int ten_command_run(const ten_command *command, int argc, char **argv);
+/* Checks the ids among the operands from `first` to before `end`, before the store is opened, so that bad input writes
+ * nothing. The exit code; 0: all valid. */
+int ten_arguments_check_targets(const ten_arguments *arguments, int first, int end);
 int ten_arguments_check_roles(const ten_arguments *arguments);
+/* An instance as it is shown, "host-b 8758", is two words to a shell. If there is one operand too many, joins the two
+ * from `at` on in `room`. */
+void ten_arguments_join(ten_arguments *arguments, int at, char room[TENURE_HOLDER_MAX + 1]);
 /* What can be checked without the store: times, namespace, name. False: it has been said; end with *ret_exit. For
  * commands that open no context; ten_arguments_open() does it, too. */
 bool ten_arguments_check(const ten_arguments *arguments, int *ret_exit);
@@ -92,12 +127,6 @@ void ten_arguments_note(const ten_arguments *arguments, const char *format, ...)
 
 /* The signal that has asked the command to end, or 0. It also cancelled the context's waiting. */
 int ten_command_signal(void);
-/* For commands that reload at SIGHUP, first of all: one that comes during the start waits until it can be taken. */
-void ten_command_hold_hangup(void);
-
-/* The help of one command, on standard output. */
-void ten_command_help(const ten_command *command, const ten_option *own);
-
 int ten_exit_code(int error);
 
 #endif

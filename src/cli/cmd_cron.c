@@ -3,21 +3,12 @@
  * store knows them, `cron check` reads a file, and `cron import` makes one from a user's crontab.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "agent/common/store_wait.h"
-#include "agent/cron/zones.h"
-#include "agent/poller/agent.h"
-#include "agent/warden/warden.h"
+#include "agent/common/zones.h"
 #include "base/clock.h"
-#include "base/duration.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/find.h"
-#include "cli/host_check.h"
-#include "cli/table.h"
+#include "cli/fleet_work.h"
 #include "core/crontab.h"
 
 /* ---- check and import */
@@ -166,12 +157,6 @@ static int import_file(const char *path) {
 
 /* ---- ls */
 
-struct listing {
-    const ten_arguments *arguments;
-    ten_table table;
-    size_t count;
-};
-
 static int take_newest(const ten_cron_run *run, void *userdata) {
     if (run->end > TEN_CRON_LOST) /* it did not run */
         return 0;
@@ -196,164 +181,96 @@ static void name_result(const ten_cron_memory *memory, const char *checkpoint, c
         snprintf(text, 24, "%s", last.end == TEN_CRON_TIMED_OUT ? "timed out" : "not started");
 }
 
-static void print_json(const tenure_info *info, const ten_cron_memory *memory, const char *result) {
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "job", info->target);
-    ten_json_text(&line, "instance", info->holder[0] ? info->holder : NULL);
-    ten_json_number(&line, "token", info->token);
-    ten_json_time(&line, "last", (uint64_t)memory->ran_ms);
-    ten_json_time(&line, "started_at", (uint64_t)memory->started_ms);
-    ten_json_text(&line, "result", result);
-    ten_json_text(&line, "by", memory->holder);
-    ten_json_number(&line, "duration_ms", memory->duration_ms);
-    ten_json_number(&line, "runs", memory->runs);
-    ten_json_number(&line, "skipped", memory->skipped);
-    ten_json_time(&line, "next", memory->known && memory->next_ms != TEN_CRON_NEVER ? (uint64_t)memory->next_ms : 0);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
-}
+struct listing {
+    tenure_context *context;
+    ten_table table;
+};
 
 static int list_one(const tenure_info *info, void *userdata) {
     struct listing *listing = userdata;
-    listing->count++;
     char text[TENURE_CHECKPOINT_MAX + 1];
     size_t size = 0;
+    char result[24];
     ten_cron_memory memory = {0};
-    int r = tenure_target_checkpoint(listing->arguments->context, info->target, text, &size, NULL);
+    int r = tenure_target_checkpoint(listing->context, info->target, text, &size, NULL);
     if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
         return r;
     (void)ten_cron_memory_read(size ? text : NULL, &memory);
-    char result[24];
-    char last[TEN_RFC3339_SIZE] = "-";
-    char next[TEN_RFC3339_SIZE] = "-";
-    char took[TEN_DURATION_SIZE] = "-";
     name_result(&memory, size ? text : NULL, info->holder, result);
-    if (listing->arguments->json) {
-        print_json(info, &memory, result);
-        return ferror(stdout) ? 1 : 0;
-    }
-    if (memory.ran_ms > 0)
-        ten_rfc3339((uint64_t)memory.ran_ms, last);
-    if (memory.known && memory.next_ms != TEN_CRON_NEVER)
-        ten_rfc3339((uint64_t)memory.next_ms, next);
-    if (memory.runs > 0 && !memory.open)
-        ten_duration_show(memory.duration_ms, took);
-    ten_table_row(&listing->table,
-                  (const char *const[]){info->target, last, result, took, next, info->holder[0] ? info->holder : "-"});
-    return ferror(stdout) ? 1 : 0;
+    return TEN_TABLE_ADD(
+        &listing->table, {"JOB", "job", .text = info->target}, {NULL, "instance", .text = ten_or_null(info->holder)},
+        {NULL, "token", TEN_COLUMN_NUMBER, .number = info->token},
+        {"LAST", "last", TEN_COLUMN_TIME, .number = (uint64_t)memory.ran_ms},
+        {NULL, "started_at", TEN_COLUMN_TIME, .number = (uint64_t)memory.started_ms},
+        {"RESULT", "result", .text = result},
+        {"TOOK", NULL, TEN_COLUMN_PERIOD, .number = memory.runs > 0 && !memory.open ? memory.duration_ms : TEN_NONE},
+        {NULL, "by", .text = memory.holder}, {NULL, "duration_ms", TEN_COLUMN_NUMBER, .number = memory.duration_ms},
+        {NULL, "runs", TEN_COLUMN_NUMBER, .number = memory.runs},
+        {NULL, "skipped", TEN_COLUMN_NUMBER, .number = memory.skipped},
+        {"NEXT", "next", TEN_COLUMN_TIME,
+         .number = memory.known && memory.next_ms != TEN_CRON_NEVER ? (uint64_t)memory.next_ms : 0},
+        {"HOLDER", NULL, .text = ten_or_null(info->holder)});
 }
 
 static int list_jobs(ten_arguments *arguments) {
-    static const char *const headings[] = {"JOB", "LAST", "RESULT", "TOOK", "NEXT", "HOLDER"};
-    struct listing listing = {.arguments = arguments};
+    struct listing listing;
     int exit_code;
     arguments->needs_store = true;
     if (!ten_arguments_open(arguments, &exit_code))
         return exit_code;
-    ten_table_start(&listing.table, headings, TEN_COUNT(headings));
+    listing.context = arguments->context;
+    ten_table_start(&listing.table, arguments);
     int r = tenure_target_list(arguments->context, TENURE_ALL, list_one, &listing);
-    exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
-    if (!ten_table_end(&listing.table))
-        exit_code = TEN_EXIT_FAILED;
-    if (r == TENURE_OK && listing.count == 0)
-        ten_find_nothing(arguments, "jobs");
-    return ten_arguments_close(arguments, exit_code);
+    return ten_arguments_close(arguments, ten_find_end(arguments, &listing.table, r, "jobs"));
 }
 
 /* ---- cron FILE */
 
-static int work(ten_shared *shared, void *userdata) {
-    ten_error error = {0};
-    int r = ten_agent_run(userdata, shared, &error);
-    if (r < 0)
-        fprintf(stderr, "tenure: %s\n", error.message);
-    return ten_exit_code(r);
-}
+static ten_agent_config config = {.cron = true,
+                                  .how = TEN_POLL_SPEC,
+                                  .trust_targets = true, /* they are the file's, not the store's */
+                                  .runner.store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
+                                  .every_ms = 1000,
+                                  .timeout_ms = 1000,
+                                  .weight = 1,
+                                  .settle_ms = 2000,
+                                  .max_targets = 100000};
+static const ten_option options[] = {
+    TEN_OPT_STORE_WAIT(&config.runner.store_wait_ms),
+    TEN_OPT_WEIGHT(&config.weight, "this instance's share of the jobs; default 1"),
+    TEN_OPT_SETTLE(&config.settle_ms, "jobs"),
+    TEN_OPT_GRACE(&config.runner.grace_ms, "a command this long before its"),
+    TEN_OPT_ON_UNCERTAIN(&config.runner.stop_when_uncertain, "commands under way"),
+    TEN_OPT_PID_NAMESPACE(&config.runner.isolation, "each command"),
+    TEN_OPT_METRICS(&config.runner.metrics),
+    TEN_OPT_END,
+};
 
-static int run_file(ten_arguments *arguments, ten_agent_config *config, uint64_t grace_ms) {
+static int run_file(ten_arguments *arguments) {
     static char targets[4096];
-    ten_error error;
     int exit_code;
+    if (config.weight == 0)
+        return ten_arguments_usage(arguments, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
     if (!ten_arguments_check(arguments, &exit_code))
         return exit_code;
     if (snprintf(targets, sizeof targets, "crontab:%s", arguments->operands[0]) >= (int)sizeof targets)
         return ten_arguments_usage(arguments, "the path of the crontab is too long");
-    ten_timing_defaults(&arguments->timing);
-    config->store = arguments->store;
-    config->context = ten_arguments_options(arguments);
-    config->targets = targets;
-    config->grace_ms = grace_ms;
-    config->log_format = (enum ten_log_format)arguments->log_format;
-    config->log_level = (enum ten_log_level)arguments->log_level;
-    if (ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0 || ten_agent_check(config, &error) < 0)
-        return ten_arguments_usage(arguments, "%s", error.message);
-    exit_code = ten_host_check_isolation(config->isolation);
-    if (exit_code)
-        return exit_code;
-    ten_warden_config warden = {.work = work,
-                                .userdata = config,
-                                .store = arguments->store,
-                                .namespace_name = arguments->namespace_name,
-                                .ttl_ms = arguments->timing.ttl_ms,
-                                .grace_ms = config->grace_ms,
-                                .retry_exit = TEN_EXIT_STORE,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level};
-    return ten_warden_run(&warden);
+    config.targets = targets;
+    return ten_fleet_work_run(arguments, &config, NULL);
 }
 
-int ten_cmd_cron(const ten_command *command, int argc, char **argv) {
-    static const char *const uncertain_words[] = {"wait", "stop", NULL};
-    static const char *const namespace_words[] = {"auto", "off", "on", NULL};
-    ten_arguments arguments;
-    ten_agent_config config = {.cron = true,
-                               .how = TEN_POLL_SPEC,
-                               .trust_targets = true, /* they are the file's, not the store's */
-                               .every_ms = 1000,
-                               .timeout_ms = 1000,
-                               .max_targets = 100000};
-    uint64_t settle_ms = 2000;
-    uint64_t grace_ms = 0;
-    uint32_t weight = 1;
-    int on_uncertain = 0;
-    int namespaces = 0;
-    config.store_wait_ms = TEN_STORE_WAIT_FOR_EVER;
-    const ten_option options[] = {
-        {"store-wait", TEN_OPTION_DURATION, &config.store_wait_ms, "D", TEN_STORE_WAIT_HELP, "TENURE_STORE_WAIT", NULL},
-        {"weight", TEN_OPTION_NUMBER, &weight, "N", "this instance's share of the jobs; default 1", NULL, NULL},
-        {"settle", TEN_OPTION_PERIOD, &settle_ms, "D",
-         "how long an instance must be there before it is handed jobs; default 2s", NULL, NULL},
-        {"grace", TEN_OPTION_PERIOD, &grace_ms, "D", "end a command this long before its deadline; default TTL / 10",
-         NULL, NULL},
-        {"on-uncertain", TEN_OPTION_CHOICE, &on_uncertain, "W",
-         "wait (default) or stop: commands under way when a renewal fails", NULL, uncertain_words},
-        {"pid-namespace", TEN_OPTION_CHOICE, &namespaces, "W",
-         "auto (default), on or off: run each command in a PID namespace of its own; auto: or in a control group", NULL,
-         namespace_words},
-        {"metrics", TEN_OPTION_TEXT, &config.metrics, "ADDR",
-         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
-        {.name = NULL},
-    };
-    int exit_code;
-    ten_command_hold_hangup();
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    const char *verb = arguments.count > 0 ? arguments.operands[0] : "";
-    if (arguments.count == 2 && strcmp(verb, "check") == 0)
-        return check_file(arguments.operands[1]);
-    if (arguments.count >= 1 && arguments.count <= 2 && strcmp(verb, "import") == 0)
-        return import_file(arguments.count == 2 ? arguments.operands[1] : NULL);
-    if (arguments.count == 1 && strcmp(verb, "ls") == 0)
-        return list_jobs(&arguments);
-    if (arguments.count != 1)
-        return ten_arguments_usage(&arguments, "cron takes a file, or ls, check FILE or import [FILE]");
-    if (weight == 0)
-        return ten_arguments_usage(&arguments, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
-    config.weight = weight;
-    config.settle_ms = settle_ms;
-    config.stop_when_uncertain = on_uncertain == 1;
-    config.isolation = (enum ten_isolation_wish)namespaces;
-    return run_file(&arguments, &config, grace_ms);
+static int run(ten_arguments *arguments) {
+    const char *verb = arguments->count > 0 ? arguments->operands[0] : "";
+    if (arguments->count == 2 && strcmp(verb, "check") == 0)
+        return check_file(arguments->operands[1]);
+    if (arguments->count >= 1 && arguments->count <= 2 && strcmp(verb, "import") == 0)
+        return import_file(arguments->count == 2 ? arguments->operands[1] : NULL);
+    if (arguments->count == 1 && strcmp(verb, "ls") == 0)
+        return list_jobs(arguments);
+    if (arguments->count != 1)
+        return ten_arguments_usage(arguments, "cron takes a file, or ls, check FILE or import [FILE]");
+    return run_file(arguments);
 }
+
+const ten_command ten_cmd_cron = {TEN_HELP_cron, .default_namespace = "cron", .reloads = true, .options = options,
+                                  .run = run};

@@ -4,21 +4,16 @@
  */
 #include <limits.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/json.h"
 #include "base/url.h"
 #include "cli/commands.h"
 #include "cli/fleet_check.h"
 #include "cli/host_check.h"
-#include "cli/visible.h"
 #include "runtime/context.h"
 
 #define PINGS                 20u
@@ -48,15 +43,8 @@ static void print_check(enum tenure_check_level level, const char *check, const 
         printf("\n");
         return;
     }
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "check", check);
-    ten_json_text(&line, "level", keys[level]);
-    ten_json_text(&line, "found", found);
-    ten_json_text(&line, "advice", advice[0] ? advice : NULL);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
+    TEN_PRINT_ROW(true, {NULL, "check", .text = check}, {NULL, "level", .text = keys[level]},
+                  {NULL, "found", .text = found}, {NULL, "advice", .text = ten_or_null(advice)});
 }
 
 static void check_clock(struct report *report) {
@@ -230,39 +218,37 @@ static int check_store(struct report *report) {
     return r;
 }
 
-int ten_cmd_doctor(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    bool migrate = false; /* opening does it, where the role may; an administrator says so, to see that it is meant */
-    bool end = false;
-    const ten_option options[] = {
-        {"migrate", TEN_OPTION_FLAG, &migrate, NULL, "create the store's schema, as a role that may", NULL, NULL},
-        {"end-recovery", TEN_OPTION_FLAG, &end, NULL,
-         "let newcomers in at once after a loss of data; no holder from before may be alive", NULL, NULL},
-        {.name = NULL},
-    };
+static bool migrates; /* opening does it, where the role may; an administrator says so, to see that it is meant */
+static bool ends;
+static const ten_option options[] = {
+    TEN_OPT_FLAG("migrate", &migrates, "create the store's schema, as a role that may"),
+    TEN_OPT_FLAG("end-recovery", &ends,
+                 "let newcomers in at once after a loss of data; no holder from before may be alive"),
+    TEN_OPT_END,
+};
+
+static int run(ten_arguments *arguments) {
+    struct report report = {.arguments = arguments};
     int exit_code;
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0)
-        return ten_arguments_usage(&arguments, "doctor takes no arguments");
-    struct report report = {.arguments = &arguments};
-    arguments.needs_store = !migrate;
-    if (!ten_arguments_try_open(&arguments, &exit_code))
+    arguments->needs_store = !migrates;
+    if (!ten_arguments_try_open(arguments, &exit_code))
         return report_unopened(&report, exit_code);
     check_clock(&report);
     check_password(&report);
     check_secret_files(&report);
     ten_host_check(print_check, &report);
-    int r = end ? end_recovery(&report) : TENURE_OK;
+    int r = ends ? end_recovery(&report) : TENURE_OK;
     if (r == TENURE_OK)
         r = check_store(&report);
     if (r == TENURE_OK)
-        r = ten_fleet_check(&arguments, print_check, &report, &report.fleet_ttl_ms);
+        r = ten_fleet_check(arguments, print_check, &report, &report.fleet_ttl_ms);
     if (r == TENURE_OK)
         r = check_latency(&report);
     exit_code = r < 0 && is_seen_twice(&report)     ? ten_exit_code(r)
-                : r < 0                             ? ten_arguments_error(&arguments, r)
+                : r < 0                             ? ten_arguments_error(arguments, r)
                 : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED
                                                     : TEN_EXIT_DONE;
-    return ten_arguments_close(&arguments, exit_code);
+    return ten_arguments_close(arguments, exit_code);
 }
+
+const ten_command ten_cmd_doctor = {TEN_HELP_doctor, .options = options, .takes = TEN_TAKES_NOTHING, .run = run};

@@ -1,9 +1,13 @@
 /*
  * tenure forget: drops the counters of targets that are gone.
  */
-#include <stdio.h>
-
 #include "cli/commands.h"
+
+static bool unregistered;
+static const ten_option options[] = {
+    TEN_OPT_FLAG("unregistered", &unregistered, "all targets that are free and not registered"),
+    TEN_OPT_END,
+};
 
 /* One that cannot be forgotten does not keep the others from it. */
 static int forget_each(const ten_arguments *arguments) {
@@ -29,22 +33,16 @@ static int forget_unregistered(const ten_arguments *arguments) {
     return TEN_EXIT_DONE;
 }
 
-int ten_cmd_forget(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    bool unregistered = false;
-    const ten_option options[] = {
-        {"unregistered", TEN_OPTION_FLAG, &unregistered, NULL, "all targets that are free and not registered", NULL,
-         NULL},
-        {.name = NULL},
-    };
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    if (unregistered == (arguments.count > 0))
-        return ten_arguments_usage(&arguments, "forget takes ids, or --unregistered for all that are free");
-    exit_code = ten_arguments_check_targets(&arguments, 0);
-    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    exit_code = unregistered ? forget_unregistered(&arguments) : forget_each(&arguments);
-    return ten_arguments_close(&arguments, exit_code);
+static int check(ten_arguments *arguments) {
+    return unregistered != (arguments->count > 0)
+               ? TEN_EXIT_DONE
+               : ten_arguments_usage(arguments, "forget takes ids, or --unregistered for all that are free");
 }
+
+static int run(ten_arguments *arguments) {
+    return unregistered ? forget_unregistered(arguments) : forget_each(arguments);
+}
+
+const ten_command ten_cmd_forget = {
+    TEN_HELP_forget, .options = options, .check = check, .takes = TEN_TAKES_TARGETS, .store = TEN_STORE_EXISTING,
+    .run = run};

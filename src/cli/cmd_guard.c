@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,16 +13,30 @@
 #include "agent/guard/guard_topic.h"
 #include "base/io.h"
 #include "cli/commands.h"
-#include "cli/visible.h"
 
-struct guard_options {
+static struct {
     const char *in;
     const char *out;
     const char *id_field;
     const char *token_field;
     uint64_t cache_ttl_ms;
-    int on_expired;
+    bool accepts_expired;
     const char *metrics;
+} given = {.in = "-", .out = "-", .token_field = "_version"};
+
+static const ten_option options[] = {
+    TEN_OPT_TEXT("in", "SRC", &given.in, "- (standard input, default), file:PATH or mqtt://HOST/TOPIC/+"),
+    TEN_OPT_TEXT("out", "DST", &given.out,
+                 "- (standard output, default), file:PATH, appended to, or mqtt://HOST/TOPIC/{target}"),
+    TEN_OPT_TEXT("id-field", "F", &given.id_field, "where a message names its target; default target, else scene_id"),
+    TEN_OPT_TEXT("token-field", "F", &given.token_field, "where it has its token; default _version"),
+    TEN_OPT_PERIOD("cache-ttl", "D", &given.cache_ttl_ms,
+                   "how long a token serves after it was last confirmed; default 30s"),
+    TEN_OPT_EITHER("on-expired", &given.accepts_expired,
+                   "reject (default) or accept: the newest token known, when the store cannot confirm it any more",
+                   "reject", "accept"),
+    TEN_OPT_METRICS(&given.metrics),
+    TEN_OPT_END,
 };
 
 /* What is open while it runs. */
@@ -138,21 +150,21 @@ static void log_summary(ten_log *log, const ten_guard_filter_counts *counts) {
             TEN_NUMBER("malformed", counts->malformed), TEN_NUMBER("untaken", counts->untaken));
 }
 
-static int pass_messages(const ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
+static int pass_messages(const ten_arguments *arguments, struct flow *flow) {
     ten_guard_filter_config config = {.guard = flow->guard,
                                       .log = arguments->log,
-                                      .id_field = options->id_field,
-                                      .token_field = options->token_field,
+                                      .id_field = given.id_field,
+                                      .token_field = given.token_field,
                                       .measures = &flow->measures};
     ten_error error = {0};
     int r = ten_guard_filter_open(&config, &flow->filter, &error);
     if (r == TENURE_OK)
-        r = is_topic(options->out) ? open_topic(arguments, options->out, flow, &error)
-                                   : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error);
+        r = is_topic(given.out) ? open_topic(arguments, given.out, flow, &error)
+                                : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error);
     if (r < 0)
         return say(error.message, TEN_EXIT_FAILED);
-    r = is_topic(options->in) ? pass_topic(arguments, options->in, flow, &error)
-                              : ten_guard_lines(flow->filter, flow->in_fd, flow->out, &flow->stop, &error);
+    r = is_topic(given.in) ? pass_topic(arguments, given.in, flow, &error)
+                           : ten_guard_lines(flow->filter, flow->in_fd, flow->out, &flow->stop, &error);
     log_summary(arguments->log, ten_guard_filter_get_counts(flow->filter));
     if (r == TENURE_OK || flow->out->system_error == -EPIPE) /* the reader knows */
         return r == TENURE_OK ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
@@ -171,19 +183,19 @@ static int open_context(ten_arguments *arguments, struct flow *flow) {
     return TEN_EXIT_DONE;
 }
 
-static int open_guard(const ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
+static int open_guard(const ten_arguments *arguments, struct flow *flow) {
     tenure_guard_options config = {.size = sizeof config,
-                                   .flags = options->on_expired == 1 ? TENURE_ACCEPT_EXPIRED : 0,
-                                   .cache_ttl_ms = options->cache_ttl_ms,
+                                   .flags = given.accepts_expired ? TENURE_ACCEPT_EXPIRED : 0,
+                                   .cache_ttl_ms = given.cache_ttl_ms,
                                    .on_event = log_event,
                                    .userdata = flow};
     int r = tenure_guard_open(arguments->context, &config, &flow->guard);
     return r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
 }
 
-static int open_exporter(const ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
+static int open_exporter(const ten_arguments *arguments, struct flow *flow) {
     ten_error error = {0};
-    ten_exporter_config config = {.address = options->metrics,
+    ten_exporter_config config = {.address = given.metrics,
                                   .kind = TEN_EXPORTS_GUARD,
                                   .measures = &flow->measures,
                                   .instance = tenure_instance_id(arguments->context),
@@ -194,22 +206,22 @@ static int open_exporter(const ten_arguments *arguments, const struct guard_opti
     return r < 0 ? say(error.message, ten_exit_code(r)) : TEN_EXIT_DONE;
 }
 
-static int run_guard(ten_arguments *arguments, const struct guard_options *options, struct flow *flow) {
+static int run_guard(ten_arguments *arguments, struct flow *flow) {
     int exit_code = TEN_EXIT_DONE;
-    if (!is_topic(options->in))
-        exit_code = open_stream(options->in, STDIN_FILENO, O_RDONLY, &flow->in_fd);
+    if (!is_topic(given.in))
+        exit_code = open_stream(given.in, STDIN_FILENO, O_RDONLY, &flow->in_fd);
     if (exit_code == TEN_EXIT_DONE)
         exit_code = open_context(arguments, flow);
     ten_measures_answered(&flow->measures, TENURE_OK);
     if (exit_code == TEN_EXIT_DONE)
-        exit_code = open_guard(arguments, options, flow);
-    if (exit_code == TEN_EXIT_DONE && options->metrics)
-        exit_code = open_exporter(arguments, options, flow);
-    if (exit_code == TEN_EXIT_DONE && !is_topic(options->out))
-        exit_code = open_stream(options->out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &flow->out_fd);
+        exit_code = open_guard(arguments, flow);
+    if (exit_code == TEN_EXIT_DONE && given.metrics)
+        exit_code = open_exporter(arguments, flow);
+    if (exit_code == TEN_EXIT_DONE && !is_topic(given.out))
+        exit_code = open_stream(given.out, STDOUT_FILENO, O_WRONLY | O_CREAT | O_APPEND, &flow->out_fd);
     if (exit_code == TEN_EXIT_DONE && is_same_file(flow->in_fd, flow->out_fd))
         exit_code = say("the input and the output are the same file", TEN_EXIT_USAGE);
-    return exit_code == TEN_EXIT_DONE ? pass_messages(arguments, options, flow) : exit_code;
+    return exit_code == TEN_EXIT_DONE ? pass_messages(arguments, flow) : exit_code;
 }
 
 static void close_flow(struct flow *flow) {
@@ -222,58 +234,31 @@ static void close_flow(struct flow *flow) {
 }
 
 /* What can be said before anything is opened. */
-static int check_options(const ten_arguments *arguments, const struct guard_options *options) {
+static int check(ten_arguments *arguments) {
     const char *path;
     ten_error error;
-    bool in_topic = is_topic(options->in);
-    bool out_topic = is_topic(options->out);
+    bool in_topic = is_topic(given.in);
+    bool out_topic = is_topic(given.out);
     if (arguments->count != 0)
         return ten_arguments_usage(arguments, "guard takes no arguments: messages come by --in");
-    if ((!in_topic && !path_of(options->in, &path)) || (!out_topic && !path_of(options->out, &path)))
+    if ((!in_topic && !path_of(given.in, &path)) || (!out_topic && !path_of(given.out, &path)))
         return ten_arguments_usage(arguments, "messages come from and go to '-', file:PATH or mqtt://HOST/TOPIC");
-    if (check_topics(in_topic ? options->in : NULL, out_topic ? options->out : NULL, arguments->namespace_name,
-                     &error) < 0)
+    if (check_topics(in_topic ? given.in : NULL, out_topic ? given.out : NULL, arguments->namespace_name, &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
-    if ((options->id_field && options->id_field[0] == '\0') || options->token_field[0] == '\0')
+    if ((given.id_field && given.id_field[0] == '\0') || given.token_field[0] == '\0')
         return ten_arguments_usage(arguments, "a field has a name");
     return TEN_EXIT_DONE;
 }
 
-int ten_cmd_guard(const ten_command *command, int argc, char **argv) {
-    static const char *const expired_words[] = {"reject", "accept", NULL};
-    struct guard_options options = {.in = "-", .out = "-", .token_field = "_version"};
-    const ten_option own[] = {
-        {"in", TEN_OPTION_TEXT, &options.in, "SRC", "- (standard input, default), file:PATH or mqtt://HOST/TOPIC/+",
-         NULL, NULL},
-        {"out", TEN_OPTION_TEXT, &options.out, "DST",
-         "- (standard output, default), file:PATH, appended to, or mqtt://HOST/TOPIC/{target}", NULL, NULL},
-        {"id-field", TEN_OPTION_TEXT, &options.id_field, "F",
-         "where a message names its target; default target, else "
-         "scene_id",
-         NULL, NULL},
-        {"token-field", TEN_OPTION_TEXT, &options.token_field, "F", "where it has its token; default _version", NULL,
-         NULL},
-        {"cache-ttl", TEN_OPTION_PERIOD, &options.cache_ttl_ms, "D",
-         "how long a token serves after it was last confirmed; default 30s", NULL, NULL},
-        {"on-expired", TEN_OPTION_CHOICE, &options.on_expired, "W",
-         "reject (default) or accept: the newest token known, when the store cannot confirm it any more", NULL,
-         expired_words},
-        {"metrics", TEN_OPTION_TEXT, &options.metrics, "ADDR",
-         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
-        {.name = NULL},
-    };
-    ten_arguments arguments;
+static int run(ten_arguments *arguments) {
     int exit_code;
-    if (!ten_arguments_parse(&arguments, command, own, argc, argv, &exit_code))
-        return exit_code;
-    exit_code = check_options(&arguments, &options);
-    if (exit_code != TEN_EXIT_DONE)
-        return exit_code;
-    if (!ten_arguments_check(&arguments, &exit_code))
+    if (!ten_arguments_check(arguments, &exit_code))
         return exit_code;
     TEN_CLEANUP(ten_close_fd) int stop_fd = open_stop();
     struct flow flow = {.in_fd = -1, .out_fd = -1, .stop = {.fd = stop_fd}};
-    exit_code = run_guard(&arguments, &options, &flow);
+    exit_code = run_guard(arguments, &flow);
     close_flow(&flow);
-    return ten_arguments_close(&arguments, exit_code);
+    return ten_arguments_close(arguments, exit_code);
 }
+
+const ten_command ten_cmd_guard = {TEN_HELP_guard, .options = options, .check = check, .run = run};

@@ -1,9 +1,6 @@
 /*
  * tenure help: the list of commands, or the help of one, which is the same as its --help.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "cli/commands.h"
 
 /* By what a person wants to do. A command that is in no group is listed at the end. */
@@ -46,7 +43,7 @@ static void print_group(const char *names) {
 
 static void print_list(void) {
     size_t count;
-    const ten_command *commands = ten_commands(&count);
+    const ten_command *const *commands = ten_commands(&count);
     printf("Locks, leaders, cron jobs and shards for a fleet: at most one instance believes that it holds a target.\n\n"
            "usage: tenure COMMAND [ARGUMENTS] [OPTIONS]\n");
     for (size_t group = 0; group < TEN_COUNT(groups); group++) {
@@ -55,8 +52,8 @@ static void print_list(void) {
     }
     printf("\nOther:\n");
     for (size_t i = 0; i < count; i++)
-        if (!is_grouped(commands[i].name))
-            print_command(&commands[i]);
+        if (!is_grouped(commands[i]->name))
+            print_command(commands[i]);
     printf("\n'tenure COMMAND --help' explains a command, 'man tenure' everything. Try it:\n\n"
            "  tenure lock backup -- echo \"one at a time\"\n"
            "  token=$(tenure acquire job-1) && echo \"working with token $token\"\n"
@@ -64,16 +61,15 @@ static void print_list(void) {
            "  tenure release job-1 --token $token\n");
 }
 
-int ten_cmd_help(const ten_command *command, int argc, char **argv) {
-    (void)command;
-    if (argc > 1 && argv[1][0] != '-') {
-        const ten_command *asked = ten_command_find(argv[1]);
-        char *arguments[] = {argv[1], (char[]){"--help"}, NULL};
-        if (!asked)
-            return ten_command_unknown(argv[1]);
-        if (asked != command)
-            return asked->run(asked, 2, arguments);
-    }
+static int run(int argc, char **argv) {
+    char help[] = "--help";
+    const ten_command *asked = argc > 1 && argv[1][0] != '-' ? ten_command_find(argv[1]) : &ten_cmd_help;
+    if (!asked)
+        return ten_command_unknown(argv[1]);
+    if (asked != &ten_cmd_help)
+        return ten_command_run(asked, 2, (char *[]){argv[1], help, NULL});
     print_list();
     return fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
 }
+
+const ten_command ten_cmd_help = {TEN_HELP_help, .run_unparsed = run};

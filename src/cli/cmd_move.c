@@ -1,19 +1,24 @@
 /*
  * tenure move: pins a target to an instance, or keeps it away from one, for a while.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/duration.h"
 #include "base/id.h"
 #include "cli/commands.h"
 #include "cli/pinning.h"
 
-struct given {
+static struct given {
     bool undo;
-    const char * not ;
+    const char *other_than;
     const char *reason;
     uint64_t for_ms;
+} given;
+
+static const ten_option options[] = {
+    TEN_OPT_TEXT("not", "INSTANCE", &given.other_than, "any instance but this one"),
+    TEN_OPT_PERIOD("for", "D", &given.for_ms, "how long the pin lasts (default 1h)"),
+    TEN_OPT_TEXT("reason", "R", &given.reason, "shown by show, ls and the page"),
+    TEN_OPT_FLAG("undo", &given.undo, "take the pin back"),
+    TEN_OPT_END,
 };
 
 /* What will happen, as far as can be seen now. */
@@ -38,7 +43,8 @@ static void say_effect(const ten_arguments *arguments, const char *target, const
         ten_arguments_note(arguments, "%s is %s %s for %s; %s takes it", target, how, instance, lasts, effect.planned);
 }
 
-static int undo(const ten_arguments *arguments, const char *target) {
+static int undo(const ten_arguments *arguments) {
+    const char *target = arguments->operands[0];
     int r = tenure_registry_unpin(arguments->context, target);
     if (r < 0)
         return ten_arguments_error(arguments, r);
@@ -46,14 +52,14 @@ static int undo(const ten_arguments *arguments, const char *target) {
     return TEN_EXIT_DONE;
 }
 
-static int pin_target(const ten_arguments *arguments, const struct given *given) {
+static int pin_target(const ten_arguments *arguments) {
     const char *target = arguments->operands[0];
     tenure_pin pin = {.size = sizeof pin,
-                      .away = given->not != NULL,
-                      .remaining_ms = given->for_ms ? given->for_ms : TENURE_PIN_DEFAULT_MS};
+                      .away = given.other_than != NULL,
+                      .remaining_ms = given.for_ms ? given.for_ms : TENURE_PIN_DEFAULT_MS};
     int exit_code;
-    if (!ten_pinning_set_reason(arguments, given->reason, &pin, &exit_code) ||
-        !ten_pinning_find(arguments, given->not ? given->not : arguments->operands[1], &pin, &exit_code))
+    if (!ten_pinning_set_reason(arguments, given.reason, &pin, &exit_code) ||
+        !ten_pinning_find(arguments, given.other_than ? given.other_than : arguments->operands[1], &pin, &exit_code))
         return exit_code;
     int r = tenure_registry_pin(arguments->context, target, &pin);
     if (r < 0)
@@ -62,40 +68,20 @@ static int pin_target(const ten_arguments *arguments, const struct given *given)
     return TEN_EXIT_DONE;
 }
 
-static int check_usage(const ten_arguments *arguments, const struct given *given) {
-    if (given->undo && (given->not || given->reason || given->for_ms))
+static int check(ten_arguments *arguments) {
+    static char words[TENURE_HOLDER_MAX + 1];
+    ten_arguments_join(arguments, 1, words);
+    if (given.undo && (given.other_than || given.reason || given.for_ms))
         return ten_arguments_usage(arguments, "--undo takes no other option");
-    if (arguments->count != (given->undo || given->not ? 1 : 2))
+    if (arguments->count != (given.undo || given.other_than ? 1 : 2))
         return ten_arguments_usage(arguments, "move takes a target and an instance, a target and --not INSTANCE, or a "
                                               "target and --undo");
-    ten_arguments one = *arguments;
-    one.count = 1;
-    return ten_arguments_check_targets(&one, 0);
+    return ten_arguments_check_targets(arguments, 0, 1);
 }
 
-int ten_cmd_move(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    struct given given = {0};
-    const ten_option options[] = {
-        {"not", TEN_OPTION_TEXT, &given.not, "INSTANCE", "any instance but this one", NULL, NULL},
-        {"for", TEN_OPTION_PERIOD, &given.for_ms, "D", "how long the pin lasts (default 1h)", NULL, NULL},
-        {"reason", TEN_OPTION_TEXT, &given.reason, "R", "shown by show, ls and the page", NULL, NULL},
-        {"undo", TEN_OPTION_FLAG, &given.undo, NULL, "take the pin back", NULL, NULL},
-        {.name = NULL},
-    };
-    int exit_code;
-    char words[TENURE_HOLDER_MAX + 1];
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    /* "host-b 8758" is two words to a shell. */
-    if (arguments.count == 3 &&
-        snprintf(words, sizeof words, "%s %s", arguments.operands[1], arguments.operands[2]) > 0) {
-        arguments.operands[1] = words;
-        arguments.count = 2;
-    }
-    exit_code = check_usage(&arguments, &given);
-    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    exit_code = given.undo ? undo(&arguments, arguments.operands[0]) : pin_target(&arguments, &given);
-    return ten_arguments_close(&arguments, exit_code);
+static int run(ten_arguments *arguments) {
+    return given.undo ? undo(arguments) : pin_target(arguments);
 }
+
+const ten_command ten_cmd_move = {TEN_HELP_move, .options = options, .check = check, .store = TEN_STORE_EXISTING,
+                                  .run = run};

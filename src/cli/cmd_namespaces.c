@@ -1,15 +1,8 @@
 /*
  * tenure namespaces: which namespaces a store has, and how much is in each of them.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/table.h"
-#include "cli/visible.h"
 
 struct counts {
     size_t targets;
@@ -64,57 +57,29 @@ static int count_in(const ten_arguments *arguments, const char *name, struct cou
     return r;
 }
 
-static void print_json(const char *name, const struct counts *counts) {
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "namespace", name);
-    ten_json_number(&line, "targets", counts->targets);
-    ten_json_number(&line, "held", counts->held);
-    ten_json_number(&line, "instances", counts->instances);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
-}
-
-static void add_row(ten_table *table, const char *name, const struct counts *counts) {
-    char targets[24];
-    char held[24];
-    char instances[24];
-    snprintf(targets, sizeof targets, "%zu", counts->targets);
-    snprintf(held, sizeof held, "%zu", counts->held);
-    snprintf(instances, sizeof instances, "%zu", counts->instances);
-    ten_table_row(table, (const char *const[]){name, targets, held, instances});
-}
-
 static int print_all(const ten_arguments *arguments, const struct names *names) {
-    static const char *const headings[] = {"NAMESPACE", "TARGETS", "HELD", "INSTANCES"};
     int exit_code = TEN_EXIT_DONE;
     ten_table table;
-    ten_table_start(&table, headings, TEN_COUNT(headings));
+    ten_table_start(&table, arguments);
     for (size_t i = 0; exit_code == TEN_EXIT_DONE && i < names->count; i++) {
         struct counts counts;
         exit_code = count_in(arguments, names->at[i], &counts);
-        if (exit_code == TEN_EXIT_DONE && arguments->json)
-            print_json(names->at[i], &counts);
-        else if (exit_code == TEN_EXIT_DONE)
-            add_row(&table, names->at[i], &counts);
+        if (exit_code == TEN_EXIT_DONE)
+            (void)TEN_TABLE_ADD(&table, {"NAMESPACE", "namespace", .text = names->at[i]},
+                                {"TARGETS", "targets", TEN_COLUMN_NUMBER, .number = counts.targets},
+                                {"HELD", "held", TEN_COLUMN_NUMBER, .number = counts.held},
+                                {"INSTANCES", "instances", TEN_COLUMN_NUMBER, .number = counts.instances});
     }
-    bool complete = ten_table_end(&table);
-    return exit_code == TEN_EXIT_DONE && !complete ? TEN_EXIT_FAILED : exit_code;
+    return ten_table_end(&table, exit_code);
 }
 
-int ten_cmd_namespaces(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0)
-        return ten_arguments_usage(&arguments, "namespaces takes no arguments");
-    if (!ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
+static int run(ten_arguments *arguments) {
     struct names names = {0};
-    int r = tenure_namespace_list(arguments.context, keep_name, &names);
-    exit_code = r < 0 ? ten_arguments_error(&arguments, r) : print_all(&arguments, &names);
+    int r = tenure_namespace_list(arguments->context, keep_name, &names);
+    int exit_code = r < 0 ? ten_arguments_error(arguments, r) : print_all(arguments, &names);
     ten_free(names.at);
-    return ten_arguments_close(&arguments, exit_code);
+    return exit_code;
 }
+
+const ten_command ten_cmd_namespaces = {TEN_HELP_namespaces, .takes = TEN_TAKES_NOTHING, .store = TEN_STORE_EXISTING,
+                                        .run = run};

@@ -1,16 +1,8 @@
 /*
  * tenure nodes: the live instances, with their weight, and their share against the plan.
  */
-#include <stdio.h>
-
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/duration.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/fleet_listing.h"
-#include "cli/table.h"
 
 static size_t planned_for(const ten_view *view, const char *id) {
     uint32_t number = ten_plan_find_instance(view->plan, id);
@@ -25,78 +17,38 @@ static const char *state_of(const ten_view_instance *instance) {
     return !is_candidate ? "live" : instance->held ? "leading" : "waiting";
 }
 
-static void print_json(const ten_arguments *arguments, const ten_view *view, const ten_view_instance *instance) {
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "instance", instance->id);
-    ten_json_text(&line, "namespace", arguments->namespace_name);
-    ten_json_text(&line, "state", state_of(instance));
-    ten_json_number(&line, "weight", instance->weight);
-    ten_json_number(&line, "held", instance->held);
-    ten_json_number(&line, "planned", planned_for(view, instance->id));
-    ten_json_time(&line, "since", instance->since_ms);
-    ten_json_number(&line, "remaining_ms", instance->remaining_ms);
-    if (instance->metadata.isolation[0])
-        ten_json_text(&line, "isolation", instance->metadata.isolation);
-    if (instance->metadata.role[0])
-        ten_json_text(&line, "role", instance->metadata.role);
-    if (instance->metadata.address[0])
-        ten_json_text(&line, "address", instance->metadata.address);
-    if (instance->metadata.labels.size)
-        ten_json_raw(&line, "labels", ten_buf_string(&instance->metadata.labels));
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
-}
-
-static void add_row(ten_table *table, const ten_view *view, const ten_view_instance *instance) {
-    char weight[16];
-    char held[24];
-    char planned[24];
-    char remaining[TEN_DURATION_SIZE];
-    char age[TEN_DURATION_SIZE];
-    snprintf(weight, sizeof weight, "%u", instance->weight);
-    snprintf(held, sizeof held, "%zu", instance->held);
-    snprintf(planned, sizeof planned, "%zu", planned_for(view, instance->id));
-    ten_duration_show(instance->remaining_ms, remaining);
-    if (instance->since_ms)
-        ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), instance->since_ms), age);
-    else
-        snprintf(age, sizeof age, "-"); /* another program's: it does not say */
-    const char *address = instance->metadata.address[0] ? instance->metadata.address : "-";
+static void add_row(ten_table *table, const char *namespace_name, const ten_view *view,
+                    const ten_view_instance *instance) {
+    const ten_metadata_shown *metadata = &instance->metadata;
     ten_buf labels = {0};
-    ten_metadata_show_labels(&instance->metadata, &labels);
-    ten_table_row(table, (const char *const[]){instance->id, state_of(instance), weight, held, planned, age, remaining,
-                                               address, labels.size ? ten_buf_string(&labels) : "-"});
+    ten_metadata_show_labels(metadata, &labels);
+    (void)TEN_TABLE_ADD(
+        table, {"INSTANCE", "instance", .text = instance->id}, {NULL, "namespace", .text = namespace_name},
+        {"STATE", "state", .text = state_of(instance)},
+        {"WEIGHT", "weight", TEN_COLUMN_NUMBER, .number = instance->weight},
+        {"HELD", "held", TEN_COLUMN_NUMBER, .number = instance->held},
+        {"PLANNED", "planned", TEN_COLUMN_NUMBER, .number = planned_for(view, instance->id)},
+        {"AGE", "since", TEN_COLUMN_AGE, .number = instance->since_ms},
+        {"HEARTBEAT LEFT", "remaining_ms", TEN_COLUMN_PERIOD, .number = instance->remaining_ms},
+        {NULL, "isolation", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(metadata->isolation)},
+        {NULL, "role", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(metadata->role)},
+        {"ADDRESS", "address", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(metadata->address)},
+        {"LABELS", NULL, .text = ten_or_null(ten_buf_string(&labels))},
+        {NULL, "labels", TEN_COLUMN_RAW, .text = ten_or_null(ten_buf_string(&metadata->labels))});
     ten_buf_free(&labels);
 }
 
-int ten_cmd_nodes(const ten_command *command, int argc, char **argv) {
-    static const char *const headings[] = {"INSTANCE", "STATE",          "WEIGHT",  "HELD",  "PLANNED",
-                                           "AGE",      "HEARTBEAT LEFT", "ADDRESS", "LABELS"};
-    ten_arguments arguments;
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0)
-        return ten_arguments_usage(&arguments, "nodes takes no arguments");
-    if (!ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
+static int run(ten_arguments *arguments) {
     ten_view view;
-    int r = ten_view_read(&arguments, &view);
-    if (r < 0)
-        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
     ten_table table;
-    ten_table_start(&table, headings, TEN_COUNT(headings));
-    for (size_t i = 0; i < view.instance_count; i++) {
-        if (arguments.json)
-            print_json(&arguments, &view, &view.instances[i]);
-        else
-            add_row(&table, &view, &view.instances[i]);
-    }
-    bool complete = ten_table_end(&table);
-    if (view.instance_count == 0)
-        ten_find_nothing(&arguments, "instances");
+    int r = ten_view_read(arguments, &view);
+    if (r < 0)
+        return ten_arguments_error(arguments, r);
+    ten_table_start(&table, arguments);
+    for (size_t i = 0; i < view.instance_count; i++)
+        add_row(&table, arguments->namespace_name, &view, &view.instances[i]);
     ten_view_free(&view);
-    return ten_arguments_close(&arguments, complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
+    return ten_find_end(arguments, &table, TEN_EXIT_DONE, "instances");
 }
+
+const ten_command ten_cmd_nodes = {TEN_HELP_nodes, .takes = TEN_TAKES_NOTHING, .store = TEN_STORE_EXISTING, .run = run};

@@ -6,35 +6,34 @@
 
 #define EXIT_MAX 255u
 
-int ten_cmd_once(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    ten_leader_config config = {.once = true};
-    ten_role_work work;
-    uint64_t at_least_ms = UINT64_MAX;
-    uint32_t not_elected_exit = TEN_EXIT_HELD;
-    ten_option options[3 + TEN_ROLE_OPTIONS + 1] = {
-        {"at-least", TEN_OPTION_DURATION, &at_least_ms, "D",
-         "nobody else runs it before this has passed since its start; default the TTL", NULL, NULL},
-        {"wait", TEN_OPTION_DURATION, &config.wait_ms, "D", "wait for the role up to this long; default 0s", NULL,
-         NULL},
-        {"not-elected-exit", TEN_OPTION_NUMBER, &not_elected_exit, "N",
-         "exit code when another has it or had it too lately; default 4", NULL, NULL},
-    };
-    ten_role_work_options(&work, options + 3);
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
+static uint64_t at_least_ms = UINT64_MAX;
+static uint32_t not_elected_exit = TEN_EXIT_HELD;
+static ten_leader_config config = {.once = true, .kill_after_ms = TEN_KILL_AFTER_MS};
+static const ten_option options[] = {
+    TEN_OPT_DURATION("at-least", "D", &at_least_ms,
+                     "nobody else runs it before this has passed since its start; default the TTL"),
+    TEN_OPT_DURATION("wait", "D", &config.wait_ms, "wait for the role up to this long; default 0s"),
+    TEN_OPT_NUMBER("not-elected-exit", "N", &not_elected_exit,
+                   "exit code when another has it or had it too lately; default 4"),
+    TEN_OPT_ROLE_WORK(config),
+    TEN_OPT_END,
+};
+
+static int run(ten_arguments *arguments) {
     if (not_elected_exit > EXIT_MAX)
-        return ten_arguments_usage(&arguments, "--not-elected-exit: an exit code is at most 255");
-    exit_code = ten_role_work_configure(&arguments, &work, &config);
+        return ten_arguments_usage(arguments, "--not-elected-exit: an exit code is at most 255");
+    int exit_code = ten_role_work_configure(arguments, "ROLE", TEN_COUNT_NONE, false, &config);
     if (exit_code)
         return exit_code;
-    uint64_t longest_ms = ten_sub_saturating(TENURE_TTL_MAX_MS, arguments.timing.ttl_ms);
+    uint64_t longest_ms = ten_sub_saturating(TENURE_TTL_MAX_MS, arguments->timing.ttl_ms);
     if (at_least_ms == UINT64_MAX)
-        at_least_ms = ten_min_u64(arguments.timing.ttl_ms, longest_ms);
+        at_least_ms = ten_min_u64(arguments->timing.ttl_ms, longest_ms);
     if (at_least_ms > longest_ms)
-        return ten_arguments_usage(&arguments, "--at-least is at most 366 days less the TTL");
+        return ten_arguments_usage(arguments, "--at-least is at most 366 days less the TTL");
     config.not_elected_exit = (int)not_elected_exit;
     config.at_least_ms = at_least_ms;
-    return ten_role_work_run(&arguments, &config);
+    return ten_role_work_run(arguments, &config);
 }
+
+const ten_command ten_cmd_once = {TEN_HELP_once, .default_namespace = "leader", .quiet = true, .options = options,
+                                  .run = run};

@@ -1,14 +1,7 @@
 /*
  * tenure owner: which instance holds a target, where it can be reached, and under which token. For routing.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/find.h"
-#include "cli/visible.h"
 #include "runtime/metadata.h"
 
 struct search {
@@ -26,54 +19,28 @@ static int look(const tenure_instance *instance, void *userdata) {
     return 1;
 }
 
-static void print(const ten_arguments *arguments, const tenure_info *info, const ten_metadata_shown *holder) {
-    if (!arguments->json) {
-        ten_print_visible(stdout, info->holder);
-        printf("\t");
-        ten_print_visible(stdout, holder->address[0] ? holder->address : "-");
-        printf("\t%llu\n", (unsigned long long)info->token);
-        return;
+static int run(ten_arguments *arguments) {
+    tenure_info info = {.size = sizeof info};
+    struct search search = {.holder = info.holder};
+    int r = tenure_target_read(arguments->context, arguments->operands[0], &info);
+    if (r == TENURE_OK && info.holder[0])
+        r = tenure_instance_list(arguments->context, look, &search);
+    if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
+        return ten_arguments_error(arguments, r);
+    if (r == TENURE_E_UNKNOWN_TARGET || info.holder[0] == '\0') {
+        fprintf(stderr, "tenure: no instance holds %s\n", arguments->operands[0]);
+        return TEN_EXIT_FAILED;
     }
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "target", info->target);
-    ten_json_text(&line, "namespace", arguments->namespace_name);
-    ten_json_text(&line, "instance", info->holder);
-    ten_json_text(&line, "address", holder->address[0] ? holder->address : NULL);
-    ten_json_number(&line, "token", info->token);
-    ten_json_raw(&line, "labels", holder->labels.size ? ten_buf_string(&holder->labels) : "{}");
-    ten_json_number(&line, "remaining_ms", info->remaining_ms);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
+    const char *labels = ten_or_null(ten_buf_string(&search.found.labels));
+    TEN_PRINT_ROW(arguments->json, {NULL, "target", .text = info.target},
+                  {NULL, "namespace", .text = arguments->namespace_name}, {"INSTANCE", "instance", .text = info.holder},
+                  {"ADDRESS", "address", .text = ten_or_null(search.found.address)},
+                  {"TOKEN", "token", TEN_COLUMN_NUMBER, .number = info.token},
+                  {NULL, "labels", TEN_COLUMN_RAW, .text = labels ? labels : "{}"},
+                  {NULL, "remaining_ms", TEN_COLUMN_NUMBER, .number = info.remaining_ms});
+    ten_metadata_free(&search.found);
+    return TEN_EXIT_DONE;
 }
 
-int ten_cmd_owner(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 1)
-        return ten_arguments_usage(&arguments, "owner takes one target id");
-    exit_code = ten_arguments_check_targets(&arguments, 0);
-    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_HELD, arguments.operands[0], 0}, &exit_code))
-        return exit_code;
-    tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(arguments.context, arguments.operands[0], &info);
-    struct search search = {.holder = info.holder};
-    if (r == TENURE_OK && info.holder[0])
-        r = tenure_instance_list(arguments.context, look, &search);
-    if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
-        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
-    exit_code = TEN_EXIT_FAILED;
-    if (r != TENURE_E_UNKNOWN_TARGET && info.holder[0]) {
-        print(&arguments, &info, &search.found);
-        exit_code = TEN_EXIT_DONE;
-    } else {
-        fprintf(stderr, "tenure: no instance holds %s\n", arguments.operands[0]);
-    }
-    ten_metadata_free(&search.found);
-    return ten_arguments_close(&arguments, exit_code);
-}
+const ten_command ten_cmd_owner = {TEN_HELP_owner, .takes = TEN_TAKES_TARGET, .store = TEN_STORE_EXISTING,
+                                   .wants = TEN_WANTED_HELD, .run = run};

@@ -1,17 +1,21 @@
 /*
  * tenure plan: a dry run of the plan, as it is and as it would be with other instances.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/fleet_listing.h"
-#include "cli/table.h"
-#include "cli/visible.h"
+
+static uint32_t add;
+static ten_option_list remove_list;
+static const ten_option options[] = {
+    TEN_OPT_NUMBER("add", "N", &add, "with N more instances"),
+    TEN_OPT_LIST("remove", "INSTANCE", &remove_list, "without that instance; may be repeated"),
+    TEN_OPT_END,
+};
+
+static bool changes(void) {
+    return add > 0 || remove_list.count > 0;
+}
 
 struct dry_run {
     const ten_arguments *arguments;
@@ -21,27 +25,18 @@ struct dry_run {
 };
 
 static const char *name_of(const ten_view *view, uint32_t instance) {
-    return instance == TEN_PLAN_NONE ? "-" : ten_plan_instance_id(view->plan, instance);
+    return instance == TEN_PLAN_NONE ? "" : ten_plan_instance_id(view->plan, instance);
 }
 
 static void add_row(struct dry_run *run, const char *target, const char *from, const char *to) {
-    if (!run->arguments->json) {
-        ten_table_row(&run->table, (const char *const[]){target, from, to});
-        return;
-    }
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "target", target);
-    ten_json_text(&line, "namespace", run->arguments->namespace_name);
-    ten_json_text(&line, "from", strcmp(from, "-") == 0 ? NULL : from);
-    ten_json_text(&line, "planned", strcmp(to, "-") == 0 ? NULL : to);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
+    (void)TEN_TABLE_ADD(&run->table, {"TARGET", "target", .text = target},
+                        {NULL, "namespace", .text = run->arguments->namespace_name},
+                        {changes() ? "FROM" : "HOLDER", "from", .text = ten_or_null(from)},
+                        {changes() ? "TO" : "PLANNED", "planned", .text = ten_or_null(to)});
 }
 
 /* Applies what is asked for to the view's plan, and prints what that moves. */
-static int change_plan(struct dry_run *run, uint32_t add, const ten_option_list *remove) {
+static int change_plan(struct dry_run *run) {
     ten_plan *plan = run->view->plan;
     uint32_t bound = ten_plan_target_bound(plan);
     char(*before)[TENURE_HOLDER_MAX + 1] = calloc(bound ? bound : 1, sizeof *before);
@@ -50,13 +45,13 @@ static int change_plan(struct dry_run *run, uint32_t add, const ten_option_list 
     for (uint32_t i = 0; i < bound; i++)
         snprintf(before[i], sizeof before[i], "%s", name_of(run->view, ten_plan_holder(plan, i)));
     bool made = true;
-    for (size_t i = 0; i < remove->count; i++) {
-        uint32_t number = ten_plan_find_instance(plan, remove->items[i]);
+    for (size_t i = 0; i < remove_list.count; i++) {
+        uint32_t number = ten_plan_find_instance(plan, remove_list.items[i]);
         if (number == TEN_PLAN_NONE) {
             free(before);
             return ten_arguments_usage(run->arguments,
                                        "--remove: there is no live instance %.80s; 'tenure nodes' lists them",
-                                       remove->items[i]);
+                                       remove_list.items[i]);
         }
         ten_plan_remove_instance(plan, number);
     }
@@ -82,7 +77,7 @@ static void print_plan(struct dry_run *run) {
         const tenure_info *info = &run->view->targets[i];
         const char *planned = ten_view_planned(run->view, info->target);
         if (ten_plan_find_target(run->view->plan, info->target) != TEN_PLAN_NONE)
-            add_row(run, info->target, info->holder[0] ? info->holder : "-", planned[0] ? planned : "-");
+            add_row(run, info->target, info->holder, planned);
     }
 }
 
@@ -99,48 +94,43 @@ static void print_shares(const struct dry_run *run) {
             print_share(ten_plan_instance_id(plan, i), ten_plan_share(plan, i));
 }
 
-int ten_cmd_plan(const ten_command *command, int argc, char **argv) {
-    static const char *const headings[] = {"TARGET", "FROM", "TO"};
-    static const char *const plan_headings[] = {"TARGET", "HOLDER", "PLANNED"};
-    ten_arguments arguments;
-    uint32_t add = 0;
-    ten_option_list remove = {0};
-    const ten_option options[] = {
-        {"add", TEN_OPTION_NUMBER, &add, "N", "with N more instances", NULL, NULL},
-        {"remove", TEN_OPTION_LIST, &remove, "INSTANCE", "without that instance; may be repeated", NULL, NULL},
-        {.name = NULL},
-    };
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0 || add > 10000)
-        return ten_arguments_usage(&arguments, add > 10000 ? "--add is at most 10000" : "plan takes no arguments");
-    if (!ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    static char found[TEN_OPTION_LIST_MAX][TENURE_HOLDER_MAX + 1];
-    for (size_t i = 0; i < remove.count; i++)
-        if (!ten_find_instance(&arguments, &remove.items[i], found[i]))
-            return ten_arguments_close(&arguments, TEN_EXIT_USAGE);
-    ten_view view;
-    int r = ten_view_read(&arguments, &view);
-    if (r < 0)
-        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
-    bool changes = add > 0 || remove.count > 0;
-    struct dry_run run = {.arguments = &arguments, .view = &view};
-    ten_table_start(&run.table, changes ? headings : plan_headings, TEN_COUNT(headings));
-    exit_code = TEN_EXIT_DONE;
-    if (changes)
-        exit_code = change_plan(&run, add, &remove);
+static int check(ten_arguments *arguments) {
+    if (add > 10000)
+        return ten_arguments_usage(arguments, "--add is at most 10000");
+    return arguments->count == 0 ? TEN_EXIT_DONE : ten_arguments_usage(arguments, "plan takes no arguments");
+}
+
+static int print(const ten_arguments *arguments, const ten_view *view) {
+    struct dry_run run = {.arguments = arguments, .view = view};
+    int exit_code = TEN_EXIT_DONE;
+    ten_table_start(&run.table, arguments);
+    if (changes())
+        exit_code = change_plan(&run);
     else
         print_plan(&run);
-    if (!ten_table_end(&run.table))
-        exit_code = TEN_EXIT_FAILED;
-    if (exit_code == TEN_EXIT_DONE && view.target_count == 0)
-        ten_find_nothing(&arguments, "targets");
-    if (exit_code == TEN_EXIT_DONE && !arguments.json)
+    exit_code = ten_table_end(&run.table, exit_code);
+    if (exit_code == TEN_EXIT_DONE && view->target_count == 0)
+        ten_find_nothing(arguments, "targets");
+    if (exit_code == TEN_EXIT_DONE && !arguments->json)
         print_shares(&run);
-    if (exit_code == TEN_EXIT_DONE && changes && !arguments.json)
-        fprintf(stderr, "tenure: %zu of %zu targets would move\n", run.moves, ten_plan_target_count(view.plan));
-    ten_view_free(&view);
-    return ten_arguments_close(&arguments, exit_code);
+    if (exit_code == TEN_EXIT_DONE && changes() && !arguments->json)
+        fprintf(stderr, "tenure: %zu of %zu targets would move\n", run.moves, ten_plan_target_count(view->plan));
+    return exit_code;
 }
+
+static int run(ten_arguments *arguments) {
+    static char found[TEN_OPTION_LIST_MAX][TENURE_HOLDER_MAX + 1];
+    ten_view view;
+    for (size_t i = 0; i < remove_list.count; i++)
+        if (!ten_find_instance(arguments, &remove_list.items[i], found[i]))
+            return TEN_EXIT_USAGE;
+    int r = ten_view_read(arguments, &view);
+    if (r < 0)
+        return ten_arguments_error(arguments, r);
+    int exit_code = print(arguments, &view);
+    ten_view_free(&view);
+    return exit_code;
+}
+
+const ten_command ten_cmd_plan = {TEN_HELP_plan, .options = options, .check = check, .store = TEN_STORE_EXISTING,
+                                  .run = run};

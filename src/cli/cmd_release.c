@@ -1,45 +1,50 @@
 /*
  * tenure release: releases a lease by target and token, or takes it away from whoever holds it.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/duration.h"
 #include "base/id.h"
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/pinning.h"
-#include "cli/visible.h"
 
-struct given {
+static struct given {
     uint64_t token;
     bool force;
     bool now;
     const char *to;
-    const char * not ;
+    const char *other_than;
     const char *reason;
     uint64_t for_ms;
+} given;
+
+static const ten_option options[] = {
+    TEN_OPT_TOKEN("token", "T", &given.token, "the token that acquire printed"),
+    TEN_OPT_FLAG("force", &given.force,
+                 "bar the holder from renewing; the target is free when its work has stopped, or its lease ends"),
+    TEN_OPT_FLAG("now", &given.now, "with --force: the target is free at once; two may believe that they hold it"),
+    TEN_OPT_TEXT("to", "INSTANCE", &given.to, "with --force: this instance takes the target; pins it"),
+    TEN_OPT_TEXT("not", "INSTANCE", &given.other_than, "with --force: any other instance takes the target; pins it"),
+    TEN_OPT_PERIOD("for", "D", &given.for_ms, "how long that pin lasts (default 1h)"),
+    TEN_OPT_TEXT("reason", "R", &given.reason, "why it is pinned; shown by show, ls and the page"),
+    TEN_OPT_END,
 };
 
-static int check_usage(const ten_arguments *arguments, const struct given *given) {
-    bool names = given->to || given->not ;
-    if (arguments->count != 1)
-        return ten_arguments_usage(arguments, "release takes one target id");
-    if (given->now && !given->force)
+static int check(ten_arguments *arguments) {
+    bool names = given.to || given.other_than;
+    if (given.now && !given.force)
         return ten_arguments_usage(arguments, "--now goes with --force");
-    if (names && !given->force)
+    if (names && !given.force)
         return ten_arguments_usage(arguments,
                                    "--to and --not go with --force; 'tenure move' moves a target without force");
-    if (given->to && given->not )
+    if (given.to && given.other_than)
         return ten_arguments_usage(arguments, "--to and --not exclude each other");
-    if ((given->for_ms || given->reason) && !names)
+    if ((given.for_ms || given.reason) && !names)
         return ten_arguments_usage(arguments, "--for and --reason go with --to or --not");
-    if (given->force && given->token)
+    if (given.force && given.token)
         return ten_arguments_usage(arguments, "--force takes the lease away whatever its token: leave out --token");
-    if (!given->force && !given->token)
+    if (!given.force && !given.token)
         return ten_arguments_usage(arguments, "release needs the lease's token (--token T), or --force");
-    return ten_arguments_check_targets(arguments, 0);
+    return TEN_EXIT_DONE;
 }
 
 /* Who takes the target next, as far as the plan says; "": that is not known. */
@@ -53,8 +58,7 @@ static void find_next(const ten_arguments *arguments, const char *target, char n
 }
 
 /* What will happen: the plan may give the target back to the very instance that it was taken from. */
-static void say_forced(const ten_arguments *arguments, const struct given *given, const char *holder,
-                       const tenure_info *after) {
+static void say_forced(const ten_arguments *arguments, const char *holder, const tenure_info *after) {
     char next[TENURE_HOLDER_MAX + 1];
     char when[TEN_DURATION_SIZE + 60] = "at once";
     char left[TEN_DURATION_SIZE];
@@ -62,9 +66,9 @@ static void say_forced(const ten_arguments *arguments, const struct given *given
     find_next(arguments, arguments->operands[0], next);
     if (after->barred)
         snprintf(when, sizeof when, "when its work has stopped, in %s at the latest", left);
-    const char *warning = given->now ? "; until its lease would have ended, the former holder may still believe in it, "
-                                       "and only a consumer that compares tokens can refuse what it sends"
-                                     : "";
+    const char *warning = given.now ? "; until its lease would have ended, the former holder may still believe in it, "
+                                      "and only a consumer that compares tokens can refuse what it sends"
+                                    : "";
     bool same = strcmp(next, holder) == 0;
     if (next[0])
         ten_arguments_note(arguments, "%s: %s can no longer renew its lease; %s takes the target %s%s%s",
@@ -97,9 +101,9 @@ static void say_unforced(const ten_arguments *arguments, bool pins, const char *
 /* ---- releasing */
 
 /* Before the force, so that whoever hears of that knows where the target goes. */
-static bool pin_target(const ten_arguments *arguments, const struct given *given, tenure_pin *pin, int *ret_exit_code) {
-    if (!ten_pinning_set_reason(arguments, given->reason, pin, ret_exit_code) ||
-        !ten_pinning_find(arguments, given->to ? given->to : given->not, pin, ret_exit_code))
+static bool pin_target(const ten_arguments *arguments, tenure_pin *pin, int *ret_exit_code) {
+    if (!ten_pinning_set_reason(arguments, given.reason, pin, ret_exit_code) ||
+        !ten_pinning_find(arguments, given.to ? given.to : given.other_than, pin, ret_exit_code))
         return false;
     int r = tenure_registry_pin(arguments->context, arguments->operands[0], pin);
     if (r < 0)
@@ -117,79 +121,59 @@ static const char *nameable(const char *holder) {
 
 /* Takes the lease away from who holds it before anything else is done: a holder that has nothing to do hands the target
  * over as soon as it hears of the pin, and the force must not meet its successor. */
-static int force(const ten_arguments *arguments, const struct given *given) {
+static int force(const ten_arguments *arguments) {
     const char *target = arguments->operands[0];
-    bool pins = given->to || given->not ;
+    bool pins = given.to || given.other_than;
     bool forced = false;
     tenure_info info = {.size = sizeof info};
-    tenure_pin pin = {.size = sizeof pin, .away = given->not != NULL, .remaining_ms = given->for_ms};
+    tenure_pin pin = {.size = sizeof pin, .away = given.other_than != NULL, .remaining_ms = given.for_ms};
     char holder[TENURE_HOLDER_MAX + 1];
     int exit_code;
     int r = tenure_target_read(arguments->context, target, &info);
     if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
         return ten_arguments_error(arguments, r);
-    if (pins && !pin_target(arguments, given, &pin, &exit_code))
+    if (pins && !pin_target(arguments, &pin, &exit_code))
         return exit_code;
     /* Where the pin wants it, there is nobody to take it away from. */
     bool is_there = pins && !info.barred && (strcmp(info.holder, pin.instance) == 0) != pin.away;
     r = TENURE_OK;
     if (info.holder[0] && !is_there)
-        r = tenure_force_release(arguments->context, target, nameable(info.holder), given->now ? TENURE_NOW : 0,
+        r = tenure_force_release(arguments->context, target, nameable(info.holder), given.now ? TENURE_NOW : 0,
                                  &forced);
     if (r < 0)
         return ten_arguments_error(arguments, r);
     ten_id_shorten(info.holder, holder);
     (void)tenure_target_read(arguments->context, target, &info); /* for what is said of it only */
     if (forced)
-        say_forced(arguments, given, holder, &info);
+        say_forced(arguments, holder, &info);
     else
         say_unforced(arguments, pins, holder, &info);
     return TEN_EXIT_DONE;
 }
 
-static int release(const ten_arguments *arguments, uint64_t token) {
+static int release(const ten_arguments *arguments) {
     const char *target = arguments->operands[0];
     bool released = false;
-    int r = tenure_token_release(arguments->context, target, token, &released);
+    int r = tenure_token_release(arguments->context, target, given.token, &released);
     if (r < 0)
         return ten_arguments_error(arguments, r);
     if (released)
-        TEN_LOG(arguments->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target), TEN_NUMBER("token", token),
-                TEN_TEXT("reason", "done"));
+        TEN_LOG(arguments->log, TEN_LOG_INFO, "lease_released", TEN_TEXT("target", target),
+                TEN_NUMBER("token", given.token), TEN_TEXT("reason", "done"));
     else
         ten_arguments_note(arguments, "%s is not held under token %llu; nothing to release", target,
-                           (unsigned long long)token);
+                           (unsigned long long)given.token);
     return TEN_EXIT_DONE;
 }
 
-int ten_cmd_release(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    struct given given = {0};
-    const ten_option options[] = {
-        {"token", TEN_OPTION_TOKEN, &given.token, "T", "the token that acquire printed", NULL, NULL},
-        {"force", TEN_OPTION_FLAG, &given.force, NULL,
-         "bar the holder from renewing; the target is free when its work has stopped, or its lease ends", NULL, NULL},
-        {"now", TEN_OPTION_FLAG, &given.now, NULL,
-         "with --force: the target is free at once; two may believe that they hold it", NULL, NULL},
-        {"to", TEN_OPTION_TEXT, &given.to, "INSTANCE", "with --force: this instance takes the target; pins it", NULL,
-         NULL},
-        {"not", TEN_OPTION_TEXT, &given.not, "INSTANCE", "with --force: any other instance takes the target; pins it",
-         NULL, NULL},
-        {"for", TEN_OPTION_PERIOD, &given.for_ms, "D", "how long that pin lasts (default 1h)", NULL, NULL},
-        {"reason", TEN_OPTION_TEXT, &given.reason, "R", "why it is pinned; shown by show, ls and the page", NULL, NULL},
-        {.name = NULL},
-    };
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    exit_code = check_usage(&arguments, &given);
-    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
+static int run(ten_arguments *arguments) {
     /* A pin is of a registered target, whoever holds it. */
-    bool pins = given.to || given.not ;
-    ten_wanted wanted = {pins ? TEN_WANTED_KNOWN : TEN_WANTED_HELD, arguments.operands[0], given.token};
-    if (!ten_find_namespace(&arguments, &wanted, &exit_code))
+    enum ten_wanted_kind wanted = given.to || given.other_than ? TEN_WANTED_KNOWN : TEN_WANTED_HELD;
+    int exit_code;
+    if (!ten_find_namespace(arguments, wanted, arguments->operands[0], given.token, &exit_code))
         return exit_code;
-    exit_code = given.force ? force(&arguments, &given) : release(&arguments, given.token);
-    return ten_arguments_close(&arguments, exit_code);
+    return given.force ? force(arguments) : release(arguments);
 }
+
+const ten_command ten_cmd_release = {TEN_HELP_release, .options = options,     .takes = TEN_TAKES_TARGET,
+                                     .check = check,   .store = TEN_STORE_ANY, .run = run};

@@ -1,18 +1,26 @@
 /*
  * tenure resign: asks the leader of a role to hand it over, or takes it away.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/duration.h"
 #include "cli/commands.h"
-#include "cli/find.h"
+
+static const char *from;
+static uint64_t wait_ms;
+static bool forces;
+static bool now;
+static const ten_option options[] = {
+    TEN_OPT_TEXT("from", "INSTANCE", &from, "the present leader"),
+    TEN_OPT_DURATION("wait", "D", &wait_ms, "wait up to this long until it no longer leads; default 0s"),
+    TEN_OPT_FLAG("force", &forces,
+                 "bar it from renewing; the role is free when its work has stopped, or its lease expires"),
+    TEN_OPT_FLAG("now", &now, "with --force: free at once; two may believe that they lead for a while"),
+    TEN_OPT_END,
+};
 
 #define LOOK_MS 1000u /* a notice can be lost */
 
 /* Waits until that instance no longer leads. */
-static int wait_for_end(const ten_arguments *arguments, const char *from, uint64_t wait_ms) {
+static int wait_for_end(const ten_arguments *arguments) {
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait_ms);
     uint64_t cursor = 0;
     int r = tenure_watch_start(arguments->context, &cursor);
@@ -29,7 +37,7 @@ static int wait_for_end(const ten_arguments *arguments, const char *from, uint64
     return r;
 }
 
-static int ask(const ten_arguments *arguments, const char *from, uint64_t wait_ms) {
+static int ask(const ten_arguments *arguments) {
     const char *role = arguments->operands[0];
     int r = tenure_leader_resign(arguments->context, arguments->namespace_name, role, from);
     if (r < 0) {
@@ -37,7 +45,7 @@ static int ask(const ten_arguments *arguments, const char *from, uint64_t wait_m
         return r == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
     }
     if (wait_ms > 0)
-        r = wait_for_end(arguments, from, wait_ms);
+        r = wait_for_end(arguments);
     if (r == TENURE_E_HELD)
         fprintf(stderr, "tenure: %s was asked, and still leads %s; --force takes it away\n", from, role);
     else if (r < 0)
@@ -47,7 +55,7 @@ static int ask(const ten_arguments *arguments, const char *from, uint64_t wait_m
     return ten_exit_code(r);
 }
 
-static int force(const ten_arguments *arguments, const char *from, bool now) {
+static int force(const ten_arguments *arguments) {
     const char *role = arguments->operands[0];
     bool released = false;
     int r = tenure_force_release(arguments->context, role, from, now ? TENURE_NOW : 0, &released);
@@ -69,39 +77,19 @@ static int force(const ten_arguments *arguments, const char *from, bool now) {
     return TEN_EXIT_DONE;
 }
 
-int ten_cmd_resign(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    const char *from = NULL;
-    bool forces = false;
-    bool now = false;
-    uint64_t wait_ms = 0;
-    const ten_option options[] = {
-        {"from", TEN_OPTION_TEXT, &from, "INSTANCE", "the present leader", NULL, NULL},
-        {"wait", TEN_OPTION_DURATION, &wait_ms, "D", "wait up to this long until it no longer leads; default 0s", NULL,
-         NULL},
-        {"force", TEN_OPTION_FLAG, &forces, NULL,
-         "bar it from renewing; the role is free when its work has stopped, or its lease expires", NULL, NULL},
-        {"now", TEN_OPTION_FLAG, &now, NULL, "with --force: free at once; two may believe that they lead for a while",
-         NULL, NULL},
-        {.name = NULL},
-    };
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, options, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 1)
-        return ten_arguments_usage(&arguments, "resign takes one role");
+static int check(ten_arguments *arguments) {
     if (!from)
-        return ten_arguments_usage(&arguments, "resign needs --from INSTANCE: who is to hand it over");
-    if (now && !forces)
-        return ten_arguments_usage(&arguments, "--now goes with --force");
-    exit_code = ten_arguments_check_roles(&arguments);
-    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_HELD, arguments.operands[0], 0}, &exit_code))
-        return exit_code;
-    char found[TENURE_HOLDER_MAX + 1];
-    if (!ten_find_instance(&arguments, &from, found))
-        return ten_arguments_close(&arguments, TEN_EXIT_USAGE);
-    exit_code = forces ? force(&arguments, from, now) : ask(&arguments, from, wait_ms);
-    return ten_arguments_close(&arguments, exit_code);
+        return ten_arguments_usage(arguments, "resign needs --from INSTANCE: who is to hand it over");
+    return now && !forces ? ten_arguments_usage(arguments, "--now goes with --force") : TEN_EXIT_DONE;
 }
+
+static int run(ten_arguments *arguments) {
+    static char found[TENURE_HOLDER_MAX + 1];
+    if (!ten_find_instance(arguments, &from, found))
+        return TEN_EXIT_USAGE;
+    return forces ? force(arguments) : ask(arguments);
+}
+
+const ten_command ten_cmd_resign = {
+    TEN_HELP_resign, .default_namespace = "leader", .options = options,       .takes = TEN_TAKES_ROLE,
+    .check = check,  .store = TEN_STORE_ANY,        .wants = TEN_WANTED_HELD, .run = run};

@@ -1,18 +1,9 @@
 /*
  * tenure status: who holds what, who should, and why the two differ.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/duration.h"
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/lease_output.h"
-#include "cli/table.h"
-#include "cli/visible.h"
 
 #define WHY_SIZE 64u
 
@@ -53,73 +44,52 @@ static const char *why(const ten_view *view, const tenure_info *info, const char
 static void add_row(ten_table *table, const ten_view *view, const tenure_info *info) {
     const char *planned = ten_view_planned(view, info->target);
     bool held = info->holder[0] != '\0';
-    char token[24];
-    char age[TEN_DURATION_SIZE];
-    char remaining[TEN_DURATION_SIZE];
+    bool as_planned = held && strcmp(planned, info->holder) == 0;
     char pin[TEN_PIN_WORDS_SIZE];
     char room[WHY_SIZE];
     ten_print_pin_words(info, pin);
-    snprintf(token, sizeof token, "%llu", (unsigned long long)info->token);
-    ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), info->acquired_at_ms), age);
-    ten_duration_show(info->remaining_ms, remaining);
-    bool as_planned = held && strcmp(planned, info->holder) == 0;
-    ten_table_row(table, (const char *const[]){info->target, held ? info->holder : "-",
-                                               as_planned   ? "="
-                                               : planned[0] ? planned
-                                                            : "-",
-                                               token, held ? age : "-", held ? remaining : "-",
-                                               why(view, info, planned, pin, room)});
+    (void)TEN_TABLE_ADD(table, {"TARGET", NULL, .text = info->target},
+                        {"HOLDER", NULL, .text = ten_or_null(info->holder)},
+                        {"PLANNED", NULL, .text = as_planned ? "=" : ten_or_null(planned)},
+                        {"TOKEN", NULL, TEN_COLUMN_NUMBER, .number = info->token},
+                        {"AGE", NULL, TEN_COLUMN_AGE, .number = held ? info->acquired_at_ms : TEN_NONE},
+                        {"REMAINING", NULL, TEN_COLUMN_PERIOD, .number = held ? info->remaining_ms : TEN_NONE},
+                        {"WHY", NULL, .text = why(view, info, planned, pin, room)});
 }
 
-static bool print_all(const ten_arguments *arguments, const ten_view *view) {
-    static const char *const headings[] = {"TARGET", "HOLDER", "PLANNED", "TOKEN", "AGE", "REMAINING", "WHY"};
-    ten_table table;
-    ten_table_start(&table, headings, TEN_COUNT(headings));
-    for (size_t i = 0; i < view->target_count; i++) {
-        const tenure_info *info = &view->targets[i];
-        if (arguments->json)
-            ten_print_info_json(info, arguments->namespace_name, ten_view_planned(view, info->target));
-        else
-            add_row(&table, view, info);
-    }
-    return ten_table_end(&table);
+static bool watch; /* the former name of `tenure top` */
+static const ten_option options[] = {
+    TEN_OPT_FLAG("watch", &watch, NULL),
+    TEN_OPT_END,
+};
+
+static int check(ten_arguments *arguments) {
+    if (watch)
+        return ten_cmd_top.check(arguments);
+    return arguments->count == 0
+               ? TEN_EXIT_DONE
+               : ten_arguments_usage(arguments, "status takes no arguments; 'tenure show ID' shows one target");
 }
 
-static int show(ten_arguments *arguments) {
+static int run(ten_arguments *arguments) {
     ten_view view;
+    ten_table table;
+    if (watch)
+        return ten_cmd_top.run(arguments);
     int r = ten_view_read(arguments, &view);
     if (r < 0)
         return ten_arguments_error(arguments, r);
-    bool complete = print_all(arguments, &view);
-    if (view.target_count == 0)
-        ten_find_nothing(arguments, "targets");
-    ten_view_free(&view);
-    return complete ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
-}
-
-/* `status --watch` is the former name of `top`. Not documented. */
-static bool take_watch(int *argc, char **argv) {
-    for (int i = 1; i < *argc; i++) {
-        if (strcmp(argv[i], "--watch") != 0)
-            continue;
-        memmove(&argv[i], &argv[i + 1], (size_t)(*argc - i) * sizeof argv[0]);
-        --*argc;
-        return true;
+    ten_table_start(&table, arguments);
+    for (size_t i = 0; i < view.target_count; i++) {
+        const tenure_info *info = &view.targets[i];
+        if (arguments->json)
+            (void)ten_lease_print_json(info, arguments->namespace_name, ten_view_planned(&view, info->target));
+        else
+            add_row(&table, &view, info);
     }
-    return false;
+    ten_view_free(&view);
+    return ten_find_end(arguments, &table, TENURE_OK, "targets");
 }
 
-int ten_cmd_status(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    int exit_code;
-    if (take_watch(&argc, argv))
-        return ten_cmd_top(ten_command_find("top"), argc, argv);
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0)
-        return ten_arguments_usage(&arguments, "status takes no arguments; 'tenure show ID' shows one target");
-    if (!ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    exit_code = show(&arguments);
-    return ten_arguments_close(&arguments, exit_code);
-}
+const ten_command ten_cmd_status = {TEN_HELP_status, .options = options, .check = check, .store = TEN_STORE_EXISTING,
+                                    .run = run};

@@ -3,9 +3,7 @@
  * only reads. `tenure status` prints the same once, for scripts.
  */
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -16,7 +14,6 @@
 #include "base/id.h"
 #include "cli/commands.h"
 #include "cli/fleet_listing.h"
-#include "cli/visible.h"
 
 #define REDRAW_MS  1000
 #define FILTER_MAX 60u
@@ -211,7 +208,7 @@ static bool take_keys(struct top *top) {
     return true;
 }
 
-static int run(struct top *top) {
+static int follow(struct top *top) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t read_ms = 0;
     while (!ten_command_signal() && !ferror(stdout)) {
@@ -228,29 +225,30 @@ static int run(struct top *top) {
     return TENURE_OK;
 }
 
-int ten_cmd_top(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    int exit_code;
-    struct termios before;
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0)
-        return ten_arguments_usage(&arguments, "top takes no arguments");
+static struct termios before; /* as the terminal was */
+
+static int check(ten_arguments *arguments) {
+    if (arguments->count != 0)
+        return ten_arguments_usage(arguments, "top takes no arguments");
     if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
-        return ten_arguments_usage(&arguments, "top needs a terminal; 'tenure status' prints the same once");
-    if (!ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    struct top top = {.arguments = &arguments};
+        return ten_arguments_usage(arguments, "top needs a terminal; 'tenure status' prints the same once");
+    return TEN_EXIT_DONE;
+}
+
+static int run(ten_arguments *arguments) {
+    struct top top = {.arguments = arguments};
     struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     printf("\033[?1049h\033[?25l");
-    int r = run(&top);
+    int r = follow(&top);
     printf("\033[?25h\033[?1049l");
     (void)fflush(stdout);
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    exit_code = r < 0 ? ten_arguments_error(&arguments, r) : TEN_EXIT_DONE;
+    int exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
     ten_view_free(&top.view);
     ten_free(top.rows);
-    return ten_arguments_close(&arguments, exit_code);
+    return exit_code;
 }
+
+const ten_command ten_cmd_top = {TEN_HELP_top, .check = check, .store = TEN_STORE_EXISTING, .run = run};

@@ -1,38 +1,11 @@
 /*
  * tenure watch: prints each change until it is stopped.
  */
-#include <stdio.h>
-
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/visible.h"
 
 #define RETRY_US 500000u
-
-static void print_json(const tenure_change *change, const char *namespace_name) {
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_time(&line, "at", change->at_ms);
-    ten_json_text(&line, "event", tenure_event_name(change->kind));
-    ten_json_text(&line, "namespace", namespace_name);
-    if (change->target[0])
-        ten_json_text(&line, "target", change->target);
-    if (change->instance[0])
-        ten_json_text(&line, "instance", change->instance);
-    if (change->token)
-        ten_json_number(&line, "token", change->token);
-    if (change->reason[0])
-        ten_json_text(&line, "reason", change->reason);
-    if (change->actor[0])
-        ten_json_text(&line, "actor", change->actor);
-    ten_json_number(&line, "cursor", change->cursor);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
-}
 
 /* Of an event that has it. */
 static void print_part(const char *before, const char *text) {
@@ -61,7 +34,15 @@ static void print_words(const tenure_change *change) {
 static int print_change(const tenure_change *change, void *userdata) {
     const ten_arguments *arguments = userdata;
     if (arguments->json)
-        print_json(change, arguments->namespace_name);
+        TEN_PRINT_ROW(true, {NULL, "at", TEN_COLUMN_TIME, .number = change->at_ms},
+                      {NULL, "event", .text = tenure_event_name(change->kind)},
+                      {NULL, "namespace", .text = arguments->namespace_name},
+                      {NULL, "target", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(change->target)},
+                      {NULL, "instance", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(change->instance)},
+                      {NULL, "token", TEN_COLUMN_NUMBER, .number = ten_or_none(change->token)},
+                      {NULL, "reason", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(change->reason)},
+                      {NULL, "actor", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(change->actor)},
+                      {NULL, "cursor", TEN_COLUMN_NUMBER, .number = change->cursor});
     else
         print_words(change);
     return ferror(stdout) ? 1 : 0;
@@ -99,17 +80,10 @@ static int watch(ten_arguments *arguments) {
     return r;
 }
 
-int ten_cmd_watch(const ten_command *command, int argc, char **argv) {
-    ten_arguments arguments;
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 0)
-        return ten_arguments_usage(&arguments, "watch takes no arguments");
-    if (!ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    int r = watch(&arguments);
+static int run(ten_arguments *arguments) {
+    int r = watch(arguments);
     /* Being stopped is how a watch ends. */
-    exit_code = r < 0 && r != TENURE_E_CANCELLED ? ten_arguments_error(&arguments, r) : TEN_EXIT_DONE;
-    return ten_arguments_close(&arguments, exit_code);
+    return r < 0 && r != TENURE_E_CANCELLED ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE;
 }
+
+const ten_command ten_cmd_watch = {TEN_HELP_watch, .takes = TEN_TAKES_NOTHING, .store = TEN_STORE_EXISTING, .run = run};

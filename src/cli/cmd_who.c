@@ -1,18 +1,8 @@
 /*
  * tenure who: the leader of a role and those who wait to lead it, once.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/duration.h"
-#include "base/json.h"
 #include "cli/commands.h"
-#include "cli/find.h"
 #include "cli/fleet_listing.h"
-#include "cli/table.h"
 
 struct listing {
     const ten_arguments *arguments;
@@ -21,40 +11,16 @@ struct listing {
     size_t leaders;
 };
 
-static void print_json(const struct listing *listing, const char *target, const char *state, const char *instance,
-                       const char *address, uint64_t since_ms, uint64_t token) {
-    ten_buf line = {0};
-    ten_json_open(&line);
-    ten_json_text(&line, "target", target);
-    ten_json_text(&line, "namespace", listing->arguments->namespace_name);
-    ten_json_text(&line, "state", state);
-    ten_json_text(&line, "instance", instance);
-    if (token)
-        ten_json_number(&line, "token", token);
-    ten_json_time(&line, "since", since_ms);
-    if (address[0])
-        ten_json_text(&line, "address", address);
-    ten_json_close(&line);
-    puts(ten_buf_string(&line));
-    ten_buf_free(&line);
-}
-
 static void add(struct listing *listing, const char *target, const char *state, const char *instance, uint64_t since_ms,
                 uint64_t token) {
     const ten_view_instance *known = ten_view_instance_find(listing->view, instance);
-    const char *address = known ? known->metadata.address : "";
-    char age[TEN_DURATION_SIZE] = "-";
-    char number[24] = "-";
-    if (listing->arguments->json) {
-        print_json(listing, target, state, instance, address, since_ms, token);
-        return;
-    }
-    if (since_ms)
-        ten_duration_show(ten_sub_saturating(ten_wall_ms(&ten_system_clock), since_ms), age);
-    if (token)
-        snprintf(number, sizeof number, "%llu", (unsigned long long)token);
-    ten_table_row(&listing->table,
-                  (const char *const[]){target, state, instance, number, age, address[0] ? address : "-"});
+    (void)TEN_TABLE_ADD(&listing->table, {"ROLE", "target", .text = target},
+                        {NULL, "namespace", .text = listing->arguments->namespace_name},
+                        {"STATE", "state", .text = state}, {"INSTANCE", "instance", .text = instance},
+                        {"TOKEN", "token", TEN_COLUMN_NUMBER, .number = ten_or_none(token)},
+                        {"FOR", "since", TEN_COLUMN_AGE, .number = since_ms},
+                        {"ADDRESS", "address", TEN_COLUMN_TEXT, .optional = true,
+                         .text = known ? ten_or_null(known->metadata.address) : NULL});
 }
 
 static bool leads(const ten_view *view, const char *role, const char *instance) {
@@ -81,29 +47,24 @@ static void list(struct listing *listing) {
     }
 }
 
-int ten_cmd_who(const ten_command *command, int argc, char **argv) {
-    static const char *const headings[] = {"ROLE", "STATE", "INSTANCE", "TOKEN", "FOR", "ADDRESS"};
-    ten_arguments arguments;
-    int exit_code;
-    if (!ten_arguments_parse(&arguments, command, NULL, argc, argv, &exit_code))
-        return exit_code;
-    if (arguments.count != 1)
-        return ten_arguments_usage(&arguments, "who takes one role");
-    exit_code = ten_arguments_check_roles(&arguments);
-    if (exit_code || !ten_arguments_open(&arguments, &exit_code))
-        return exit_code;
-    if (!ten_find_namespace(&arguments, &(ten_wanted){TEN_WANTED_ROLE, arguments.operands[0], 0}, &exit_code))
-        return exit_code;
+static int run(ten_arguments *arguments) {
     ten_view view;
-    int r = ten_view_read(&arguments, &view);
+    int r = ten_view_read(arguments, &view);
     if (r < 0)
-        return ten_arguments_close(&arguments, ten_arguments_error(&arguments, r));
-    struct listing listing = {.arguments = &arguments, .view = &view};
-    ten_table_start(&listing.table, headings, TEN_COUNT(headings));
+        return ten_arguments_error(arguments, r);
+    struct listing listing = {.arguments = arguments, .view = &view};
+    ten_table_start(&listing.table, arguments);
     list(&listing);
-    bool complete = ten_table_end(&listing.table);
     ten_view_free(&view);
+    int exit_code = ten_table_end(&listing.table, listing.leaders > 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
     if (listing.leaders == 0)
-        ten_arguments_note(&arguments, "nobody leads %s", arguments.operands[0]);
-    return ten_arguments_close(&arguments, complete && listing.leaders > 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
+        ten_arguments_note(arguments, "nobody leads %s", arguments->operands[0]);
+    return exit_code;
 }
+
+const ten_command ten_cmd_who = {TEN_HELP_who,
+                                 .default_namespace = "leader",
+                                 .takes = TEN_TAKES_ROLE,
+                                 .store = TEN_STORE_EXISTING,
+                                 .wants = TEN_WANTED_ROLE,
+                                 .run = run};

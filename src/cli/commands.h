@@ -1,44 +1,36 @@
 /*
- * The commands, one a file. main.c is their table.
+ * The commands, one a file, and what all of them use. main.c is their table.
  */
 #ifndef TEN_CLI_COMMANDS_H
 #define TEN_CLI_COMMANDS_H
 
+#include <stdio.h>
+#include <string.h>
+
 #include "cli/arguments.h"
+#include "cli/find.h"
+#include "cli/table.h"
+#include "cli/visible.h"
+#include "cli_help.h"
 
-int ten_cmd_agent(const ten_command *command, int argc, char **argv);
-int ten_cmd_elect(const ten_command *command, int argc, char **argv);
-int ten_cmd_lock(const ten_command *command, int argc, char **argv);
-int ten_cmd_once(const ten_command *command, int argc, char **argv);
-int ten_cmd_cron(const ten_command *command, int argc, char **argv);
-int ten_cmd_resign(const ten_command *command, int argc, char **argv);
-int ten_cmd_serve(const ten_command *command, int argc, char **argv);
-int ten_cmd_guard(const ten_command *command, int argc, char **argv);
-int ten_cmd_status(const ten_command *command, int argc, char **argv);
-int ten_cmd_namespaces(const ten_command *command, int argc, char **argv);
-int ten_cmd_nodes(const ten_command *command, int argc, char **argv);
-int ten_cmd_plan(const ten_command *command, int argc, char **argv);
-int ten_cmd_move(const ten_command *command, int argc, char **argv);
-int ten_cmd_drain(const ten_command *command, int argc, char **argv);
-int ten_cmd_acquire(const ten_command *command, int argc, char **argv);
-int ten_cmd_renew(const ten_command *command, int argc, char **argv);
-int ten_cmd_release(const ten_command *command, int argc, char **argv);
-int ten_cmd_checkpoint(const ten_command *command, int argc, char **argv);
-int ten_cmd_show(const ten_command *command, int argc, char **argv);
-int ten_cmd_owner(const ten_command *command, int argc, char **argv);
-int ten_cmd_ls(const ten_command *command, int argc, char **argv);
-int ten_cmd_target(const ten_command *command, int argc, char **argv);
-int ten_cmd_forget(const ten_command *command, int argc, char **argv);
-int ten_cmd_top(const ten_command *command, int argc, char **argv);
-int ten_cmd_who(const ten_command *command, int argc, char **argv);
-int ten_cmd_watch(const ten_command *command, int argc, char **argv);
-int ten_cmd_history(const ten_command *command, int argc, char **argv);
-int ten_cmd_doctor(const ten_command *command, int argc, char **argv);
-int ten_cmd_version(const ten_command *command, int argc, char **argv);
-int ten_cmd_help(const ten_command *command, int argc, char **argv);
+#ifdef TEN_SERVER
+#define TEN_SERVE(X) X(serve)
+#else
+#define TEN_SERVE(X)
+#endif
 
-/* The table, in the order of the help. */
-const ten_command *ten_commands(size_t *ret_count);
+/* In the order of the help: ten_cmd_NAME is in cmd_NAME.c. */
+// clang-format off
+#define TEN_COMMANDS(X)                                                                                                \
+    X(agent) X(elect) X(once) X(cron) X(lock) X(who) X(resign) TEN_SERVE(X) X(guard) X(status) X(top) X(nodes)         \
+    X(namespaces) X(plan) X(drain) X(move) X(acquire) X(renew) X(release) X(checkpoint) X(show) X(owner) X(ls)         \
+    X(target) X(forget) X(watch) X(history) X(doctor) X(version) X(help)
+// clang-format on
+#define TEN_DECLARE(name) extern const ten_command ten_cmd_##name;
+TEN_COMMANDS(TEN_DECLARE)
+#undef TEN_DECLARE
+
+const ten_command *const *ten_commands(size_t *ret_count);
 const ten_command *ten_command_find(const char *name);
 /* Says that there is no such command, and what was perhaps meant. */
 int ten_command_unknown(const char *name);

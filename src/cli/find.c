@@ -45,9 +45,9 @@ bool ten_find_instance(const ten_arguments *arguments, const char **text, char i
         }
     }
     if (!clear) {
-        ten_arguments session_of_all = *arguments;
-        session_of_all.quiet = false; /* it is an error */
-        ten_arguments_note(&session_of_all, "'%.100s' names %zu instances: %.500s", *text, match.count,
+        ten_arguments speaking = *arguments;
+        speaking.quiet = false; /* it is an error */
+        ten_arguments_note(&speaking, "'%.100s' names %zu instances: %.500s", *text, match.count,
                            ten_buf_string(&match.names));
     }
     ten_buf_free(&match.names);
@@ -55,6 +55,12 @@ bool ten_find_instance(const ten_arguments *arguments, const char **text, char i
 }
 
 /* ---- namespaces */
+
+struct wanted {
+    enum ten_wanted_kind kind;
+    const char *name;
+    uint64_t token; /* 0: any */
+};
 
 struct candidacy {
     const char *role;
@@ -104,8 +110,10 @@ static int has_instance(tenure_context *context, const char *text) {
     return r < 0 ? r : match.exact || match.count > 0;
 }
 
-static int has(tenure_context *context, const ten_wanted *wanted) {
+static int has(tenure_context *context, const struct wanted *wanted) {
     switch (wanted->kind) {
+    case TEN_WANTED_NOTHING:
+        return 0;
     case TEN_WANTED_KNOWN:
         return is_known(context, wanted->name);
     case TEN_WANTED_HELD:
@@ -120,7 +128,7 @@ static int has(tenure_context *context, const ten_wanted *wanted) {
 
 struct search {
     const ten_arguments *arguments;
-    const ten_wanted *wanted; /* NULL: every namespace counts */
+    const struct wanted *wanted; /* NULL: every namespace counts */
     size_t count;
     char last[TENURE_NAMESPACE_MAX + 1];
     ten_buf names;
@@ -147,26 +155,28 @@ static int look_in(const char *name, void *userdata) {
     return 0;
 }
 
-bool ten_find_namespace(ten_arguments *arguments, const ten_wanted *wanted, int *ret_exit) {
-    struct search search = {.arguments = arguments, .wanted = wanted};
-    if (!arguments->namespace_is_default || has(arguments->context, wanted) != 0)
+bool ten_find_namespace(ten_arguments *arguments, enum ten_wanted_kind kind, const char *name, uint64_t token,
+                        int *ret_exit) {
+    struct wanted wanted = {.kind = kind, .name = name, .token = token};
+    struct search search = {.arguments = arguments, .wanted = &wanted};
+    if (!arguments->namespace_is_default || has(arguments->context, &wanted) != 0)
         return true; /* an error is told by what the command does next */
     /* A store that does not list its namespaces has only the one. */
     (void)tenure_namespace_list(arguments->context, look_in, &search);
     bool clear = search.count <= 1;
-    if (search.count == 1 && !wanted->token) {
+    if (search.count == 1 && !token) {
         (void)ten_arguments_close(arguments, TEN_EXIT_DONE);
         snprintf(arguments->found_namespace, sizeof arguments->found_namespace, "%s", search.last);
         arguments->namespace_name = arguments->found_namespace;
         clear = ten_arguments_open(arguments, ret_exit);
         if (clear)
-            ten_arguments_note(arguments, "%s is in the namespace %s", wanted->name, arguments->namespace_name);
+            ten_arguments_note(arguments, "%s is in the namespace %s", name, arguments->namespace_name);
     } else if (search.count > 0) {
         char said[800];
-        snprintf(said, sizeof said, "%.255s is in the namespace%s %.400s; use --namespace", wanted->name,
+        snprintf(said, sizeof said, "%.255s is in the namespace%s %.400s; use --namespace", name,
                  search.count > 1 ? "s" : "", ten_buf_string(&search.names));
         ten_say(said);
-        *ret_exit = ten_arguments_close(arguments, TEN_EXIT_FAILED);
+        *ret_exit = TEN_EXIT_FAILED;
         clear = false;
     }
     ten_buf_free(&search.names);
@@ -181,4 +191,11 @@ void ten_find_nothing(const ten_arguments *arguments, const char *what) {
     ten_arguments_note(arguments, "no %s in the namespace %s%s%.500s", what, arguments->namespace_name,
                        search.count ? "; other namespaces: " : "", ten_buf_string(&search.names));
     ten_buf_free(&search.names);
+}
+
+int ten_find_end(const ten_arguments *arguments, ten_table *table, int r, const char *what) {
+    int exit_code = ten_table_end(table, r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE);
+    if (r == TENURE_OK && table->rows == 0)
+        ten_find_nothing(arguments, what);
+    return exit_code;
 }

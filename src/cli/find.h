@@ -5,29 +5,21 @@
 #ifndef TEN_CLI_FIND_H
 #define TEN_CLI_FIND_H
 
-#include "cli/arguments.h"
+#include "cli/table.h"
 
 /* Replaces *text by the id of the one live instance that it names: the id, a prefix of it, or its short form as logs and
  * the page show it (`host-b 8758`). One that names none stays as it is. False: it names several, which has been said. */
 bool ten_find_instance(const ten_arguments *arguments, const char **text, char id[TENURE_HOLDER_MAX + 1]);
 
-typedef struct ten_wanted {
-    enum ten_wanted_kind {
-        TEN_WANTED_KNOWN, /* a target that was registered or leased */
-        TEN_WANTED_HELD,
-        TEN_WANTED_ROLE, /* that somebody leads or waits for */
-        TEN_WANTED_INSTANCE,
-    } kind;
-    const char *name;
-    /* Held under this token; 0: any. Tokens of two namespaces can be equal: where it is held is only said. */
-    uint64_t token;
-} ten_wanted;
-
-/* Without --namespace: if the command's own namespace does not have what is wanted, and one other has it, goes on there and
- * says so. False: end with *ret_exit, the arguments is closed: several have it, which has been said. True if none has it. */
-bool ten_find_namespace(ten_arguments *arguments, const ten_wanted *wanted, int *ret_exit);
+/* `token`: that it is held under; 0: any. Tokens of two namespaces can be equal: where it is held is only said.
+ * Without --namespace: if the command's own namespace does not have what is wanted, and one other has it, goes on there and
+ * says so. False: end with *ret_exit: several have it, which has been said. True if none has it. */
+bool ten_find_namespace(ten_arguments *arguments, enum ten_wanted_kind kind, const char *name, uint64_t token,
+                        int *ret_exit);
 
 /* On a terminal: there are none of `what` in the namespace; names the namespaces that there are. */
 void ten_find_nothing(const ten_arguments *arguments, const char *what);
+/* Ends the table of a listing, which had the result `r`; if it is empty, ten_find_nothing(). The exit code. */
+int ten_find_end(const ten_arguments *arguments, ten_table *table, int r, const char *what);
 
 #endif

@@ -17,7 +17,10 @@ static int set_choice(const ten_option *option, const char *text, ten_error *err
     char words[160] = "";
     for (int i = 0; option->choices[i]; i++) {
         if (strcmp(option->choices[i], text) == 0) {
-            *(int *)option->value = i;
+            if (option->kind == TEN_OPTION_EITHER)
+                *(bool *)option->value = i == 1;
+            else
+                *(int *)option->value = i;
             return TENURE_OK;
         }
         size_t used = strlen(words);
@@ -73,6 +76,7 @@ static int set_value(const ten_option *option, const char *text, ten_error *erro
     case TEN_OPTION_TOKEN:
         return ten_id_parse_token(text, option->value, error);
     case TEN_OPTION_CHOICE:
+    case TEN_OPTION_EITHER:
         return set_choice(option, text, error);
     case TEN_OPTION_NUMBER:
         return set_number(option, text, error);
@@ -178,6 +182,8 @@ int ten_options_parse(const ten_option *const *arrays, int argc, char **argv, in
 void ten_options_print(const ten_option *options) {
     for (; options->name; options++) {
         char left[64];
+        if (!options->help)
+            continue;
         snprintf(left, sizeof left, "--%s%s%s", options->name, options->argument ? " " : "",
                  options->argument ? options->argument : "");
         printf("  %-24s %s", left, options->help);

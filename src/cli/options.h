@@ -18,6 +18,7 @@ enum ten_option_kind {
     TEN_OPTION_PERIOD,   /* uint64_t ms, never 0, which stands for "not given" */
     TEN_OPTION_TOKEN,    /* uint64_t */
     TEN_OPTION_CHOICE,   /* int: the index of the word */
+    TEN_OPTION_EITHER,   /* bool: it is the second of two words */
     TEN_OPTION_NUMBER,   /* uint32_t */
     TEN_OPTION_LIST,     /* ten_option_list: may be given several times */
 };
@@ -32,11 +33,69 @@ typedef struct ten_option {
     const char *name; /* NULL ends the array */
     enum ten_option_kind kind;
     void *value;
-    const char *argument; /* as shown in the help */
-    const char *help;
+    const char *argument;       /* as shown in the help */
+    const char *help;           /* NULL: it works, and is not shown */
     const char *environment;    /* NULL: none */
     const char *const *choices; /* NULL-terminated */
 } ten_option;
+
+/* The rows of an option array. `value` is what the option is written to, of the type that its kind names. Arrays that use
+ * TEN_OPT_CHOICE stand outside of functions. */
+#define TEN_OPT(opt_kind, opt_name, opt_argument, opt_value, opt_help)                                                 \
+    { .name = (opt_name), .kind = (opt_kind), .argument = (opt_argument), .value = (opt_value), .help = (opt_help) }
+#define TEN_OPT_ENV(opt_kind, opt_name, opt_argument, opt_value, opt_environment, opt_help)                            \
+    {                                                                                                                  \
+        .name = (opt_name), .kind = (opt_kind), .argument = (opt_argument), .value = (opt_value),                      \
+        .environment = (opt_environment), .help = (opt_help)                                                           \
+    }
+#define TEN_OPT_FLAG(name, value, help)               TEN_OPT(TEN_OPTION_FLAG, name, NULL, value, help)
+#define TEN_OPT_TEXT(name, argument, value, help)     TEN_OPT(TEN_OPTION_TEXT, name, argument, value, help)
+#define TEN_OPT_DURATION(name, argument, value, help) TEN_OPT(TEN_OPTION_DURATION, name, argument, value, help)
+#define TEN_OPT_PERIOD(name, argument, value, help)   TEN_OPT(TEN_OPTION_PERIOD, name, argument, value, help)
+#define TEN_OPT_TOKEN(name, argument, value, help)    TEN_OPT(TEN_OPTION_TOKEN, name, argument, value, help)
+#define TEN_OPT_NUMBER(name, argument, value, help)   TEN_OPT(TEN_OPTION_NUMBER, name, argument, value, help)
+#define TEN_OPT_LIST(name, argument, value, help)     TEN_OPT(TEN_OPTION_LIST, name, argument, value, help)
+/* One of the words. The value is an enum or an int: the word's index. */
+#define TEN_OPT_CHOICE(opt_name, opt_value, opt_help, ...)                                                             \
+    {                                                                                                                  \
+        .name = (opt_name), .kind = TEN_OPTION_CHOICE, .argument = "W", .value = (opt_value), .help = (opt_help),      \
+        .choices = (const char *const[]) {                                                                             \
+            __VA_ARGS__, NULL                                                                                          \
+        }                                                                                                              \
+    }
+/* One of two words. The value is a bool: the second. */
+#define TEN_OPT_EITHER(opt_name, opt_value, opt_help, ...)                                                             \
+    {                                                                                                                  \
+        .name = (opt_name), .kind = TEN_OPTION_EITHER, .argument = "W", .value = (opt_value), .help = (opt_help),      \
+        .choices = (const char *const[]) {                                                                             \
+            __VA_ARGS__, NULL                                                                                          \
+        }                                                                                                              \
+    }
+#define TEN_OPT_END                                                                                                    \
+    { .name = NULL }
+
+/* Options that several commands have. */
+#define TEN_OPT_STORE_WAIT(value)                                                                                      \
+    TEN_OPT_ENV(TEN_OPTION_DURATION, "store-wait", "D", value, "TENURE_STORE_WAIT",                                    \
+                "wait this long for a store that is down at the start; default: for ever")
+#define TEN_OPT_METRICS(value)                                                                                         \
+    TEN_OPT_TEXT("metrics", "ADDR", value,                                                                             \
+                 "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1")
+#define TEN_OPT_ON_UNCERTAIN(value, what)                                                                              \
+    TEN_OPT_EITHER("on-uncertain", value, "wait (default) or stop: " what " when a renewal fails", "wait", "stop")
+#define TEN_OPT_PID_NAMESPACE(value, what)                                                                             \
+    TEN_OPT_CHOICE("pid-namespace", value,                                                                             \
+                   "auto (default), on or off: run " what                                                              \
+                   " in a PID namespace of its own; auto: or in a control group",                                      \
+                   "auto", "off", "on")
+#define TEN_OPT_WEIGHT(value, help) TEN_OPT_NUMBER("weight", "N", value, help)
+#define TEN_OPT_SETTLE(value, what)                                                                                    \
+    TEN_OPT_PERIOD("settle", "D", value, "how long an instance must be there before it is handed " what "; default 2s")
+#define TEN_OPT_GRACE(value, what) TEN_OPT_PERIOD("grace", "D", value, "end " what " deadline; default TTL / 10")
+#define TEN_OPT_HEALTHY(value, what)                                                                                   \
+    TEN_OPT_TEXT("healthy", "CMD", value, "run by /bin/sh -c now and then; while it does not exit with 0, " what)
+#define TEN_OPT_HEALTHY_EVERY(value)                                                                                   \
+    TEN_OPT_PERIOD("healthy-every", "D", value, "how often, and how long it may take; default 10s")
 
 /* Parses argv[1..]: options into their values, the rest into argv[0..*ret_count) in order; what follows `--` is not
  * looked at.

@@ -11,41 +11,20 @@
 #include "cli/host_check.h"
 #include "cli/visible.h"
 
-void ten_role_work_options(ten_role_work *work, ten_option options[TEN_ROLE_OPTIONS]) {
-    static const char *const uncertain_words[] = {"wait", "stop", NULL};
-    static const char *const namespace_words[] = {"auto", "off", "on", NULL};
-    const ten_option common[TEN_ROLE_OPTIONS] = {
-        {"grace", TEN_OPTION_PERIOD, &work->grace_ms, "D", "end CMD this long before the deadline; default TTL / 10",
-         NULL, NULL},
-        {"kill-after", TEN_OPTION_PERIOD, &work->kill_after_ms, "D",
-         "SIGKILL this long after SIGTERM; sooner if the lease is about to end; default 10s", NULL, NULL},
-        {"on-uncertain", TEN_OPTION_CHOICE, &work->on_uncertain, "W",
-         "wait (default) or stop: what happens to CMD when a renewal fails", NULL, uncertain_words},
-        {"pid-namespace", TEN_OPTION_CHOICE, &work->pid_namespace, "W",
-         "auto (default), on or off: run CMD in a PID namespace of its own; auto: or in a control group", NULL,
-         namespace_words},
-        {"metrics", TEN_OPTION_TEXT, &work->metrics, "ADDR",
-         "serve metrics for Prometheus at http://ADDR/metrics; a port alone is one of 127.0.0.1", NULL, NULL},
-    };
-    memcpy(options, common, sizeof common);
-    *work = (ten_role_work){.kill_after_ms = 10000, .noun = "ROLE"};
-}
-
 /* An exit code; 0: there are a role and a command, and the first word of the command is not taken for the role. */
-static int check_arguments(const ten_arguments *arguments, const ten_role_work *work) {
-    const char *what = work->noun;
+static int check_arguments(const ten_arguments *arguments, const char *what, bool several) {
     int roles = arguments->before >= 0 ? arguments->before : arguments->count > 0;
     if (arguments->before == 0)
         return ten_arguments_usage(arguments, "%s is missing before --", what);
     if (arguments->count == 0)
         return ten_arguments_usage(arguments, "%s is missing", what);
-    if (work->several && arguments->before < 0)
+    if (several && arguments->before < 0)
         return ten_arguments_usage(arguments, "there is no -- between the names and the command: --all A B -- CMD");
     if (arguments->count <= roles)
         return ten_arguments_usage(arguments,
                                    "there is no command to run: write it after --, as in 'tenure %s %s -- CMD'",
                                    arguments->command->name, arguments->operands[0]);
-    if (roles > 1 && !work->several)
+    if (roles > 1 && !several)
         return ten_arguments_usage(arguments, "unexpected argument '%.100s' before --: there is one %s",
                                    arguments->operands[1], what);
     return TEN_EXIT_DONE;
@@ -74,41 +53,37 @@ static int take_roles(ten_arguments *arguments, ten_leader_config *config) {
     return TEN_EXIT_DONE;
 }
 
-int ten_role_work_configure(ten_arguments *arguments, const ten_role_work *work, ten_leader_config *config) {
-    int exit_code = check_arguments(arguments, work);
+int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t count, bool several,
+                            ten_leader_config *config) {
+    config->count = count == TEN_COUNT_NONE ? 0 : count;
+    int exit_code = check_arguments(arguments, noun, several);
     if (exit_code)
         return exit_code;
     if (!ten_arguments_check(arguments, &exit_code))
         return exit_code;
-    int roles = work->several ? arguments->before : 1;
+    int roles = several ? arguments->before : 1;
     arguments->operands[arguments->count] = NULL;
     config->command = arguments->operands + roles;
     config->role = arguments->operands[0];
     arguments->count = roles;
     exit_code = ten_arguments_check_roles(arguments);
-    if (exit_code == TEN_EXIT_DONE && work->several)
+    if (exit_code == TEN_EXIT_DONE && several)
         exit_code = take_roles(arguments, config);
-    if (exit_code == TEN_EXIT_DONE && work->count > TEN_ELECTION_SLOTS_MAX)
+    if (exit_code == TEN_EXIT_DONE && config->count > TEN_ELECTION_SLOTS_MAX)
         return ten_arguments_usage(arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
-    if (exit_code == TEN_EXIT_DONE && work->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
+    if (exit_code == TEN_EXIT_DONE && config->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
         return ten_arguments_usage(arguments, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);
-    config->count = work->count;
     ten_timing_defaults(&arguments->timing);
-    config->store = arguments->store;
+    config->runner.store = arguments->store;
     if (config->once) { /* elect has an option of its own */
         ten_arguments_set_wait(arguments, config->wait_ms);
-        config->store_wait_ms = config->wait_ms;
+        config->runner.store_wait_ms = config->wait_ms;
     }
-    config->context = ten_arguments_options(arguments);
-    config->grace_ms = work->grace_ms;
-    config->kill_after_ms = work->kill_after_ms;
-    config->stop_when_uncertain = work->on_uncertain == 1;
-    config->isolation = (enum ten_isolation_wish)work->pid_namespace;
-    config->metrics = work->metrics;
-    config->log_format = (enum ten_log_format)arguments->log_format;
-    config->log_level = (enum ten_log_level)arguments->log_level;
+    config->runner.context = ten_arguments_options(arguments);
+    config->runner.log_format = (enum ten_log_format)arguments->log_format;
+    config->runner.log_level = (enum ten_log_level)arguments->log_level;
     ten_error error;
-    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0)
+    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&arguments->timing, &config->runner.grace_ms, &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
     return exit_code;
 }
@@ -124,20 +99,20 @@ static int work_on(ten_shared *shared, void *userdata) {
 }
 
 int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config) {
-    int exit_code = ten_host_check_isolation(config->isolation);
+    int exit_code = ten_host_check_isolation(config->runner.isolation);
     if (exit_code)
         return exit_code;
     ten_warden_config warden = {.work = work_on,
                                 .userdata = config,
-                                .store = config->store,
+                                .store = config->runner.store,
                                 .namespace_name = arguments->namespace_name,
                                 .ttl_ms = arguments->timing.ttl_ms,
-                                .grace_ms = config->grace_ms,
+                                .grace_ms = config->runner.grace_ms,
                                 .retry_exit = TEN_EXIT_STORE,
                                 .one_shot = config->once,
                                 .lost_exit = TEN_EXIT_LOST,
                                 .pass_signals = true,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level};
+                                .log_format = config->runner.log_format,
+                                .log_level = config->runner.log_level};
     return ten_warden_run(&warden);
 }

@@ -1,6 +1,6 @@
 /*
  * The pause before something is tried again: twice as long each time, until it has gone well for a while. Pure
- * arithmetic; for commands (core/term.h), workers (core/worker.h) and requests (core/driver.h).
+ * arithmetic; for commands (core/term.h), workers (core/worker.h) and requests (core/engine.h).
  */
 #ifndef TEN_CORE_BACKOFF_H
 #define TEN_CORE_BACKOFF_H

@@ -74,8 +74,8 @@ static void enter_queue(ten_checkpoints *checkpoints, ten_checkpoint_entry *entr
 }
 
 static void tell(const ten_checkpoints *checkpoints, const char *target, uint64_t token, int error) {
-    if (checkpoints->done)
-        checkpoints->done(checkpoints->userdata, target, token, error);
+    ten_event_queue_publish(checkpoints->events,
+                            &(ten_fact){.kind = TEN_FACT_WRITTEN, .id = target, .token = token, .error = error});
 }
 
 void ten_checkpoints_drop(ten_checkpoints *checkpoints, const char *target) {
@@ -134,10 +134,9 @@ const char *ten_checkpoints_value(const ten_checkpoints *checkpoints, const char
     return entry && entry->token == token ? entry->value : NULL;
 }
 
-/* ---- for the driver */
+/* ---- as a part of the engine */
 
-static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
-    ten_checkpoints *checkpoints = self;
+static const ten_op *request(ten_checkpoints *checkpoints, uint64_t now_ms, size_t *ret_count) {
     TEN_INVARIANT(checkpoints->sent_count == 0);
     if (now_ms < checkpoints->wait_until_ms)
         return NULL;
@@ -187,8 +186,7 @@ static void end_write(ten_checkpoints *checkpoints, ten_checkpoint_entry *entry,
     tell(checkpoints, entry->target, entry->token, error);
 }
 
-static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
-    ten_checkpoints *checkpoints = self;
+static void answer(ten_checkpoints *checkpoints, uint64_t now_ms, int error, const ten_result *results) {
     size_t count = checkpoints->sent_count;
     checkpoints->sent_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -208,43 +206,16 @@ static void answer(void *self, uint64_t now_ms, int error, const ten_result *res
     }
 }
 
-static void expire(void *self, uint64_t now_ms) {
-    (void)self;
-    (void)now_ms;
+void ten_checkpoints_step(void *part, const ten_engine_event *event, ten_part_update *update) {
+    if (event->kind == TEN_ON_REQUEST)
+        update->ops = request(part, event->now_ms, &update->count);
+    else if (event->kind == TEN_ON_ANSWER)
+        answer(part, event->now_ms, event->error, event->results);
 }
 
-static uint64_t next_ms(const void *self, uint64_t now_ms) {
-    const ten_checkpoints *checkpoints = self;
-    return checkpoints->first ? ten_max_u64(now_ms, checkpoints->wait_until_ms) : UINT64_MAX;
+void ten_checkpoints_due(const void *part, uint64_t now_ms, ten_part_due *due) {
+    const ten_checkpoints *checkpoints = part;
+    due->follows = false;
+    if (checkpoints->first)
+        due->next_ms = ten_max_u64(now_ms, checkpoints->wait_until_ms);
 }
-
-static uint64_t never(const void *self) {
-    (void)self;
-    return UINT64_MAX;
-}
-
-static bool follows(const void *self) {
-    (void)self;
-    return false;
-}
-
-static void follow(void *self, uint64_t now_ms) {
-    (void)self;
-    (void)now_ms;
-}
-
-static void change(void *self, uint64_t now_ms, const ten_change *entry) {
-    (void)self;
-    (void)now_ms;
-    (void)entry;
-}
-
-const ten_driver_part ten_checkpoints_part = {.request = request,
-                                              .answer = answer,
-                                              .expire = expire,
-                                              .next_ms = next_ms,
-                                              .deadline_ms = never,
-                                              .urgent_ms = never,
-                                              .follows = follows,
-                                              .follow = follow,
-                                              .change = change};

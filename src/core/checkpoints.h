@@ -1,6 +1,6 @@
 /*
  * The checkpoints of what a fleet member holds: what came with each grant, and what is to be written. Pure: it says what
- * to send and is told the answers; it is a part of the driver (core/driver.h). It decides nothing about leases: the store
+ * to send and is told the answers; it is a part of the engine (core/engine.h). It decides nothing about leases: the store
  * compares the token, and a stale write changes nothing. Used by the runtime's fleet member and by tests.
  *
  * A write is repeated until the store has answered it: the same text under the same token is harmless to repeat, and a
@@ -10,7 +10,7 @@
 #define TEN_CORE_CHECKPOINTS_H
 
 #include "base/map.h"
-#include "core/driver.h"
+#include "core/engine.h"
 
 #define TEN_CHECKPOINTS_BATCH 250u /* writes of one request */
 
@@ -19,10 +19,9 @@ typedef struct ten_checkpoint_entry ten_checkpoint_entry;
 typedef struct ten_checkpoints {
     const char *namespace_name; /* these two are the caller's, and outlive it */
     const char *instance;
-    /* A write was answered: 0; TENURE_E_LOST: the lease is not held under that token, and nothing was written; else the
-     * error for which it was given up. It must not call back, except for reading. */
-    void (*done)(void *userdata, const char *target, uint64_t token, int error);
-    void *userdata;
+    /* For TEN_FACT_WRITTEN. Its error is 0; TENURE_E_LOST: the lease is not held under that token, and nothing was
+     * written; else the error for which the write was given up. Nobody may call back, except for reading. */
+    const ten_event_queue *events;
     ten_map entries;
     ten_checkpoint_entry *first; /* that wait to be sent, oldest first */
     ten_checkpoint_entry **last;
@@ -40,12 +39,14 @@ void ten_checkpoints_free(ten_checkpoints *checkpoints);
 bool ten_checkpoints_grant(ten_checkpoints *checkpoints, const char *target, uint64_t token, const char *value);
 /* The lease has ended: what is known is forgotten, and a write that waits is over. */
 void ten_checkpoints_drop(ten_checkpoints *checkpoints, const char *target);
-/* To be written; "": there is to be none. `done` tells when it was. TENURE_E_LOST: a newer token is known;
+/* To be written; "": there is to be none. TEN_FACT_WRITTEN tells when it was. TENURE_E_LOST: a newer token is known;
  * TENURE_E_INVALID: the last write is not answered yet; TENURE_E_NOMEM. */
 int ten_checkpoints_write(ten_checkpoints *checkpoints, const char *target, uint64_t token, const char *value);
 /* What the store has, as far as is known under that token; NULL: nothing. Valid until something is written. */
 const char *ten_checkpoints_value(const ten_checkpoints *checkpoints, const char *target, uint64_t token);
 
-extern const ten_driver_part ten_checkpoints_part;
+/* As a part of the engine. */
+void ten_checkpoints_step(void *checkpoints, const ten_engine_event *event, ten_part_update *update);
+void ten_checkpoints_due(const void *checkpoints, uint64_t now_ms, ten_part_due *due);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The election: one candidate for one role. What the program wants, and which request comes next. Called by the driver,
+ * The election: one candidate for one role. What the program wants, and which request comes next. Called by the engine,
  * and by the program. See election.h; answers and the feed are in election_answer.c.
  */
 #include "core/election.h"
@@ -139,36 +139,17 @@ uint64_t ten_election_turn_ms(ten_election *election, uint64_t free_ms, bool rel
 
 /* When to read the feed after a notice: whoever stands behind in the line reads later, and the release together with
  * what came of it. */
-static uint64_t feed_ms(void *self, uint64_t now_ms) {
-    ten_election *election = self;
+static uint64_t feed_ms(ten_election *election, uint64_t now_ms) {
     size_t own_rank = election->state == TEN_ELECTION_FOLLOWING ? rank(election) : SIZE_MAX;
     election->turns.noticed_ms = now_ms;
     return own_rank == SIZE_MAX ? now_ms : now_ms + ten_turns_delay_ms(&election->turns, own_rank);
 }
 
-static uint64_t instances_ms(const void *self) {
-    const ten_election *election = self;
+static uint64_t instances_ms(const ten_election *election) {
     bool looks = election->state == TEN_ELECTION_FOLLOWING ||
                  (election->state == TEN_ELECTION_LEADING && election->config.failback_ms != UINT64_MAX);
     bool wanted = election->config.has_turns && election->announced && looks;
     return wanted ? election->turns.list_ms : UINT64_MAX;
-}
-
-static void instances_begin(void *self, uint64_t now_ms) {
-    (void)now_ms;
-    ten_turns_list_begin(&((ten_election *)self)->turns);
-}
-
-static void take_instance(void *self, uint64_t now_ms, const ten_instance *instance) {
-    ten_turns_list(&((ten_election *)self)->turns, instance, now_ms);
-}
-
-/* Listed again from time to time: an instance whose host has died leaves no word. */
-static void instances_end(void *self, uint64_t now_ms, int error) {
-    ten_election *election = self;
-    uint64_t ttl_ms = election->config.timing.ttl_ms;
-    ten_turns_list_end(&election->turns, error == TENURE_OK);
-    election->turns.list_ms = now_ms + (error == TENURE_OK ? ttl_ms : ttl_ms / 4);
 }
 
 /* ---- what the program wants */
@@ -332,11 +313,6 @@ static uint64_t due_ms(const ten_election *election) {
     return ten_min_u64(failback_ms(election), ten_min_u64(lease_due_ms(election), presence_due_ms(election)));
 }
 
-uint64_t ten_election_next_ms(const void *self, uint64_t now_ms) {
-    uint64_t due = due_ms(self);
-    return due == UINT64_MAX ? due : ten_max_u64(due, now_ms);
-}
-
 /* ---- requests */
 
 static void add_op(ten_election *election, ten_op op, const ten_election_slot *slot) {
@@ -431,8 +407,7 @@ static void add_presence(ten_election *election, uint64_t now_ms) {
     election->beat_ms = now_ms + timing->renew_ms;
 }
 
-const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_count) {
-    ten_election *election = self;
+static const ten_op *request(ten_election *election, uint64_t now_ms, size_t *ret_count) {
     if (ten_election_expire(election, now_ms))
         return NULL; /* the program learns of the end before the next term can begin */
     if (failback_ms(election) <= now_ms)
@@ -456,29 +431,53 @@ const ten_op *ten_election_request(void *self, uint64_t now_ms, size_t *ret_coun
     return election->config.slots ? election->config.ops : election->own_ops;
 }
 
-/* ---- as a part of the driver */
+/* ---- as a part of the engine */
 
-static void notice_deadline(void *self, uint64_t now_ms) {
-    (void)ten_election_expire(self, now_ms);
+void ten_election_step(void *part, const ten_engine_event *event, ten_part_update *update) {
+    ten_election *election = part;
+    uint64_t now_ms = event->now_ms;
+    switch (event->kind) {
+    case TEN_ON_TIMER:
+        (void)ten_election_expire(election, now_ms);
+        break;
+    case TEN_ON_NOTICE:
+        update->at_ms = feed_ms(election, now_ms);
+        break;
+    case TEN_ON_REQUEST:
+        update->ops = request(election, now_ms, &update->count);
+        break;
+    case TEN_ON_ANSWER:
+        ten_election_answer(election, now_ms, event->error, event->results);
+        break;
+    case TEN_ON_INSTANCES:
+        ten_turns_list_begin(&election->turns);
+        break;
+    case TEN_ON_INSTANCES_END:
+        ten_turns_list_end(&election->turns, event->error == TENURE_OK);
+        /* Again from time to time: an instance whose host has died leaves no word. */
+        election->turns.list_ms = now_ms + election->config.timing.ttl_ms / (event->error == TENURE_OK ? 1 : 4);
+        break;
+    case TEN_ON_INSTANCE:
+        ten_turns_list(&election->turns, event->instance, now_ms);
+        break;
+    case TEN_ON_CHANGE:
+        ten_election_change(election, now_ms, event->change);
+        break;
+    case TEN_ON_FOLLOW:
+        ten_election_follow(election, now_ms);
+        break;
+    default:
+        break;
+    }
 }
 
-static uint64_t deadline_ms(const void *self) {
-    uint64_t found_ms = UINT64_MAX;
-    TEN_ELECTION_EACH((const ten_election *)self, slot)
+void ten_election_due(const void *part, uint64_t now_ms, ten_part_due *due) {
+    const ten_election *election = part;
+    uint64_t next_ms = due_ms(election);
+    due->next_ms = next_ms == UINT64_MAX ? next_ms : ten_max_u64(next_ms, now_ms);
+    due->urgent_ms = 0;
+    due->instances_ms = instances_ms(election);
+    TEN_ELECTION_EACH(election, slot)
         if (ten_holding_is_held(&slot->holding))
-            found_ms = ten_min_u64(found_ms, slot->holding.deadline_ms);
-    return found_ms;
+            due->deadline_ms = ten_min_u64(due->deadline_ms, slot->holding.deadline_ms);
 }
-
-const ten_driver_part ten_election_part = {.request = ten_election_request,
-                                           .answer = ten_election_answer,
-                                           .expire = notice_deadline,
-                                           .next_ms = ten_election_next_ms,
-                                           .deadline_ms = deadline_ms,
-                                           .follow = ten_election_follow,
-                                           .change = ten_election_change,
-                                           .feed_ms = feed_ms,
-                                           .instances_ms = instances_ms,
-                                           .instances_begin = instances_begin,
-                                           .instance = take_instance,
-                                           .instances_end = instances_end};

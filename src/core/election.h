@@ -28,7 +28,7 @@
 #ifndef TEN_CORE_ELECTION_H
 #define TEN_CORE_ELECTION_H
 
-#include "core/driver.h"
+#include "core/engine.h"
 #include "core/holding.h"
 #include "core/timing.h"
 #include "core/turns.h"
@@ -150,22 +150,10 @@ void ten_election_stopped(ten_election *election);
 /* The work of this term never began: its least time is not kept, so that another instance can do the work. */
 void ten_election_keep_nothing(ten_election *election);
 
-/* ---- driving: called by the driver (core/driver.h). `election` is a ten_election */
+/* ---- as a part of the engine (core/engine.h). `election` is a ten_election */
 
-extern const ten_driver_part ten_election_part;
-
-/* When ten_election_request() has something to send; UINT64_MAX: not before something happens. */
-uint64_t ten_election_next_ms(const void *election, uint64_t now_ms);
-/* The request to be sent now, valid until the answer; NULL: nothing to send. It also ends a term whose deadline has
- * passed. */
-const ten_op *ten_election_request(void *election, uint64_t now_ms, size_t *ret_count);
-/* The answer to the request. `error`: what apply() returned; the result is ignored if it is not 0. */
-void ten_election_answer(void *election, uint64_t now_ms, int error, const ten_result *result);
-/* An entry of the feed. */
-void ten_election_change(void *election, uint64_t now_ms, const ten_change *change);
-/* The feed is followed from now on, and what happened before may have been missed: campaigns or renews early, and
- * learns the state from the answer. */
-void ten_election_follow(void *election, uint64_t now_ms);
+void ten_election_step(void *election, const ten_engine_event *event, ten_part_update *update);
+void ten_election_due(const void *election, uint64_t now_ms, ten_part_due *due);
 
 /* ---- reading */
 

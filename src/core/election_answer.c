@@ -1,5 +1,5 @@
 /*
- * The election: what the store's answers and the entries of its feed mean. Called by the driver. See election.h;
+ * The election: what the store's answers and the entries of its feed mean. Called by election.c. See election.h;
  * requests are in election.c.
  */
 #include <string.h>
@@ -327,8 +327,7 @@ static void take_silence(ten_election *election, uint64_t now_ms, int error) {
                           NULL);
 }
 
-void ten_election_answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
-    ten_election *election = self;
+void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *results) {
     (void)ten_election_expire(election, now_ms);
     if (error == TENURE_OK)
         take_answer(election, now_ms, results);
@@ -402,8 +401,7 @@ static void note_instance(ten_election *election, uint64_t now_ms, const ten_cha
             ten_min_u64(election->turns.list_ms, now_ms + RELIST_MS + ten_election_random(election, RELIST_MS));
 }
 
-void ten_election_change(void *self, uint64_t now_ms, const ten_change *change) {
-    ten_election *election = self;
+void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {
     if (change->kind == TENURE_EVENT_RECOVERING) {
         ten_election_follow(election, now_ms);
         return;
@@ -436,8 +434,7 @@ void ten_election_change(void *self, uint64_t now_ms, const ten_change *change) 
     }
 }
 
-void ten_election_follow(void *self, uint64_t now_ms) {
-    ten_election *election = self;
+void ten_election_follow(ten_election *election, uint64_t now_ms) {
     if (ten_election_leads(election)) {
         election->renew_ms = ten_min_u64(election->renew_ms, now_ms);
         return;

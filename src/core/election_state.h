@@ -34,6 +34,16 @@ static inline bool ten_election_leads(const ten_election *election) {
     return election->state == TEN_ELECTION_LEADING || election->state == TEN_ELECTION_STEPPING_DOWN;
 }
 
+/* election_answer.c */
+/* The answer to the request. `error`: what apply() returned; the results are ignored if it is not 0. */
+void ten_election_answer(ten_election *election, uint64_t now_ms, int error, const ten_result *results);
+/* An entry of the feed. */
+void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change);
+/* The feed is followed from now on, and what happened before may have been missed: campaigns or renews early, and
+ * learns the state from the answer. */
+void ten_election_follow(ten_election *election, uint64_t now_ms);
+
+/* election.c */
 void ten_election_move(ten_election *election, enum ten_election_state to);
 void ten_election_tell(ten_election *election, tenure_event event, const char *other);
 void ten_election_tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason);

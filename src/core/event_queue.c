@@ -42,8 +42,7 @@ void ten_event_queue_put(ten_event_queue *events, tenure_event event) {
     if (!event.message)
         event.message = "";
     events->ring[(events->first + events->count++) % events->room] = event;
-    if (events->seen)
-        events->seen(events->userdata, &event);
+    ten_event_queue_publish(events, &(ten_fact){.kind = TEN_FACT_EVENT, .event = &event});
 }
 
 void ten_event_queue_put_about(ten_event_queue *events, tenure_event event, const char *target, const char *instance) {

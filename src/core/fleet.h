@@ -1,7 +1,7 @@
 /*
  * The fleet as one instance sees it: which targets it should hold, which it holds, and which it has to release. Pure:
  * it is told the time, the store's answers and what happened, and says what to send next and which events to report.
- * No clock, no I/O, no threads. It is a part of the driver (core/driver.h), which says when which call is made.
+ * No clock, no I/O, no threads. It is a part of the engine (core/engine.h), which says when which call is made.
  *
  * How a fleet shares targets. Every instance announces itself and computes the same plan (core/plan.h). The planned
  * instance acquires a target at once; the others wait their turn by rank, and longer while the planned one is seen to
@@ -19,7 +19,7 @@
 #ifndef TEN_CORE_FLEET_H
 #define TEN_CORE_FLEET_H
 
-#include "core/driver.h"
+#include "core/engine.h"
 #include "core/holding.h"
 #include "core/plan.h"
 #include "core/timing.h"
@@ -34,28 +34,25 @@
 typedef struct ten_fleet ten_fleet;
 
 typedef struct ten_fleet_config {
-    const char *namespace_name; /* copied */
-    const char *instance;       /* copied */
-    ten_timing timing;          /* complete: see ten_timing_defaults() */
-    uint64_t settle_ms;         /* how long an instance must be present before targets are handed over to it */
-    uint64_t rank_delay_ms;     /* between the turns of two ranks; 0: max(TTL / 60, 20 ms) */
-    uint32_t weight;            /* of this instance */
-    uint64_t seed;              /* of its jitter */
-    const char *metadata;       /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
-    uint32_t batch_max;         /* operations in one request; 0: 1,000 */
-    bool registry;              /* the targets are those of the store's registry */
-    bool hands;                 /* the store can hand a lease over (TEN_OP_HAND) */
-    bool sessions;              /* the store has sessions: one heartbeat renews all leases (TEN_OP_SESSION) */
-    uint32_t targets_max;       /* how many targets it may know; 0: no bound */
-    ten_event_queue *events;    /* where to report; it must outlive the fleet */
+    const char *namespace_name; /* these two must outlive the fleet */
+    const char *instance;
+    ten_timing timing;      /* complete: see ten_timing_defaults() */
+    uint64_t settle_ms;     /* how long an instance must be present before targets are handed over to it */
+    uint64_t rank_delay_ms; /* between the turns of two ranks; 0: max(TTL / 60, 20 ms) */
+    uint32_t weight;        /* of this instance */
+    uint64_t seed;          /* of its jitter */
+    const char *metadata;   /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
+    uint32_t batch_max;     /* operations in one request; 0: 1,000 */
+    bool registry;          /* the targets are those of the store's registry */
+    bool hands;             /* the store can hand a lease over (TEN_OP_HAND) */
+    bool sessions;          /* the store has sessions: one heartbeat renews all leases (TEN_OP_SESSION) */
+    uint32_t targets_max;   /* how many targets it may know; 0: no bound */
+    bool checkpoints;       /* an acquire brings the checkpoint of its target along */
+    /* Where to report, and to publish TEN_FACT_BELIEF (also of a target that is about to be released, and of one that is
+     * forgotten) and TEN_FACT_GRANTED. It must outlive the fleet, which must not be called meanwhile, except for reading. */
+    ten_event_queue *events;
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
     bool (*make_room)(void *userdata, uint32_t target);
-    /* Called whenever what may be believed about a target has changed, and before a release of it is sent; NULL: not.
-     * It must not call the fleet, except for reading. */
-    void (*changed)(void *userdata, uint32_t target);
-    /* Called when a target was acquired, with the answer, which brings its checkpoint along; NULL: nobody wants it. It must
-     * not call the fleet, except for reading. */
-    void (*granted)(void *userdata, uint32_t target, const ten_result *result);
     void *userdata;
 } ten_fleet_config;
 
@@ -78,43 +75,10 @@ typedef struct ten_fleet_unowned {
 ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms);
 void ten_fleet_free(ten_fleet *fleet);
 
-/* ---- driving: these are called by the driver (core/driver.h), with a clock that does not go back. `fleet` is a
- * ten_fleet */
+/* ---- driving: a part of the engine (core/engine.h), whose clock does not go back. `fleet` is a ten_fleet */
 
-extern const ten_driver_part ten_fleet_part;
-
-/* When ten_fleet_request() has something to send; UINT64_MAX: not before something happens. */
-uint64_t ten_fleet_next_ms(const void *fleet, uint64_t now_ms);
-/* When the first of the leases expires; UINT64_MAX: none is held. */
-uint64_t ten_fleet_deadline_ms(const void *fleet);
-/* The next request, to be sent now: *ret_count operations, valid until the answer. NULL: nothing to send. It also
- * expires leases whose deadline has passed. */
-const ten_op *ten_fleet_request(void *fleet, uint64_t now_ms, size_t *ret_count);
-/* The target of the request's operation number `at`; TEN_PLAN_NONE: a heartbeat or a leave. Valid until the next
- * request. */
-uint32_t ten_fleet_request_target(const ten_fleet *fleet, size_t at);
-/* The answer to the request. `error`: what apply() returned; the results are ignored if it is not 0. */
-void ten_fleet_answer(void *fleet, uint64_t now_ms, int error, const ten_result *results);
-
-/* The list of instances: begin, then each live instance, then the end, with an error if it could not be read. */
-void ten_fleet_instances_begin(void *fleet, uint64_t now_ms);
-void ten_fleet_instance(void *fleet, uint64_t now_ms, const ten_instance *instance);
-void ten_fleet_instances_end(void *fleet, uint64_t now_ms, int error);
-
-/* An entry of the feed. */
-void ten_fleet_change(void *fleet, uint64_t now_ms, const ten_change *change);
-/* The feed is followed from now on; what happened before may have been missed. */
-void ten_fleet_follow(void *fleet, uint64_t now_ms);
-
-/* A listing of all targets: begin, then each row, then the end. Registrations that were not in a whole listing are
- * removed, but not at once: see fleet_registry.c. Returns when to list again; UINT64_MAX: not. */
-void ten_fleet_begin_listing(void *fleet);
-void ten_fleet_row(void *fleet, uint64_t now_ms, const ten_row *row);
-bool ten_fleet_end_listing(void *fleet, uint64_t now_ms);
-uint64_t ten_fleet_believe_listing(void *fleet, uint64_t now_ms);
-void ten_fleet_unregistered(void *fleet, uint64_t now_ms, const char *target);
-/* All registrations that had changed have been read, by ten_fleet_row() and ten_fleet_unregistered(). */
-void ten_fleet_registrations_end(void *fleet, uint64_t now_ms);
+void ten_fleet_step(void *fleet, const ten_engine_event *event, ten_part_update *update);
+void ten_fleet_due(const void *fleet, uint64_t now_ms, ten_part_due *due);
 
 /* ---- what the program wants */
 

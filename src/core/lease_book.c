@@ -27,7 +27,7 @@ void ten_lease_book_changed(ten_lease_book *book, ten_book_lease *lease) {
         ten_timers_set(&book->deadlines, lease->number, lease->holding.deadline_ms);
     else
         ten_timers_clear(&book->deadlines, lease->number);
-    book->config.changed(book->config.userdata, lease);
+    ten_event_queue_publish(book->config.events, &(ten_fact){.kind = TEN_FACT_BELIEF, .lease = lease});
 }
 
 void ten_lease_book_look(ten_lease_book *book, const ten_book_lease *lease, uint64_t at_ms) {
@@ -254,7 +254,8 @@ static void tell_failure(ten_lease_book *book, ten_book_lease *lease, int error,
         event.remaining_ms = result->remaining_ms;
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_tell(book, lease, event, result ? result->holder : NULL);
-    book->config.failed(book->config.userdata, lease, error, result);
+    ten_event_queue_publish(book->config.events,
+                            &(ten_fact){.kind = TEN_FACT_FAILED, .lease = lease, .error = error, .result = result});
 }
 
 bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error,
@@ -445,8 +446,4 @@ bool ten_lease_book_is_idle(const ten_lease_book *book) {
 bool ten_lease_book_has(ten_lease_book *book, uint64_t now_ms, const char *target) {
     forget_rested(book, now_ms);
     return target ? ten_lease_book_find(book, target) != NULL : book->by_target.count > 0;
-}
-
-size_t ten_lease_book_count(const ten_lease_book *book) {
-    return book->by_target.count - book->rests.count;
 }

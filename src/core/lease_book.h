@@ -1,7 +1,7 @@
 /*
  * The leases of a context that are neither a fleet's nor an election's: which to acquire, renew and release, and when.
  * Pure, like the fleet: the caller passes in the time and the store's answers; the book returns the next request and
- * reports events. It is a part of the driver (core/driver.h). The life of each lease is a holding (core/holding.h).
+ * reports events. It is a part of the engine (core/engine.h). The life of each lease is a holding (core/holding.h).
  *
  *  - Requests are batches: whatever is due goes together, what is due longest first.
  *  - A refused acquire says how long the other lease lasts. It is tried again at that instant, or when the feed reports
@@ -18,7 +18,7 @@
 #ifndef TEN_CORE_LEASE_BOOK_H
 #define TEN_CORE_LEASE_BOOK_H
 
-#include "core/driver.h"
+#include "core/engine.h"
 #include "core/holding.h"
 #include "core/timing.h"
 
@@ -79,17 +79,12 @@ typedef struct ten_book_lease {
 typedef struct ten_lease_book_config {
     const char *namespace_name; /* these two must outlive the book */
     const char *instance;
-    ten_timing timing;       /* complete: see ten_timing_defaults() */
-    uint32_t batch_max;      /* operations in one request; 0: 1,000 */
-    uint64_t seed;           /* of its jitter */
-    ten_event_queue *events; /* where to report; it must outlive the book */
-    /* What may be believed about a lease has changed, or it was acquired. Failed: users that waited for it have no claim
-     * any more. The functions must not call the book, except for reading. */
-    void (*changed)(void *userdata, ten_book_lease *lease);
-    void (*failed)(void *userdata, ten_book_lease *lease, int error, const ten_result *result); /* NULL: no answer */
-    /* It has ended, and was not released. */
-    void (*lost)(void *userdata, ten_book_lease *lease, enum ten_reason reason);
-    void *userdata;
+    ten_timing timing;  /* complete: see ten_timing_defaults() */
+    uint32_t batch_max; /* operations in one request; 0: 1,000 */
+    uint64_t seed;      /* of its jitter */
+    /* Where to report, and to publish TEN_FACT_BELIEF, _FAILED and _LOST. It must outlive the book, which must not be
+     * called meanwhile, except for reading. */
+    ten_event_queue *events;
 } ten_lease_book_config;
 
 /*
@@ -101,7 +96,9 @@ typedef struct ten_lease_book_config {
 ten_lease_book *ten_lease_book_new(const ten_lease_book_config *config);
 void ten_lease_book_free(ten_lease_book *book);
 
-extern const ten_driver_part ten_lease_book_part; /* of a ten_lease_book */
+/* As a part of the engine. `book` is a ten_lease_book. */
+void ten_lease_book_step(void *book, const ten_engine_event *event, ten_part_update *update);
+void ten_lease_book_due(const void *book, uint64_t now_ms, ten_part_due *due);
 
 /* ---- what the program wants. A `wait` may be NULL: nobody waits for the answer */
 
@@ -133,7 +130,5 @@ ten_book_lease *ten_lease_book_find(const ten_lease_book *book, const char *targ
 bool ten_lease_book_has(ten_lease_book *book, uint64_t now_ms, const char *target);
 /* Nothing is held or being released, apart from what rests. */
 bool ten_lease_book_is_idle(const ten_lease_book *book);
-/* Without those that rest. */
-size_t ten_lease_book_count(const ten_lease_book *book);
 
 #endif

@@ -1,23 +1,17 @@
 /*
- * The book of a context's leases as a part of the driver: what to send, what an answer means, and what the feed says.
+ * The book of a context's leases as a part of the engine: what to send, what an answer means, and what the feed says.
  * See lease_book.h.
  */
 #include "core/lease_book.h"
 
 #include <string.h>
 
-#include "base/hash.h"
 #include "core/lease_book_state.h"
 
 #define REPORT_EACH_MAX 100u /* renewals of one request that are reported one by one */
 
 #define WAITS_FOR_HELD (1u << TEN_BOOK_ACQUIRE | 1u << TEN_BOOK_RENEW)
 #define WAITS_FOR_LESS (1u << TEN_BOOK_RENEW | 1u << TEN_BOOK_RELEASE)
-
-static uint64_t random_below(ten_lease_book *book, uint64_t limit) {
-    book->random += UINT64_C(0x9e3779b97f4a7c15);
-    return limit ? ten_hash_mix(book->random) % limit : 0;
-}
 
 static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum tenure_event_kind kind,
                      enum ten_reason reason) {
@@ -39,7 +33,7 @@ static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
     if (!wanted)
         return false;
     tell_end(book, lease, TENURE_EVENT_LOST, reason);
-    book->config.lost(book->config.userdata, lease, reason);
+    ten_event_queue_publish(book->config.events, &(ten_fact){.kind = TEN_FACT_LOST, .lease = lease, .reason = reason});
     ten_lease_book_end(lease);
     ten_lease_book_count_follower(book, lease);
     return true;
@@ -74,10 +68,6 @@ static bool expire_all(ten_lease_book *book, uint64_t now_ms) {
     while (ten_timers_take(&book->deadlines, now_ms, &number))
         any |= expire_one(book, now_ms, book->leases[number]);
     return any;
-}
-
-static void expire(void *self, uint64_t now_ms) {
-    (void)expire_all(self, now_ms);
 }
 
 /* ---- requests */
@@ -116,8 +106,7 @@ static bool request_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     return true;
 }
 
-static const ten_op *request(void *self, uint64_t now_ms, size_t *ret_count) {
-    ten_lease_book *book = self;
+static const ten_op *request(ten_lease_book *book, uint64_t now_ms, size_t *ret_count) {
     uint32_t number;
     book->op_count = 0;
     *ret_count = 0;
@@ -213,7 +202,7 @@ static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *
     if (result->recovering)
         ten_lease_book_tell(
             book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
-    uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + random_below(book, 3);
+    uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + ten_jitter(&book->random, 3);
     ten_lease_book_look(book, lease, ten_min_u64(again_ms, first_end_ms(lease)));
 }
 
@@ -301,7 +290,7 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     ten_lease_book_plan(book, lease, now_ms);
 }
 
-/* An acquire whose time is over fails; others are tried again, after the driver's pause. */
+/* An acquire whose time is over fails; others are tried again, after the engine's pause. */
 static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error) {
     bool acquire = lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     bool uncertain = ten_holding_unanswered(&lease->holding);
@@ -321,8 +310,7 @@ static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease
         ten_lease_book_plan(book, lease, now_ms);
 }
 
-static void answer(void *self, uint64_t now_ms, int error, const ten_result *results) {
-    ten_lease_book *book = self;
+static void answer(ten_lease_book *book, uint64_t now_ms, int error, const ten_result *results) {
     book->renewed_count = 0;
     for (uint32_t i = 0; i < book->op_count; i++) {
         ten_book_lease *lease = book->leases[book->op_numbers[i]];
@@ -343,8 +331,7 @@ static void answer(void *self, uint64_t now_ms, int error, const ten_result *res
 
 /* ---- the feed */
 
-static void change(void *self, uint64_t now_ms, const ten_change *entry) {
-    ten_lease_book *book = self;
+static void change(ten_lease_book *book, uint64_t now_ms, const ten_change *entry) {
     ten_book_lease *lease = entry->target[0] ? ten_lease_book_find(book, entry->target) : NULL;
     if (entry->kind == TENURE_EVENT_RECOVERING) {
         for (uint32_t i = 0; i < book->room; i++)
@@ -375,8 +362,7 @@ static void change(void *self, uint64_t now_ms, const ten_change *entry) {
 }
 
 /* What happened before may have been missed. */
-static void follow(void *self, uint64_t now_ms) {
-    ten_lease_book *book = self;
+static void follow(ten_lease_book *book, uint64_t now_ms) {
     for (uint32_t i = 0; i < book->room; i++) {
         ten_book_lease *lease = book->leases[i];
         if (!lease || !lease->following)
@@ -386,39 +372,35 @@ static void follow(void *self, uint64_t now_ms) {
     }
 }
 
-static bool follows(const void *self) {
-    const ten_lease_book *book = self;
-    return book->followers > 0;
-}
-
-/* ---- for the driver */
-
-static uint64_t next_ms(const void *self, uint64_t now_ms) {
-    const ten_lease_book *book = self;
-    uint64_t next = ten_timers_next(&book->due);
-    return next == UINT64_MAX ? next : ten_max_u64(next, now_ms);
-}
-
-static uint64_t deadline_ms(const void *self) {
-    const ten_lease_book *book = self;
-    return ten_timers_next(&book->deadlines);
-}
+/* ---- as a part of the engine */
 
 /* From when on the lease that ends first should have been renewed. */
-static uint64_t urgent_ms(const void *self) {
-    const ten_lease_book *book = self;
+static uint64_t urgent_ms(const ten_lease_book *book) {
     const ten_timing *timing = &book->config.timing;
     uint64_t ends_ms = ten_timers_next(&book->deadlines);
     return ends_ms == UINT64_MAX ? ends_ms
                                  : ten_sub_saturating(ends_ms, timing->ttl_ms - timing->margin_ms - timing->renew_ms);
 }
 
-const ten_driver_part ten_lease_book_part = {.request = request,
-                                             .answer = answer,
-                                             .expire = expire,
-                                             .next_ms = next_ms,
-                                             .deadline_ms = deadline_ms,
-                                             .urgent_ms = urgent_ms,
-                                             .follows = follows,
-                                             .follow = follow,
-                                             .change = change};
+void ten_lease_book_step(void *part, const ten_engine_event *event, ten_part_update *update) {
+    ten_lease_book *book = part;
+    if (event->kind == TEN_ON_TIMER)
+        (void)expire_all(book, event->now_ms);
+    else if (event->kind == TEN_ON_REQUEST)
+        update->ops = request(book, event->now_ms, &update->count);
+    else if (event->kind == TEN_ON_ANSWER)
+        answer(book, event->now_ms, event->error, event->results);
+    else if (event->kind == TEN_ON_CHANGE)
+        change(book, event->now_ms, event->change);
+    else if (event->kind == TEN_ON_FOLLOW)
+        follow(book, event->now_ms);
+}
+
+void ten_lease_book_due(const void *part, uint64_t now_ms, ten_part_due *due) {
+    const ten_lease_book *book = part;
+    uint64_t next_ms = ten_timers_next(&book->due);
+    due->next_ms = next_ms == UINT64_MAX ? next_ms : ten_max_u64(next_ms, now_ms);
+    due->urgent_ms = urgent_ms(book);
+    due->deadline_ms = ten_timers_next(&book->deadlines);
+    due->follows = book->followers > 0;
+}

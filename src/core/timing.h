@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 typedef struct ten_timing {
     uint64_t ttl_ms;
@@ -25,5 +26,11 @@ int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, const char *
 /* Checks the grace, which is how long before the deadline the ending of a process begins; 0 is replaced by TTL / 10.
  * TENURE_E_TTL: it leaves no time between two renewals. */
 int ten_timing_grace(const ten_timing *timing, uint64_t *grace_ms, ten_error *error);
+
+/* A time below this, or 0: the next of a sequence that begins with a seed in *random. */
+static inline uint64_t ten_jitter(uint64_t *random, uint64_t below) {
+    *random += UINT64_C(0x9e3779b97f4a7c15);
+    return below ? ten_hash_mix(*random) % below : 0;
+}
 
 #endif

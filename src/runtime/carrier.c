@@ -11,12 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/random.h"
 
 /* ---- turns */
-
-void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn) {
-    (void)ten_carrier_take_turn_within(carrier, turn, UINT64_MAX);
-}
 
 void ten_carrier_pass_turn(ten_carrier *carrier) {
     carrier->turns = carrier->turns->next;
@@ -76,30 +73,28 @@ void ten_carrier_leave(ten_carrier *carrier) {
 
 /* ---- what a call brings */
 
+static int take(ten_task *task, ten_engine_event event) {
+    ten_carrier_lock(task->carrier);
+    event.now_ms = ten_carrier_now_ms(task->carrier);
+    ten_engine_step(&task->engine, &event, NULL);
+    pthread_mutex_unlock(&task->carrier->lock);
+    return 0;
+}
+
 static int take_row(const ten_row *row, void *userdata) {
     ten_task *task = userdata;
-    ten_carrier_lock(task->carrier);
-    ten_driver_row(&task->driver, ten_carrier_now_ms(task->carrier), row);
-    pthread_mutex_unlock(&task->carrier->lock);
+    (void)take(task, (ten_engine_event){.kind = TEN_ON_ROW, .row = row});
     if (task->hooks->row)
         task->hooks->row(task->owner, row);
     return 0;
 }
 
 static int take_instance(const ten_instance *instance, void *userdata) {
-    ten_task *task = userdata;
-    ten_carrier_lock(task->carrier);
-    ten_driver_instance(&task->driver, ten_carrier_now_ms(task->carrier), instance);
-    pthread_mutex_unlock(&task->carrier->lock);
-    return 0;
+    return take(userdata, (ten_engine_event){.kind = TEN_ON_INSTANCE, .instance = instance});
 }
 
 static int take_change(const ten_change *change, void *userdata) {
-    ten_task *task = userdata;
-    ten_carrier_lock(task->carrier);
-    ten_driver_change(&task->driver, ten_carrier_now_ms(task->carrier), change);
-    pthread_mutex_unlock(&task->carrier->lock);
-    return 0;
+    return take(userdata, (ten_engine_event){.kind = TEN_ON_CHANGE, .change = change});
 }
 
 /* ---- a call */
@@ -139,7 +134,7 @@ static int make_call(ten_task *task, const ten_call *call, uint64_t timeout_ms, 
     ten_store *store = task->channel->store;
     const char *namespace_name = task->channel->namespace_name;
     ten_query query = {.namespace_name = namespace_name,
-                       .filter = task->driver.config.registrations ? TENURE_REGISTERED : TENURE_ALL,
+                       .filter = task->engine.config.registrations ? TENURE_REGISTERED : TENURE_ALL,
                        .after = call->after,
                        .limit = call->limit,
                        .current = true};
@@ -168,25 +163,28 @@ static void tell_changed(const ten_task *task) {
 }
 
 bool ten_carrier_step(ten_carrier *carrier, ten_task *task) {
-    uint64_t cursor;
+    ten_update update;
     uint64_t now_ms = ten_carrier_now_ms(carrier);
-    ten_call call = ten_driver_next(&task->driver, now_ms);
+    ten_engine_step(&task->engine, &(ten_engine_event){.kind = TEN_ON_TIMER, .now_ms = now_ms}, &update);
+    const ten_call *call = &update.call;
     tell_changed(task); /* what is being released is no longer believed when it is sent */
-    if (call.kind == TEN_CALL_NONE) {
+    if (call->kind == TEN_CALL_NONE) {
         ten_carrier_tell_waiting(carrier); /* a deadline may have passed */
         return false;
     }
+    ten_engine_event answer = {.kind = TEN_ON_ANSWER, .results = task->results};
     uint64_t timeout_ms = timeout_of(task, now_ms);
     pthread_mutex_unlock(&carrier->lock);
     uint64_t sent_us = ten_boot_us();
-    int r = make_call(task, &call, timeout_ms, &cursor);
+    answer.error = make_call(task, call, timeout_ms, &answer.cursor);
     uint64_t took_us = ten_boot_us() - sent_us;
     ten_carrier_lock(carrier);
-    if (r < 0 || (call.kind == TEN_CALL_APPLY && is_refused(task, call.count)))
+    if (answer.error < 0 || (call->kind == TEN_CALL_APPLY && is_refused(task, call->count)))
         task->error = task->channel->store->error;
-    if (call.kind == TEN_CALL_APPLY && task->hooks->answered)
-        task->hooks->answered(task->owner, &call, took_us, r, task->results);
-    ten_driver_answer(&task->driver, ten_carrier_now_ms(carrier), r, task->results, cursor);
+    if (call->kind == TEN_CALL_APPLY && task->hooks->answered)
+        task->hooks->answered(task->owner, call, took_us, answer.error, task->results);
+    answer.now_ms = ten_carrier_now_ms(carrier);
+    ten_engine_step(&task->engine, &answer, NULL);
     tell_changed(task);
     ten_carrier_tell_waiting(carrier);
     return true;
@@ -254,7 +252,7 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
     ten_turn turn;
     ten_carrier_lock(carrier);
-    ten_carrier_take_turn(carrier, &turn);
+    (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
     bool last = --channel->users == 0;
     if (last) {
         ten_channel **at = &carrier->channels;
@@ -280,6 +278,12 @@ int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_e
     return ten_event_queue_open(&task->events) && task->results ? TENURE_OK : ten_fail_memory(error, "requests");
 }
 
+void ten_task_begin(ten_task *task, ten_engine_config config) {
+    config.events = &task->events;
+    config.seed = ten_random_u64();
+    ten_engine_init(&task->engine, &config, ten_carrier_now_ms(task->carrier));
+}
+
 void ten_task_add(ten_task *task) {
     ten_carrier *carrier = task->carrier;
     ten_carrier_lock(carrier);
@@ -294,7 +298,7 @@ void ten_task_remove(ten_task *task) {
     ten_carrier *carrier = task->carrier;
     ten_turn turn;
     ten_carrier_lock(carrier);
-    ten_carrier_take_turn(carrier, &turn);
+    (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
     for (ten_task **at = &carrier->tasks; *at; at = &(*at)->next) {
         if (*at == task) {
             *at = task->next;
@@ -308,10 +312,14 @@ void ten_task_remove(ten_task *task) {
 }
 
 void ten_task_free(ten_task *task) {
-    ten_driver_free(&task->driver);
+    ten_engine_free(&task->engine);
     ten_event_queue_free(&task->events);
     ten_free(task->results);
     task->results = NULL;
+}
+
+void ten_task_hurry(ten_task *task) {
+    ten_engine_step(&task->engine, &(ten_engine_event){.kind = TEN_ON_CALLER}, NULL);
 }
 
 void ten_task_describe(const ten_task *task, tenure_event *event) {

@@ -3,7 +3,7 @@
  * program what has happened. It decides nothing. A slow store delays it, but no deadline: those are in the beliefs,
  * which expire without any thread.
  *
- *  - A task is a part of the core with its driver (core/driver.h): the book of leases, the fleet member, an election, a
+ *  - A task is a part of the core with its engine (core/engine.h): the book of leases, the fleet member, an election, a
  *    guard. A channel is the store handle of one namespace; the tasks of that namespace share it.
  *  - A call is made by whoever has the turn: one at a time, in the order in which they came. That is the carrier's
  *    thread, a thread inside tenure_process(), a thread that waits for an answer and makes the call itself, or a thread
@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/driver.h"
+#include "core/engine.h"
 #include "store/store.h"
 
 typedef struct ten_carrier ten_carrier;
@@ -48,9 +48,9 @@ typedef struct ten_task_hooks {
     void (*changed)(void *owner);
     /* With the turn, without the lock: after a row was taken. */
     void (*row)(void *owner, const ten_row *row);
-    /* With the lock: whether there is something to tell the program. */
+    /* With the lock: whether there is something to tell the program. NULL: when there are events. */
     bool (*pending)(const void *owner);
-    /* Without the lock: tells it. */
+    /* Without the lock: tells it. NULL: there is nobody to tell. */
     void (*tell)(void *owner);
 } ten_task_hooks;
 
@@ -59,7 +59,7 @@ typedef struct ten_task {
     ten_channel *channel;
     const ten_task_hooks *hooks;
     void *owner;
-    ten_driver driver;
+    ten_engine engine;
     ten_event_queue events;
     ten_result *results; /* of an apply */
     uint64_t timeout_ms; /* of one call; 0: the carrier's */
@@ -130,13 +130,17 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel);
 
 /* Prepares events and room for the results of requests of so many operations. ten_task_free() cleans up, also after an
- * error. The driver is initialized by the owner. */
+ * error. ten_task_begin() makes its engine. */
 int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error);
-/* From now on its driver is asked. */
+/* Makes its engine; its events and seed are filled in. */
+void ten_task_begin(ten_task *task, ten_engine_config config);
+/* From now on its engine is asked. */
 void ten_task_add(ten_task *task);
 /* Waits until no call is made for it and the program is not being told. */
 void ten_task_remove(ten_task *task);
 void ten_task_free(ten_task *task);
+/* With the lock. A caller waits for its next request: it is tried at once, also after a failure. */
+void ten_task_hurry(ten_task *task);
 /* Takes the next event, with the lock taken meanwhile. */
 bool ten_task_take_event(ten_task *task, tenure_event *ret_event);
 /* Fills in the message of an event that was taken; with the lock. It is the calling thread's until its next one. */
@@ -176,7 +180,6 @@ void ten_carrier_cancel(ten_carrier *carrier);
 
 /* ---- between carrier.c, carrier_loop.c and carrier_wait.c; with the lock */
 
-void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn);
 /* False: others had it for that long. */
 bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms);
 void ten_carrier_pass_turn(ten_carrier *carrier);

@@ -30,44 +30,30 @@ bool ten_carrier_is_telling(const ten_carrier *carrier) {
 /* ---- what is due; with the lock */
 
 static bool is_pending(const ten_task *task) {
-    return task->hooks->pending && task->hooks->pending(task->owner);
+    return task->hooks->tell && (task->hooks->pending ? task->hooks->pending(task->owner) : task->events.count > 0);
 }
 
-static bool is_followed(const ten_carrier *carrier, const ten_channel *channel) {
-    if (channel->watchers > 0)
-        return true;
-    for (const ten_task *task = carrier->tasks; task; task = task->next)
-        if (task->channel == channel && ten_driver_follows(&task->driver))
-            return true;
-    return false;
-}
-
-static bool wants_notices(const ten_carrier *carrier, const ten_channel *channel) {
-    if (channel->watchers > 0)
-        return true;
-    for (const ten_task *task = carrier->tasks; task; task = task->next)
-        if (task->channel == channel && ten_driver_listens(&task->driver))
-            return true;
-    return false;
-}
-
-static bool is_unwatched(const ten_carrier *carrier) {
-    for (const ten_channel *channel = carrier->channels; channel; channel = channel->next)
-        if (wants_notices(carrier, channel) && !channel->armed && channel->watched)
-            return true;
-    return false;
+/* Whether the channel's feed is followed, and notices are wanted. */
+static ten_update look_at(const ten_carrier *carrier, const ten_channel *channel, uint64_t now_ms) {
+    ten_update all = {.follows = channel->watchers > 0, .listens = channel->watchers > 0};
+    for (const ten_task *task = carrier->tasks; task && !all.listens; task = task->next) {
+        ten_update update = task->channel == channel ? ten_engine_look(&task->engine, now_ms) : (ten_update){0};
+        all.follows |= update.follows;
+        all.listens |= update.listens;
+    }
+    return all;
 }
 
 uint64_t ten_carrier_due_ms(const ten_carrier *carrier, uint64_t now_ms) {
-    uint64_t due_ms = is_unwatched(carrier) ? now_ms : UINT64_MAX;
+    uint64_t due_ms = UINT64_MAX;
     for (const ten_task *task = carrier->tasks; task; task = task->next) {
-        due_ms = ten_min_u64(due_ms, ten_driver_next_ms(&task->driver, now_ms));
+        due_ms = ten_min_u64(due_ms, ten_engine_look(&task->engine, now_ms).next_ms);
         if (!carrier->telling && is_pending(task)) /* else whoever tells the program goes on until nothing is left */
             due_ms = now_ms;
     }
     for (const ten_channel *channel = carrier->channels; channel; channel = channel->next)
-        if (wants_notices(carrier, channel) && !channel->armed && !channel->watched)
-            due_ms = ten_min_u64(due_ms, now_ms + BLIND_MS);
+        if (!channel->armed && look_at(carrier, channel, now_ms).listens)
+            due_ms = ten_min_u64(due_ms, channel->watched ? now_ms : now_ms + BLIND_MS);
     return due_ms;
 }
 
@@ -108,10 +94,12 @@ void ten_carrier_cancel(ten_carrier *carrier) {
 
 /* ---- notices; with the lock and the turn */
 
-static void note_watched(const ten_carrier *carrier, const ten_channel *channel, uint64_t now_ms) {
+/* Tells the tasks of the channel. */
+static void tell_tasks(const ten_carrier *carrier, const ten_channel *channel, enum ten_engine_event_kind kind) {
+    ten_engine_event event = {.kind = kind, .now_ms = ten_carrier_now_ms(carrier), .watched = channel->watched};
     for (ten_task *task = carrier->tasks; task; task = task->next)
         if (task->channel == channel)
-            ten_driver_watched(&task->driver, now_ms, channel->watched);
+            ten_engine_step(&task->engine, &event, NULL);
 }
 
 static void arm(const ten_carrier *carrier, ten_channel *channel, int fd, bool wanted) {
@@ -133,18 +121,16 @@ static bool may_watch(const ten_carrier *carrier, const ten_channel *channel) {
 }
 
 static void give_notice(ten_carrier *carrier, ten_channel *channel) {
-    uint64_t now_ms = ten_carrier_now_ms(carrier);
     channel->notices++;
-    for (ten_task *task = carrier->tasks; task; task = task->next)
-        if (task->channel == channel)
-            ten_driver_notice(&task->driver, now_ms);
+    tell_tasks(carrier, channel, TEN_ON_NOTICE);
     ten_carrier_tell_waiting(carrier);
 }
 
 static void watch(ten_carrier *carrier, ten_channel *channel) {
-    bool wanted = wants_notices(carrier, channel);
+    ten_update update = look_at(carrier, channel, ten_carrier_now_ms(carrier));
+    bool wanted = update.listens;
     bool begins = wanted && !channel->followed;
-    channel->followed = is_followed(carrier, channel);
+    channel->followed = update.follows;
     if (!wanted && channel->watch_fd < 0)
         return;
     int fd = -1;
@@ -159,7 +145,7 @@ static void watch(ten_carrier *carrier, ten_channel *channel) {
         ten_carrier_tell_waiting(
             carrier); /* who waits for a notice looks at the store by itself, or no longer has to */
     channel->watched = channel->armed;
-    note_watched(carrier, channel, ten_carrier_now_ms(carrier));
+    tell_tasks(carrier, channel, TEN_ON_WATCHED);
     if (begins && channel->armed)
         give_notice(carrier, channel); /* what changed before this may have been read before it changed */
 }
@@ -216,9 +202,10 @@ static void watch_all(ten_carrier *carrier) {
 static ten_task *pick(const ten_carrier *carrier, uint64_t now_ms) {
     ten_task *first = NULL;
     for (ten_task *task = carrier->tasks; task; task = task->next) {
-        if (ten_driver_next_ms(&task->driver, now_ms) > now_ms)
+        ten_update update = ten_engine_look(&task->engine, now_ms);
+        if (update.next_ms > now_ms)
             continue;
-        if (ten_driver_is_urgent(&task->driver, now_ms))
+        if (update.urgent)
             return task;
         first = first ? first : task;
     }
@@ -247,7 +234,7 @@ static bool step(ten_carrier *carrier, ten_task *task, uint64_t turn_ms) {
     uint64_t now_ms = ten_carrier_now_ms(carrier);
     if (carrier->quit)
         task = NULL;
-    else if (!task || ten_driver_next_ms(&task->driver, now_ms) > now_ms)
+    else if (!task || ten_engine_look(&task->engine, now_ms).next_ms > now_ms)
         task = pick(carrier, now_ms);
     bool made = task && ten_carrier_step(carrier, task);
     if (task)

@@ -45,7 +45,7 @@ static bool help(const struct wait *wait, bool *ret_made) {
     ten_carrier *carrier = wait->carrier;
     ten_turn turn;
     uint64_t now_ms = ten_carrier_now_ms(carrier);
-    if (!wait->task || ten_driver_next_ms(&wait->task->driver, now_ms) > now_ms)
+    if (!wait->task || ten_engine_look(&wait->task->engine, now_ms).next_ms > now_ms)
         return true;
     if (!ten_carrier_take_turn_within(carrier, &turn, turn_ms(wait)))
         return false;
@@ -69,7 +69,7 @@ static bool work(const struct wait *wait, bool *ret_made) {
 static uint64_t due_ms(const struct wait *wait, uint64_t now_ms) {
     if (wait->carrier->driven)
         return ten_carrier_due_ms(wait->carrier, now_ms);
-    return wait->task ? ten_driver_next_ms(&wait->task->driver, now_ms) : UINT64_MAX;
+    return wait->task ? ten_engine_look(&wait->task->engine, now_ms).next_ms : UINT64_MAX;
 }
 
 /* Sleeps until something happens. In the driven form one of those who wait polls for all. What is due now has just been

@@ -99,7 +99,7 @@ static int begin(tenure_context *context, tenure_lease *lease, uint64_t until_ms
 /* With the lock. Whether the last try failed, and the next one is not due yet. */
 static bool is_pausing(const tenure_context *context, const tenure_lease *lease) {
     return lease->entry->holding.flight == TEN_FLIGHT_NONE &&
-           ten_carrier_now_ms(&context->carrier) < context->task.driver.retry_ms;
+           ten_carrier_now_ms(&context->carrier) < context->task.engine.retry_ms;
 }
 
 /* With the lock. A wait outlasts errors of the store. When its time is over, the answer to the last try is waited for;
@@ -123,7 +123,7 @@ static int acquire_now(tenure_context *context, tenure_lease *lease, uint64_t wa
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     ten_carrier_lock(carrier);
     uint64_t until_ms = ten_add_saturating(ten_carrier_now_ms(carrier), wait_ms);
-    ten_driver_hurry(&context->task.driver);
+    ten_task_hurry(&context->task);
     context->task.error = (ten_error){0};
     int r = begin(context, lease, until_ms, &wait);
     if (r < 0) {

@@ -31,20 +31,19 @@ static void publish(tenure_lease *lease, uint64_t now_ms) {
     ten_belief_set(&lease->belief, own && held ? holding->deadline_ms : 0, ten_holding_may_work(holding, now_ms));
 }
 
-static void on_changed(void *userdata, ten_book_lease *entry) {
-    const tenure_context *context = userdata;
+static void publish_all(const tenure_context *context, const ten_book_lease *entry) {
     uint64_t now_ms = ten_carrier_now_ms(&context->carrier);
     for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer)
         publish(lease, now_ms);
 }
 
-static void on_failed(void *userdata, ten_book_lease *entry, int error, const ten_result *result) {
-    (void)userdata;
-    for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
+static void note_failed(const ten_fact *fact) {
+    const ten_result *result = fact->result;
+    for (tenure_lease *lease = fact->lease->owner; lease; lease = lease->sharer) {
         if (!lease->pending || lease->user.claim != TEN_BOOK_NO_CLAIM)
             continue;
         lease->pending = false;
-        lease->outcome = error;
+        lease->outcome = fact->error;
         lease->holder = result && result->holder ? ten_strdup(result->holder) : NULL; /* for the message only */
         lease->remaining_ms = result ? result->remaining_ms : 0;
         lease->recovering = result && result->recovering;
@@ -72,8 +71,7 @@ static void unlist_lost(tenure_context *context, tenure_lease *lease) {
     lease->before_lost = NULL;
 }
 
-static void on_lost(void *userdata, ten_book_lease *entry, enum ten_reason reason) {
-    tenure_context *context = userdata;
+static void note_lost(tenure_context *context, const ten_book_lease *entry, enum ten_reason reason) {
     for (tenure_lease *lease = entry->owner; lease; lease = lease->sharer) {
         bool own = !lease->pending && entry->holding.token == atomic_load(&lease->belief.token);
         if (!own || lease->reason)
@@ -81,6 +79,15 @@ static void on_lost(void *userdata, ten_book_lease *entry, enum ten_reason reaso
         lease->reason = ten_reason_name(reason);
         list_lost(context, lease);
     }
+}
+
+static void on_fact(void *userdata, const ten_fact *fact) {
+    if (fact->kind == TEN_FACT_BELIEF)
+        publish_all(userdata, fact->lease);
+    else if (fact->kind == TEN_FACT_FAILED)
+        note_failed(fact);
+    else if (fact->kind == TEN_FACT_LOST)
+        note_lost(userdata, fact->lease, fact->reason);
 }
 
 int ten_context_make_book(tenure_context *context, ten_error *error) {
@@ -94,26 +101,21 @@ int ten_context_make_book(tenure_context *context, ten_error *error) {
                                                                 .timing = context->timing,
                                                                 .batch_max = BATCH_MAX,
                                                                 .seed = ten_random_u64(),
-                                                                .events = &task->events,
-                                                                .changed = on_changed,
-                                                                .failed = on_failed,
-                                                                .lost = on_lost,
-                                                                .userdata = context});
+                                                                .events = &task->events});
     if (!context->book)
         return ten_fail_memory(error, "a context");
     task->channel = context->channel;
     task->hooks = &ten_context_hooks;
     task->owner = context;
+    task->events.publish = on_fact;
+    task->events.userdata = context;
     task->events.unbounded = context->on_event != NULL;
-    ten_driver_init(
-        &task->driver,
-        &(ten_driver_config){.part = &ten_lease_book_part,
-                             .self = context->book,
-                             .events = &task->events,
-                             .seed = ten_random_u64(),
-                             .backoff_max_ms = ten_max_u64(context->timing.renew_ms / BACKOFF_PART, BACKOFF_MIN_MS),
-                             .feed_size = FEED_SIZE},
-        ten_carrier_now_ms(carrier));
+    ten_task_begin(task, (ten_engine_config){.step = ten_lease_book_step,
+                                             .due = ten_lease_book_due,
+                                             .part = context->book,
+                                             .backoff_max_ms =
+                                                 ten_max_u64(context->timing.renew_ms / BACKOFF_PART, BACKOFF_MIN_MS),
+                                             .feed_size = FEED_SIZE});
     ten_task_add(task);
     return TENURE_OK;
 }
@@ -317,7 +319,7 @@ static bool is_answered(const void *arg) {
 /* With the lock. Waits for the answer, and takes the wait back if there is none. */
 static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wait) {
     ten_carrier *carrier = &context->carrier;
-    ten_driver_hurry(&context->task.driver);
+    ten_task_hurry(&context->task);
     context->task.error = (ten_error){0};
     uint64_t end_ms = ten_carrier_now_ms(carrier) + 2 * context->timing.timeout_ms;
     int r = ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);

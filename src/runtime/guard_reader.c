@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/id.h"
-#include "base/random.h"
 #include "runtime/context_state.h"
 
 #define FEED_SIZE       500u
@@ -54,7 +53,7 @@ static uint64_t now_ms(const tenure_guard *guard) {
     return ten_carrier_now_ms(guard->carrier);
 }
 
-/* ---- as a part of the driver: questions */
+/* ---- as a part of the engine: questions */
 
 /* The request's operation on that target: messages that come together are often about the same few. */
 static size_t op_for(tenure_guard *guard, const char *target, size_t *count) {
@@ -73,10 +72,8 @@ static bool may_ask(const tenure_guard *guard) {
 }
 
 /* Takes the questions out of the queue, as many as there is room for. */
-static const ten_op *request(void *self, uint64_t now, size_t *ret_count) {
-    tenure_guard *guard = self;
+static const ten_op *request(tenure_guard *guard, size_t *ret_count) {
     size_t count = 0;
-    (void)now;
     if (!may_ask(guard))
         return NULL;
     guard->asked = guard->questions;
@@ -96,7 +93,7 @@ static const ten_op *request(void *self, uint64_t now, size_t *ret_count) {
 
 static void answer_all(tenure_guard *guard, struct question *first, uint64_t now, const ten_result *results) {
     for (struct question *at = first; at; at = at->next) {
-        at->verdict = ten_guard_answer(&guard->core, now, guard->task.driver.sent_ms, at->target, at->token,
+        at->verdict = ten_guard_answer(&guard->core, now, guard->task.engine.sent_ms, at->target, at->token,
                                        results ? &results[at->op] : NULL, &at->newest);
         at->answered = true;
     }
@@ -104,8 +101,7 @@ static void answer_all(tenure_guard *guard, struct question *first, uint64_t now
 }
 
 /* If the store does not answer, nobody waits for the next try. */
-static void answer(void *self, uint64_t now, int error, const ten_result *results) {
-    tenure_guard *guard = self;
+static void answer(tenure_guard *guard, uint64_t now, int error, const ten_result *results) {
     ten_guard_reached(&guard->core, error == TENURE_OK);
     answer_all(guard, guard->asked, now, error == TENURE_OK ? results : NULL);
     guard->asked = NULL;
@@ -116,69 +112,46 @@ static void answer(void *self, uint64_t now, int error, const ten_result *result
     }
 }
 
-static void expire(void *self, uint64_t now) {
-    (void)self;
-    (void)now;
-}
-
-static uint64_t next_ms(const void *self, uint64_t now) {
-    return may_ask(self) ? now : UINT64_MAX;
-}
-
-static uint64_t deadline_ms(const void *self) {
-    (void)self;
-    return UINT64_MAX;
-}
-
-/* Questions and the feed take turns: however much is asked, the feed is read. */
-static uint64_t urgent_ms(const void *self) {
-    (void)self;
-    return UINT64_MAX;
-}
-
-/* ---- as a part of the driver: the feed */
+/* ---- as a part of the engine: the feed */
 
 /* Once for each reading: one that missed entries because of an epoch has told of the epoch before. */
-static void follow(void *self, uint64_t now) {
-    tenure_guard *guard = self;
-    (void)now;
-    if (guard->followed_ms == guard->task.driver.sent_ms)
+static void follow(tenure_guard *guard) {
+    if (guard->followed_ms == guard->task.engine.sent_ms)
         return;
-    guard->followed_ms = guard->task.driver.sent_ms;
+    guard->followed_ms = guard->task.engine.sent_ms;
     ten_guard_follow(&guard->core, guard->followed_ms);
 }
 
-static void change(void *self, uint64_t now, const ten_change *entry) {
-    tenure_guard *guard = self;
+static void change(tenure_guard *guard, const ten_change *entry) {
     if (entry->kind != TENURE_EVENT_RECOVERING) {
         ten_guard_change(&guard->core, entry);
         return;
     }
-    follow(guard, now);
+    follow(guard);
     ten_event_queue_put(&guard->task.events, (tenure_event){.kind = TENURE_EVENT_RECOVERING});
 }
 
-static void fed(void *self) {
-    tenure_guard *guard = self;
-    ten_guard_fed(&guard->core, guard->task.driver.sent_ms);
+static void step(void *part, const ten_engine_event *event, ten_part_update *update) {
+    tenure_guard *guard = part;
+    if (event->kind == TEN_ON_REQUEST)
+        update->ops = request(guard, &update->count);
+    else if (event->kind == TEN_ON_ANSWER)
+        answer(guard, event->now_ms, event->error, event->results);
+    else if (event->kind == TEN_ON_FED)
+        ten_guard_fed(&guard->core, guard->task.engine.sent_ms);
+    else if (event->kind == TEN_ON_FOLLOW)
+        follow(guard);
+    else if (event->kind == TEN_ON_CHANGE)
+        change(guard, event->change);
 }
 
-static const ten_driver_part guard_part = {.request = request,
-                                           .answer = answer,
-                                           .expire = expire,
-                                           .next_ms = next_ms,
-                                           .deadline_ms = deadline_ms,
-                                           .urgent_ms = urgent_ms,
-                                           .follow = follow,
-                                           .change = change,
-                                           .fed = fed};
+/* Questions and the feed take turns, as nothing is urgent: however much is asked, the feed is read. */
+static void due(const void *part, uint64_t now, ten_part_due *ret_due) {
+    if (may_ask(part))
+        ret_due->next_ms = now;
+}
 
 /* ---- for the carrier */
-
-static bool pending(const void *owner) {
-    const tenure_guard *guard = owner;
-    return guard->task.events.count > 0;
-}
 
 static void tell(void *owner) {
     tenure_guard *guard = owner;
@@ -191,29 +164,18 @@ static void tell(void *owner) {
 /* Whether the store was reached, also by a reading of the feed. */
 static void changed(void *owner) {
     tenure_guard *guard = owner;
-    ten_guard_reached(&guard->core, !guard->task.driver.down);
+    ten_guard_reached(&guard->core, !guard->task.engine.down);
 }
 
-static const ten_task_hooks hooks = {.changed = changed, .pending = pending, .tell = tell};
+static const ten_task_hooks hooks = {.changed = changed, .tell = tell};
 
 /* ---- opening and closing */
 
-static void free_guard(tenure_guard *guard) {
+static void free_guard(ten_object *object) {
+    tenure_guard *guard = (tenure_guard *)object;
     ten_task_free(&guard->task);
     ten_guard_free(&guard->core);
     ten_object_free(guard);
-}
-
-static void make_driver(tenure_guard *guard, uint64_t cache_ttl_ms) {
-    ten_driver_config config = {.part = &guard_part,
-                                .self = guard,
-                                .events = &guard->task.events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = BACKOFF_MAX_MS,
-                                .feed_max_ms = ten_min_u64(cache_ttl_ms / 3, LOOK_MAX_MS),
-                                .feed_size = FEED_SIZE,
-                                .feed_is_pulse = true};
-    ten_driver_init(&guard->task.driver, &config, now_ms(guard));
 }
 
 static int check_options(tenure_context *context, const tenure_guard_options *options, const void *ret_guard) {
@@ -246,7 +208,13 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
     task->owner = guard;
     /* A store that hangs is given up while the cache still answers. */
     task->timeout_ms = ten_min_u64(context->timing.timeout_ms, ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000));
-    make_driver(guard, cache_ttl_ms);
+    ten_task_begin(task, (ten_engine_config){.step = step,
+                                             .due = due,
+                                             .part = guard,
+                                             .backoff_max_ms = BACKOFF_MAX_MS,
+                                             .feed_max_ms = ten_min_u64(cache_ttl_ms / 3, LOOK_MAX_MS),
+                                             .feed_size = FEED_SIZE,
+                                             .feed_is_pulse = true});
     ten_guard_init(&guard->core,
                    &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,
                                        .accept_expired = options->flags & TENURE_ACCEPT_EXPIRED,
@@ -277,7 +245,7 @@ int tenure_guard_open(tenure_context *context, const tenure_guard_options *optio
     if (r < 0) {
         if (guard->task.channel)
             ten_carrier_close_channel(guard->carrier, guard->task.channel);
-        free_guard(guard);
+        free_guard(&guard->object);
         return r;
     }
     *ret_guard = guard; /* before the first event */
@@ -292,21 +260,7 @@ void ten_guard_reader_end(ten_object *object) {
 }
 
 void tenure_guard_close(tenure_guard *guard) {
-    if (!guard)
-        return;
-    int usable;
-    if (!ten_object_close(guard, TEN_OBJECT_GUARD, &usable))
-        return;
-    if (usable == TENURE_OK) {
-        tenure_context *context = atomic_load(&guard->object.context);
-        ten_guard_reader_end(&guard->object);
-        ten_context_disown(context, &guard->object);
-    }
-    ten_last_error_forget(guard);
-    if (usable == TENURE_E_FORKED)
-        ten_object_free(guard); /* what is inside may have been changing at the fork */
-    else
-        free_guard(guard);
+    ten_context_close_object(guard, TEN_OBJECT_GUARD, __func__, ten_guard_reader_end, free_guard);
 }
 
 /* ---- checking; the lock is held */

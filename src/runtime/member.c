@@ -20,8 +20,7 @@ static bool make_room(void *userdata, uint32_t number) {
     return ten_beliefs_reserve(member->beliefs, number);
 }
 
-static void publish(void *userdata, uint32_t number) {
-    tenure_member *member = userdata;
+static void publish(tenure_member *member, uint32_t number) {
     ten_belief *belief = ten_beliefs_at(member->beliefs, number);
     ten_holding holding = ten_fleet_holding(member->fleet, number);
     if (!belief)
@@ -41,18 +40,12 @@ static void publish(void *userdata, uint32_t number) {
                           memory_order_release);
 }
 
-static void take_grant(void *userdata, uint32_t number, const ten_result *result) {
-    tenure_member *member = userdata;
+static void take_grant(tenure_member *member, uint32_t number, const ten_result *result) {
     const char *target = ten_plan_target_id(ten_fleet_plan(member->fleet), number);
     if (member->extras.on_store_clock && result->acquired_at_ms)
         member->extras.on_store_clock(result->acquired_at_ms, member->extras.userdata);
     if (!ten_checkpoints_grant(&member->checkpoints, target, result->token, result->checkpoint))
         member->extras.on_checkpoint(target, result->token, TENURE_E_NOMEM, member->extras.userdata);
-}
-
-static void note_checkpoint(void *userdata, const char *target, uint64_t token, int error) {
-    const tenure_member *member = userdata;
-    member->extras.on_checkpoint(target, token, error, member->extras.userdata);
 }
 
 static void answer_claims(tenure_member *member, const tenure_event *event) {
@@ -70,14 +63,26 @@ static void answer_claims(tenure_member *member, const tenure_event *event) {
 }
 
 /* Each event, as it happens. */
-static void on_put(void *userdata, const tenure_event *event) {
-    tenure_member *member = userdata;
+static void note_event(tenure_member *member, const tenure_event *event) {
     if (member->extras.measures && event->kind == TENURE_EVENT_ACQUIRED)
         ten_measures_taken_over(member->extras.measures, ten_reason_parse(event->reason));
     answer_claims(member, event);
     if (event->kind == TENURE_EVENT_STOPPED)
         member->stopped = true;
     pthread_cond_broadcast(&member->carrier->changed);
+}
+
+static void on_fact(void *userdata, const ten_fact *fact) {
+    tenure_member *member = userdata;
+    const ten_member_extras *extras = &member->extras;
+    if (fact->kind == TEN_FACT_EVENT)
+        note_event(member, fact->event);
+    else if (fact->kind == TEN_FACT_BELIEF)
+        publish(member, fact->target);
+    else if (fact->kind == TEN_FACT_GRANTED && extras->on_checkpoint)
+        take_grant(member, fact->target, fact->result);
+    else if (fact->kind == TEN_FACT_WRITTEN)
+        extras->on_checkpoint(fact->id, fact->token, fact->error, extras->userdata);
 }
 
 /* ---- for the carrier */
@@ -158,28 +163,12 @@ static int open_checkpoints(tenure_member *member, ten_error *error) {
     task->channel = member->task.channel;
     member->checkpoints.namespace_name = member->namespace_name;
     member->checkpoints.instance = member->instance;
-    member->checkpoints.done = note_checkpoint;
-    member->checkpoints.userdata = member;
-    ten_driver_config config = {.part = &ten_checkpoints_part,
-                                .self = &member->checkpoints,
-                                .events = &task->events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = member->timing.renew_ms / 4};
-    ten_driver_init(&task->driver, &config, ten_member_now_ms(member));
+    member->checkpoints.events = &member->task.events;
+    ten_task_begin(task, (ten_engine_config){.step = ten_checkpoints_step,
+                                             .due = ten_checkpoints_due,
+                                             .part = &member->checkpoints,
+                                             .backoff_max_ms = member->timing.renew_ms / 4});
     return TENURE_OK;
-}
-
-static void make_driver(tenure_member *member) {
-    ten_driver_config config = {.part = &ten_fleet_part,
-                                .self = member->fleet,
-                                .events = &member->task.events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = member->timing.renew_ms / 4,
-                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / TEN_FLEET_FEED_PART, 1),
-                                .feed_size = TEN_FLEET_FEED,
-                                .page_size = TEN_FLEET_PAGE,
-                                .registrations = member->targets_from_store};
-    ten_driver_init(&member->task.driver, &config, ten_member_now_ms(member));
 }
 
 static int make_fleet(tenure_member *member, const tenure_member_options *options, ten_error *error) {
@@ -208,15 +197,23 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
         .sessions = member->task.channel->store->capabilities.sessions,
         .targets_max =
             (uint32_t)ten_min_u64(options->max_targets ? options->max_targets : TARGETS_DEFAULT, member->beliefs->room),
+        .checkpoints = member->extras.on_checkpoint != NULL,
         .events = &member->task.events,
         .make_room = make_room,
-        .changed = publish,
-        .granted = member->extras.on_checkpoint ? take_grant : NULL,
         .userdata = member};
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     if (!member->fleet)
         return ten_fail_memory(error, "a fleet member");
-    make_driver(member);
+    ten_task_begin(&member->task,
+                   (ten_engine_config){.step = ten_fleet_step,
+                                       .due = ten_fleet_due,
+                                       .part = member->fleet,
+                                       .backoff_max_ms = member->timing.renew_ms / 4,
+                                       .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / TEN_FLEET_FEED_PART, 1),
+                                       .feed_size = TEN_FLEET_FEED,
+                                       .page_size = TEN_FLEET_PAGE,
+                                       .lists = true,
+                                       .registrations = member->targets_from_store});
     return TENURE_OK;
 }
 
@@ -237,7 +234,7 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
         return r;
     task->hooks = &hooks;
     task->owner = member;
-    task->events.seen = on_put;
+    task->events.publish = on_fact;
     task->events.userdata = member;
     task->events.unbounded = member->on_event != NULL;
     r = ten_carrier_open_channel(member->carrier, member->namespace_name, &task->channel, error);
@@ -247,7 +244,8 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     return r < 0 || !member->extras.on_checkpoint ? r : open_checkpoints(member, error);
 }
 
-static void free_member(tenure_member *member) {
+static void free_member(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
     ten_task_free(&member->task);
     if (member->checkpoint_task.carrier)
         ten_task_free(&member->checkpoint_task);
@@ -301,7 +299,7 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
     if (r < 0) {
         if (member->task.channel)
             ten_carrier_close_channel(member->carrier, member->task.channel);
-        free_member(member);
+        free_member(&member->object);
         return r;
     }
     *ret_member = member; /* before the first event */
@@ -381,7 +379,8 @@ bool ten_member_list_again(tenure_member *member) {
     if (!member->targets_from_store)
         return false;
     ten_carrier_lock(member->carrier);
-    ten_driver_list(&member->task.driver, ten_member_now_ms(member));
+    ten_engine_event relist = {.kind = TEN_ON_RELIST, .now_ms = ten_member_now_ms(member)};
+    ten_engine_step(&member->task.engine, &relist, NULL);
     ten_carrier_unlock(member->carrier);
     return true;
 }
@@ -399,22 +398,13 @@ int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
                : r;
 }
 
+static void stop_and_end(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
+    if (!member->stopping)
+        (void)stop(member, 0, false);
+    ten_member_end(object);
+}
+
 void tenure_member_close(tenure_member *member) {
-    if (!member)
-        return;
-    int usable;
-    if (!ten_object_close(member, TEN_OBJECT_MEMBER, &usable))
-        return;
-    if (usable == TENURE_OK) {
-        tenure_context *context = atomic_load(&member->object.context);
-        if (!member->stopping)
-            (void)stop(member, 0, false);
-        ten_member_end(&member->object);
-        ten_context_disown(context, &member->object);
-    }
-    ten_last_error_forget(member);
-    if (usable == TENURE_E_FORKED)
-        ten_object_free(member); /* what is inside may have been changing at the fork */
-    else
-        free_member(member);
+    ten_context_close_object(member, TEN_OBJECT_MEMBER, __func__, stop_and_end, free_member);
 }

@@ -1,7 +1,7 @@
 /*
- * A request's body as JSON. jansson refuses duplicate keys, bad UTF-8 and trailing junk, and has whole numbers exactly;
- * depth and size are looked at before, because it would parse deeper than anybody needs, and what it makes of a body can
- * be a hundred times as large.
+ * A request's body as JSON. jansson refuses duplicate keys, bad UTF-8 and trailing text, and keeps integers exact.
+ * Depth and size are checked before, because it would parse deeper than any request needs, and its result can be a
+ * hundred times as large as the body. Called by fields.c and target_requests.c.
  */
 #include <jansson.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define VALUE_SIZE     64u  /* of anything else */
 #define PARSED_MAX     ((size_t)12 * 1024 * 1024)
 
-/* How large what is parsed will be, at most; SIZE_MAX: it is nested too deep. */
+/* The most memory that the parsed body can take; SIZE_MAX: it is nested too deep. */
 static size_t estimate(const char *text, size_t size) {
     size_t depth = 0;
     size_t parsed = size + CONTAINER_SIZE;
@@ -38,50 +38,33 @@ static size_t estimate(const char *text, size_t size) {
     return parsed;
 }
 
-bool ten_body_knows(ten_request *request, const struct json_t *object, const char *const *names) {
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
-        const char *const *known = names;
-        while (*known && strcmp(*known, name) != 0)
-            known++;
-        if (*known)
-            continue;
-        ten_reply_error(request, 400, "bad_request", "%.60s: this member is unknown", name);
-        return false;
-    }
-    return true;
-}
-
-/* An object; one without a body is empty. NULL: it has been answered. */
-struct json_t *ten_body_parse(ten_request *request) {
-    json_error_t problem;
-    if (request->body.size == 0)
-        return json_object();
-    size_t size = estimate(request->body.data, request->body.size);
+bool ten_body_parse(ten_request *request) {
+    json_error_t problem = {.text = "out of memory"};
+    const ten_buf *body = &request->body;
+    size_t size = estimate(body->data, body->size);
     if (size == SIZE_MAX) {
         ten_reply_error(request, 400, "bad_request", "the body is nested deeper than %u levels", DEPTH_MAX);
-        return NULL;
+        return false;
     }
     if (size > PARSED_MAX) {
         ten_reply_error(request, 413, "too_large", "the body has too many values: it would need %zu bytes, over %zu",
                         size, PARSED_MAX);
-        return NULL;
+        return false;
     }
-    if (!ten_request_uses(request, size))
-        return NULL;
-    if (ten_text_has_nul(request->body.data, request->body.size)) {
+    if (!ten_gate_grow(request, size))
+        return false;
+    if (ten_text_has_nul(body->data, body->size)) {
         ten_reply_error(request, 400, "bad_request", "the body is not JSON: it contains a NUL");
-        return NULL;
+        return false;
     }
-    json_t *body = json_loadb(request->body.data, request->body.size, JSON_REJECT_DUPLICATES, &problem);
+    request->json =
+        body->size == 0 ? json_object() : json_loadb(body->data, body->size, JSON_REJECT_DUPLICATES, &problem);
     ten_buf_free(&request->body);
-    if (body && json_is_object(body))
-        return body;
-    if (body)
-        ten_reply_error(request, 400, "bad_request", "request body must be a JSON object");
+    if (json_is_object(request->json))
+        return true;
+    if (request->json)
+        ten_reply_error(request, 400, "bad_request", "the request body must be a JSON object");
     else
         ten_reply_error(request, 400, "bad_request", "the body is not JSON: %s", problem.text);
-    json_decref(body);
-    return NULL;
+    return false;
 }

@@ -1,7 +1,7 @@
 /*
- * What the headers of a request say, beside who sent it: whether they can be understood in one way only, by which name the
- * server was called, from which site, and how long the body is. Each check answers the request if it fails. Called by
- * request.c, in the HTTP thread.
+ * What the headers of a request say, beside who sent it: whether they can be understood in one way only, by which
+ * name the server was called, from which site, and how long the body is. Each check answers the request if it fails.
+ * Called by request.c, in the HTTP thread.
  */
 #include <string.h>
 
@@ -38,8 +38,8 @@ static bool is_foreign(const char *origin, const char *host) {
     return !at || !host || strcasecmp(at + 3, host) != 0;
 }
 
-/* libmicrohttpd has a bounded room for each connection, and closes one without an answer if the parts of a query do not fit
- * into it. So the query is cut before: in libmicrohttpd's own copy, which nobody else reads. */
+/* libmicrohttpd has a bounded room for each connection, and closes one without an answer if the parts of a query do
+ * not fit into it. So the query is cut before: in libmicrohttpd's own copy, which nothing else reads. */
 void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection *connection) {
     ten_connection *ours = ten_connection_of(connection);
     union {
@@ -59,8 +59,8 @@ void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection 
     return NULL;
 }
 
-/* Whether there are only line ends and blanks between two parts of the head. libmicrohttpd ends a text at a NUL that the
- * client has sent, and passes over what follows. Parts that are not in one buffer are not compared. */
+/* Whether there are only line ends and blanks between two parts of the head. libmicrohttpd ends a text at a NUL that
+ * the client has sent, and passes over what follows. Parts that are not in one buffer are not compared. */
 static bool adjoins(const char *end, const char *next, size_t most) {
     uintptr_t distance = (uintptr_t)next - (uintptr_t)end;
     size_t ends = 0;
@@ -77,7 +77,7 @@ static bool adjoins(const char *end, const char *next, size_t most) {
 struct framing {
     unsigned hosts, lengths, encodings, authorizations, types;
     const char *encoding;
-    const char *end; /* of what was looked at */
+    const char *end; /* of the last header that was checked */
     bool malformed;
 };
 
@@ -92,9 +92,9 @@ static size_t token_length(const char *text) {
     return length;
 }
 
-/* A name is a token, without blanks before its colon, and a value has no control character. libmicrohttpd (0.9.75) appends
- * a folded line to the name, not to the value, so "Content: 5" with "-Length" on the next line would become a length. It
- * has to move the name for that: one that its value does not follow was folded. */
+/* A name is a token, without blanks before its colon, and a value has no control character. libmicrohttpd (0.9.75)
+ * appends a folded line to the name, not to the value, so "Content: 5" with "-Length" on the next line would become a
+ * length. It has to move the name for that: one that its value does not follow was folded. */
 static bool is_well_formed(const char *name, const char *value) {
     size_t length = strlen(name);
     if (length == 0 || token_length(name) != length || !value)
@@ -109,7 +109,7 @@ static bool is_well_formed(const char *name, const char *value) {
     return true;
 }
 
-/* Whether it begins with the name of a header that is looked at here, and goes on: a folded one without a value. */
+/* Whether it begins with the name of a header that is checked here, and goes on: a folded one without a value. */
 static bool is_continued(const char *name, const char *framing_name) {
     size_t length = strlen(framing_name);
     return strncasecmp(name, framing_name, length) == 0 && name[length] != '\0';
@@ -192,12 +192,10 @@ bool ten_headers_check_type(ten_request *request) {
 
 bool ten_headers_check_length(ten_request *request) {
     const char *length = ten_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    bool many = request->route.kind == TEN_ROUTE_BATCH || request->route.kind == TEN_ROUTE_TARGETS ||
-                request->route.kind == TEN_ROUTE_FORGET;
-    request->body_max = many ? TEN_BATCH_BODY_MAX : TEN_BODY_MAX;
-    if (!length || strtoull(length, NULL, 10) <= request->body_max)
+    size_t most = request->operation->body_max;
+    if (!length || strtoull(length, NULL, 10) <= most)
         return true;
-    ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->body_max);
+    ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", most);
     /* A client that does not wait to be asked for its body would not see an answer that comes before it was read. */
     request->unread =
         ten_request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL || strtoull(length, NULL, 10) > TEN_DISCARD_MAX;

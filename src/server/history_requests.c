@@ -1,14 +1,22 @@
 /*
- * Requests for what has changed: the feed, as far back as it is kept. The stream of it is events.c's.
+ * Requests for what has changed: the feed and the history, as far back as they are kept, and the stream of events,
+ * which events.c carries. Called by request.c.
  */
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/id.h"
 #include "base/json.h"
 #include "core/fleet.h"
 #include "runtime/context_history.h"
 #include "server/server_state.h"
+
+struct history {
+    bool recent;     /* without a cursor: the history, read together */
+    uint64_t cursor; /* of the feed */
+    bool resync;
+    size_t count; /* of what was written */
+    ten_history_query query;
+};
 
 /* Of a job of `tenure cron`. */
 static void write_run(ten_buf *reply, const ten_change *change) {
@@ -24,8 +32,9 @@ static void write_run(ten_buf *reply, const ten_change *change) {
 
 static int write_change(const ten_change *change, void *userdata) {
     ten_request *request = userdata;
+    struct history *history = request->own;
     ten_buf *reply = &request->reply;
-    ten_buf_text(reply, request->list.count++ ? ",\n" : "");
+    ten_buf_text(reply, history->count++ ? ",\n" : "");
     ten_json_open(reply);
     ten_json_number(reply, "cursor", change->cursor);
     ten_json_time(reply, "at", change->at_ms);
@@ -46,87 +55,83 @@ static int write_change(const ten_change *change, void *userdata) {
     return 0;
 }
 
-/* After a cursor: the feed as it is. Without one: the history, read together, and the cursor from which to go on. */
-static int read_changes(ten_job *job, ten_store *store) {
-    ten_request *request = (ten_request *)job;
-    struct ten_list_request *list = &request->list;
+/* After a cursor: the feed as it is. Without one: the history, and the cursor from which to go on. */
+static int read_changes(ten_request *request, ten_store *store) {
+    struct history *history = request->own;
     const char *where = request->route.namespace_name;
     uint64_t timeout_ms = request->server->config->timeout_ms;
     ten_buf_char(&request->reply, '[');
-    int r = store->ops->changes(store, where, &list->cursor, list->recent ? 1 : list->limit, write_change, request,
-                                timeout_ms);
-    if (r == TENURE_OK && list->recent) {
-        ten_history_query query = {
-            .target = list->after[0] ? list->after : NULL, .for_ms = list->for_ms, .limit = list->limit};
-        r = ten_context_history_list(store, where, &query, write_change, request, timeout_ms);
-    }
-    list->resync = r == TENURE_E_RESYNC;
+    int r = store->ops->changes(store, where, &history->cursor, history->recent ? 1 : history->query.limit,
+                                write_change, request, timeout_ms);
+    if (r == TENURE_OK && history->recent)
+        r = ten_context_history_list(store, where, &history->query, write_change, request, timeout_ms);
+    history->resync = r == TENURE_E_RESYNC;
     ten_buf_text(&request->reply, "]\n");
-    return list->resync ? TENURE_OK : r;
+    return history->resync ? TENURE_OK : r;
 }
 
-static void finish_changes(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
+static void answer_changes(ten_request *request, const ten_result *results) {
+    const struct history *history = request->own;
     (void)results;
-    if (error < 0) {
-        ten_reply_store_error(request, error, message);
-        return;
-    }
-    ten_reply_status(request, 200);
-    snprintf(request->header[0], sizeof request->header[0], "X-Tenure-Cursor");
-    snprintf(request->header[1], sizeof request->header[1], "%llu%s", (unsigned long long)request->list.cursor,
-             request->list.resync ? "; resync" : "");
+    request->in_use = history->count > 0;
+    ten_reply_header(request, "X-Tenure-Cursor", "%llu%s", (unsigned long long)history->cursor,
+                     history->resync ? "; resync" : "");
 }
 
 /* Where to start. False: it has been answered. */
-static bool parse_after(ten_request *request, const char *after) {
-    struct ten_list_request *list = &request->list;
-    list->recent = after == NULL;
-    list->cursor = TEN_CURSOR_NOW;
+static bool take_after(ten_request *request, const char *after, struct history *history) {
+    history->recent = after == NULL;
+    history->cursor = TEN_CURSOR_NOW;
     if (!after || strcmp(after, "now") == 0)
         return true;
-    if (strcmp(after, "oldest") == 0) {
-        list->cursor = TEN_CURSOR_OLDEST;
+    history->cursor = strcmp(after, "oldest") == 0 ? TEN_CURSOR_OLDEST : strtoull(after, NULL, 10);
+    if (history->cursor == TEN_CURSOR_OLDEST || (after[0] && strspn(after, "0123456789") == strlen(after)))
         return true;
-    }
-    list->cursor = strtoull(after, NULL, 10);
-    if (after[0] != '\0' && strspn(after, "0123456789") == strlen(after))
-        return true;
-    ten_reply_error(request, 400, "bad_request", "after is a cursor, oldest, or now");
+    ten_reply_error(request, 400, "bad_request", "after must be a cursor, oldest or now");
     return false;
 }
 
-/* What is wanted of the history. False: it has been answered. */
-static bool parse_wanted(ten_request *request) {
-    struct ten_list_request *list = &request->list;
-    const char *target = ten_request_argument(request, "target");
-    const char *since = ten_request_argument(request, "since");
+static bool take_query(ten_request *request, const ten_fields *fields, struct history *history) {
     ten_error error = {0};
-    int r = target ? ten_id_check_target(target, &error) : TENURE_OK;
-    if (r == TENURE_OK && since)
-        r = ten_duration_parse(since, &list->for_ms, &error);
-    if (r == TENURE_OK && !list->recent && (target || since))
+    int r = fields->since ? ten_duration_parse(fields->since, &history->query.for_ms, &error) : TENURE_OK;
+    if (r == TENURE_OK && !history->recent && (fields->target_id || fields->since))
         r = ten_fail(&error, TENURE_E_INVALID, "'target' and 'since' cannot be combined with 'after'");
     if (r < 0)
         ten_reply_error(request, 400, "bad_request", "%s", error.message);
-    else
-        snprintf(list->after, sizeof list->after, "%s", target ? target : "");
+    history->query.target = fields->target_id;
+    history->query.limit = fields->limit;
     return r == TENURE_OK;
 }
 
 void ten_server_history_get(ten_request *request) {
-    struct ten_list_request *list = &request->list;
-    const char *limit = ten_request_argument(request, "limit");
-    bool is_number = !limit || (limit[0] != '\0' && strspn(limit, "0123456789") == strlen(limit));
-    list->limit = !is_number ? 0 : limit ? strtoul(limit, NULL, 10) : 100;
-    if (list->limit == 0 || list->limit > TEN_PAGE_MAX)
-        ten_reply_error(request, 400, "bad_request", "limit is a number from 1 to %u", TEN_PAGE_MAX);
-    else if (parse_after(request, ten_request_argument(request, "after")) && parse_wanted(request)) {
-        request->job.work = read_changes;
-        request->job.finish = finish_changes;
-        if (list->recent || list->limit > TEN_FLEET_FEED)
-            ten_request_wait_for_listing(request);
-        else
-            ten_request_wait_for_reading(request);
+    struct history *history = ten_request_own(request, sizeof *history, NULL);
+    ten_fields fields = {.limit = 100};
+    if (!history || !ten_fields_take(request, &fields) || !take_after(request, fields.after, history) ||
+        !take_query(request, &fields, history))
+        return;
+    bool is_long = history->recent || history->query.limit > TEN_FLEET_FEED;
+    (void)ten_request_work(request, is_long ? TEN_LISTING : TEN_READING, read_changes, answer_changes);
+}
+
+/* ---- the stream */
+
+void ten_server_events_get(ten_request *request) {
+    ten_fields fields = {0};
+    if (!ten_fields_take(request, &fields))
+        return;
+    const char *header = ten_request_header(request, "Last-Event-ID");
+    const char *last = header && header[0] ? header : fields.last_event_id;
+    uint64_t cursor = last ? strtoull(last, NULL, 10) : UINT64_MAX;
+    if (last && (last[0] == '\0' || strspn(last, "0123456789") != strlen(last) || cursor == UINT64_MAX)) {
+        ten_reply_error(request, 400, "bad_request", "Last-Event-ID must be the id of an event, a number");
+        return;
     }
+    if (!ten_gate_stream(request))
+        return;
+    const char *where = request->route.namespace_name;
+    request->reader = ten_events_join(request->server->events, where, cursor, request);
+    if (request->reader)
+        return;
+    ten_accounts_stream_end(&request->server->accounts, where);
+    ten_reply_error(request, 503, "unavailable", "too many event streams are open");
 }

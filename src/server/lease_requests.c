@@ -1,151 +1,225 @@
 /*
- * Requests about leases: one, or a batch of them. They become operations of the store; its outcomes become answers.
+ * Requests about leases: one, or a batch of them. They become operations of the store; its outcomes become answers. One
+ * function authorizes an operation, however it came. A batch may also have heartbeats.
  */
-#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/json.h"
-#include "base/plain.h"
 #include "rules/instance_row.h"
-#include "server/plain_batch.h"
 #include "server/server_state.h"
 
-/* ---- members of a body */
+/* Of a batch, operations that return a checkpoint: with it an answer is at most about as large as a page. */
+#define CHECKPOINTS_MAX 160u
 
-static bool wrong(ten_request *request, const char *name, const char *rule) {
-    ten_reply_error(request, 400, "bad_request", "%s: %s", name, rule);
+/* What a request about leases keeps until it is answered. */
+struct leases {
+    const char *holder;
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": no operation has needed it yet */
+    enum ten_role role;                /* what was found that the principal may do here */
+    bool owned;                        /* the holder is one of its own */
+    bool require_target;
+    bool only_reads;
+    enum ten_urgency urgency;
+    size_t checkpoints;
+    size_t forced; /* what only an admin may do; the first of them: */
+    const ten_op *first_forced;
+    size_t count;
+    ten_op *ops;
+    ten_op first[2]; /* these, or of a batch its own */
+};
+
+static void free_leases(void *own) {
+    struct leases *leases = own;
+    if (leases->ops != leases->first)
+        ten_free(leases->ops);
+}
+
+static bool wrong(ten_request *request, const char *message) {
+    ten_reply_error(request, 400, "bad_request", "%s", message);
     return false;
 }
 
-static bool out_of_bounds(ten_request *request, const char *name, uint64_t least, uint64_t most) {
-    ten_reply_error(request, 400, "bad_request", "%s: must be an integer between %llu and %llu", name,
-                    (unsigned long long)least, (unsigned long long)most);
+static bool forbidden(ten_request *request, const char *what) {
+    ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name, what,
+                    request->route.namespace_name);
     return false;
 }
 
-/* A whole number within the bounds, or 0 when it is not given. */
-static bool read_number(const json_t *object, const char *name, uint64_t least, uint64_t most, uint64_t *ret_number) {
-    const json_t *value = json_object_get(object, name);
-    *ret_number = 0;
-    if (!value || json_is_null(value))
-        return true;
-    if (!json_is_integer(value) || json_integer_value(value) < (json_int_t)least ||
-        (uint64_t)json_integer_value(value) > most)
-        return false;
-    *ret_number = (uint64_t)json_integer_value(value);
-    return true;
+/* ---- one operation: what it may do, and what it lacks */
+
+static bool is_forced(const ten_op *op) {
+    return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
 }
 
-/* The same. False: it has been answered. */
-static bool get_number(ten_request *request, const json_t *object, const char *name, uint64_t least, uint64_t most,
-                       uint64_t *ret_number) {
-    return read_number(object, name, least, most, ret_number) || out_of_bounds(request, name, least, most);
+/* It may be about another holder than the one who sends it. */
+static bool is_admins(const ten_op *op) {
+    return op->kind == TEN_OP_ASK || is_forced(op);
 }
 
-static uint64_t least_ttl_ms(const ten_request *request) {
-    return ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->leases)->ttl_min_ms);
+static enum ten_role role_for(const ten_op *op) {
+    return is_admins(op) ? TEN_ROLE_ADMIN : op->kind == TEN_OP_READ ? TEN_ROLE_READ : TEN_ROLE_HOLD;
 }
 
-static bool get_ttl(ten_request *request, const json_t *object, uint64_t *ret_ttl_ms) {
-    uint64_t most_ms = request->server->config->ttl_max_ms;
-    if (read_number(object, "ttl_ms", least_ttl_ms(request), most_ms, ret_ttl_ms))
-        return true;
-    ten_reply_error(request, 400, "bad_request",
-                    "ttl_ms: must be an integer between %llu and %llu on this server (tenure serve --max-ttl)",
-                    (unsigned long long)least_ttl_ms(request), (unsigned long long)most_ms);
-    return false;
+static bool has_role(const ten_request *request, struct leases *leases, enum ten_role role) {
+    if (leases->role < role && ten_request_has_role(request, role))
+        leases->role = role;
+    return leases->role >= role;
 }
 
-/* null is not "any version": a client that lost the version must not release what it no longer holds. */
-static bool get_version(ten_request *request, const json_t *object, uint64_t *ret_version) {
-    if (json_is_null(json_object_get(object, "version")))
-        return out_of_bounds(request, "version", 1, TENURE_TOKEN_MAX);
-    return get_number(request, object, "version", 1, TENURE_TOKEN_MAX, ret_version);
+static bool owns_holder(ten_request *request, struct leases *leases) {
+    leases->owned = leases->owned || ten_request_owns(request, leases->holder);
+    return leases->owned;
 }
 
-/* Of a release: from the body, or where that has none, from the query. */
-static bool get_version_anywhere(ten_request *request, const json_t *object, uint64_t *ret_version) {
-    const char *text = json_object_get(object, "version") ? NULL : ten_request_argument(request, "version");
-    if (!text)
-        return get_version(request, object, ret_version);
-    unsigned long long number = strtoull(text, NULL, 10);
-    if (strspn(text, "0123456789") != strlen(text) || number == 0 || number > TENURE_TOKEN_MAX)
-        return out_of_bounds(request, "version", 1, TENURE_TOKEN_MAX);
-    *ret_version = number;
-    return true;
+/* Whether it matches by its version alone, for any holder. */
+static bool names_no_holder(const ten_op *op, const ten_fields *fields) {
+    bool possible = op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT;
+    return possible && !is_forced(op) && fields->subject.is_null;
 }
 
-/* From the body, or where that has none, from the query. */
-static bool get_holder(ten_request *request, const json_t *object) {
-    const json_t *value = json_object_get(object, "holder_id");
-    const char *holder = value ? json_string_value(value) : ten_request_argument(request, "holder_id");
+/* Whether the principal may do it, and for which holder. An admin's operation may name another holder, or none; any
+ * other is for the holder that the request names. */
+static bool authorize(ten_request *request, struct leases *leases, const ten_fields *fields, ten_op *op) {
     ten_error error;
-    if (!holder)
-        return wrong(request, "holder_id", "must be a string that names the holder of the lease");
-    if (strlen(holder) != (value ? json_string_length(value) : strlen(holder)))
-        return wrong(request, "holder_id", "it contains a NUL");
-    if (ten_id_check_holder(holder, &error) < 0) {
-        ten_reply_error(request, 400, "bad_request", "%s", error.message);
-        return false;
+    if (!has_role(request, leases, role_for(op)))
+        return forbidden(request, ten_op_word(op));
+    if (is_admins(op)) {
+        op->actor = leases->actor;
+        op->holder = fields->subject.text;
+        if (op->holder && ten_id_check_holder(op->holder, &error) < 0)
+            return wrong(request, error.message);
+        if (leases->actor[0] == '\0')
+            ten_request_name_actor(request, leases->holder, leases->actor);
+        return true;
     }
-    ten_copy_text(request->holder, sizeof request->holder, holder);
+    if (op->kind == TEN_OP_READ)
+        return true;
+    if (names_no_holder(op, fields)) {
+        bool may = !request->server->has_auth ||
+                   (request->principal.role == TEN_ROLE_ADMIN && strcmp(request->principal.holders, "*") == 0);
+        return may || forbidden(request, "act for a holder that it does not name");
+    }
+    op->holder = leases->holder;
+    return owns_holder(request, leases);
+}
+
+static bool take_target(ten_request *request, const char *id, ten_op *op) {
+    ten_error error;
+    op->target = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE ? NULL : id;
+    if (!op->target)
+        return op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE || op->kind == TEN_OP_ASK ||
+               wrong(request, "id is required and must be a string: the target of the operation");
+    if (ten_route_is_reserved(id))
+        return wrong(request, "id: nodes, leases, events and history are words of this API");
+    return ten_id_check_target(id, &error) == TENURE_OK || wrong(request, error.message);
+}
+
+static bool take_ttl(ten_request *request, uint64_t given_ms, ten_op *op) {
+    const ten_server_config *config = request->server->config;
+    bool is_given = given_ms != TEN_NOT_GIVEN;
+    op->ttl_ms = is_given ? given_ms : 0;
+    if (op->kind == TEN_OP_LEAVE) {
+        /* A tombstone outlasts requests of the dead, which no TTL of this server does for longer. */
+        op->ttl_ms = ten_min_u64(op->ttl_ms, config->ttl_max_ms);
+    } else if (op->flags & TEN_OP_KEEP) {
+        /* What is left of a time that others are kept out for: a store that cannot do so little keeps it longer. */
+        if (op->ttl_ms)
+            op->ttl_ms = ten_max_u64(op->ttl_ms, ten_fields_least_ttl_ms(request));
+    } else if (is_given) {
+        return ten_fields_check_ttl(request, given_ms);
+    } else if (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_HAND) {
+        op->ttl_ms = config->ttl_ms;
+    }
     return true;
 }
 
-static bool get_own_holder(ten_request *request, const json_t *object) {
-    return get_holder(request, object) && ten_request_owns(request, request->holder);
+/* What a holder says of its own release. It cannot say that it was forced: the history would lack by whom. */
+static enum ten_reason reason_of(const ten_op *op, const char *word) {
+    enum ten_reason reason = ten_reason_parse(word);
+    if (reason != TEN_REASON_NONE && (reason != TEN_REASON_FORCED || is_forced(op)))
+        return reason;
+    return op->kind == TEN_OP_HAND ? TEN_REASON_REBALANCE : TEN_REASON_DONE;
 }
 
-/* ---- one lease */
-
-static const char *const lease_members[] = {"holder_id", "version", "ttl_ms", "successor_id", NULL};
-
-static void go(ten_request *request, size_t count, enum ten_urgency urgency) {
-    request->job.ops = request->ops;
-    request->job.op_count = count;
-    ten_request_wait(request, request->server->leases, urgency);
+static unsigned flags_of(const ten_request *request, const struct leases *leases, const ten_op *op,
+                         const ten_fields *fields) {
+    unsigned flags = fields->session == TEN_YES ? TEN_OP_SESSION : 0;
+    /* A principal of some namespaces must not begin an epoch, in which no store on this server grants anything new. */
+    if (op->kind == TEN_OP_RENEW && !ten_request_is_everywhere(request))
+        flags |= TEN_OP_NO_PROOF;
+    if (leases->require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
+        flags |= TEN_OP_REQUIRE_TARGET;
+    return flags;
 }
 
-/* Who is allowed in some namespaces only must not begin an epoch, in which nobody new is let in anywhere. */
-static unsigned renewal_flags(const ten_request *request) {
-    bool everywhere = !request->server->has_auth || strcmp(request->principal.namespaces, "*") == 0;
-    return everywhere ? 0 : TEN_OP_NO_PROOF;
+/* What only these kinds of operations need. A release may leave the version out, but a lease that another instance has
+ * by now must not be handed on by its holder's name alone. The successor may be any instance: it decides for itself
+ * whether it takes the lease. */
+static bool is_complete(ten_request *request, const ten_op *op, const ten_fields *fields) {
+    if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
+        return wrong(request, "ask needs an id or a holder_id");
+    if (op->kind == TEN_OP_CHECKPOINT)
+        return ten_fields_check(request, TEN_IN_CHECKPOINTING, fields);
+    if (op->kind != TEN_OP_HAND)
+        return true;
+    if (!ten_lane_capabilities(request->server->lanes[TEN_LEASES])->hands)
+        return wrong(request, "the store of this server cannot hand a lease over; release it instead");
+    return ten_fields_check(request, TEN_IN_HANDING, fields);
 }
 
-static ten_op *one_op(ten_request *request, enum ten_op_kind kind, unsigned flags) {
-    request->ops = request->first_ops;
-    request->first_ops[0] = (ten_op){.kind = kind,
-                                     .flags = flags,
-                                     .namespace_name = request->route.namespace_name,
-                                     .target = request->route.id,
-                                     .holder = request->holder};
-    return request->first_ops;
+/* A batch that keeps or frees a lease, or is a heartbeat, is urgent. Its other operations go with it: accounts have
+ * equal turns, so only its own account pays for them. */
+static bool is_urgent(const ten_op *op) {
+    return op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_HAND ||
+           op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
 }
+
+static void count_op(struct leases *leases, const ten_op *op) {
+    leases->checkpoints += (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
+    leases->only_reads = (leases->count == 0 || leases->only_reads) && op->kind == TEN_OP_READ;
+    if (is_urgent(op))
+        leases->urgency = TEN_URGENT;
+    if (is_admins(op) && leases->forced++ == 0)
+        leases->first_forced = op;
+    leases->count++;
+}
+
+/* Adds an operation; there is room for it. False: it has been answered. */
+static bool add_op(ten_request *request, enum ten_op_kind kind, unsigned flags, const char *id,
+                   const ten_fields *fields) {
+    struct leases *leases = request->own;
+    ten_op *op = &leases->ops[leases->count];
+    *op = (ten_op){.kind = kind,
+                   .flags = flags,
+                   .namespace_name = request->route.namespace_name,
+                   .token = fields->version,
+                   .successor = fields->successor_id,
+                   .weight = (uint32_t)fields->weight,
+                   .metadata = fields->metadata,
+                   .ask = (enum ten_ask)fields->ask,
+                   .checkpoint = fields->value,
+                   .group = (uint32_t)fields->group};
+    if (!authorize(request, leases, fields, op) || !take_target(request, id, op) || !is_complete(request, op, fields) ||
+        !take_ttl(request, fields->ttl_ms, op))
+        return false;
+    op->flags |= flags_of(request, leases, op, fields);
+    op->reason = reason_of(op, fields->reason);
+    count_op(leases, op);
+    return true;
+}
+
+/* ---- answers about one lease */
 
 static uint64_t expires_at(const ten_result *result) {
     return result->remaining_ms ? ten_wall_ms(&ten_system_clock) + result->remaining_ms : 0;
 }
 
-static void answer_grant(ten_request *request, unsigned status, const ten_result *result) {
-    ten_reply_status(request, status);
-    ten_json_open(&request->reply);
-    ten_json_number(&request->reply, "version", result->token);
-    ten_json_time(&request->reply, "expires_at", expires_at(result));
-    ten_json_number(&request->reply, "ttl_ms", result->ttl_ms);
-    if (result->checkpoint)
-        ten_json_text(&request->reply, "checkpoint", result->checkpoint);
-    ten_json_close(&request->reply);
-    ten_buf_char(&request->reply, '\n');
-}
-
 /* The outcomes that every single request shares. True: it has been answered. */
-static bool answer_usual(ten_request *request, int error, const char *message, const ten_result *result) {
-    if (error < 0)
-        ten_reply_store_error(request, error, message);
-    else if (result->outcome == TEN_ERROR)
+static bool answer_usual(ten_request *request, const ten_result *result) {
+    if (result->outcome == TEN_ERROR)
         ten_reply_store_error(request, result->error, tenure_strerror(result->error));
     else if (result->outcome == TEN_UNKNOWN)
         ten_reply_unknown_target(request);
@@ -156,217 +230,132 @@ static bool answer_usual(ten_request *request, int error, const char *message, c
     return true;
 }
 
-static void finish_get(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (answer_usual(request, error, message, results))
+static void answer_get(ten_request *request, const ten_result *result) {
+    if (answer_usual(request, result))
         return;
-    ten_reply_status(request, 200);
-    ten_json_open(&request->reply);
-    ten_json_text(&request->reply, "holder_id", results->holder);
-    ten_json_number(&request->reply, "version", results->token);
-    ten_json_time(&request->reply, "expires_at", results->holder ? expires_at(results) : 0);
-    ten_json_number(&request->reply, "remaining_ms", results->holder ? results->remaining_ms : 0);
-    ten_json_close(&request->reply);
-    ten_buf_char(&request->reply, '\n');
+    ten_buf *reply = ten_reply_open(request, 200);
+    ten_json_text(reply, "holder_id", result->holder);
+    ten_json_number(reply, "version", result->token);
+    ten_json_time(reply, "expires_at", result->holder ? expires_at(result) : 0);
+    if (result->holder)
+        ten_json_number(reply, "remaining_ms", result->remaining_ms);
+    ten_reply_close(request);
 }
 
-void ten_server_lease_get(ten_request *request) {
-    one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET)->holder = NULL;
-    request->job.finish = finish_get;
-    go(request, 1, TEN_USUAL);
-}
-
-static void finish_acquire(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (!answer_usual(request, error, message, results))
-        answer_grant(request, 201, results);
-}
-
-void ten_server_lease_acquire(ten_request *request) {
-    json_t *body = ten_body_parse(request);
-    ten_op *op = one_op(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT);
-    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
-        get_ttl(request, body, &op->ttl_ms)) {
-        if (op->ttl_ms == 0)
-            op->ttl_ms = request->server->config->ttl_ms;
-        request->job.finish = finish_acquire;
-        go(request, 1, TEN_USUAL);
-    }
-    json_decref(body);
-}
-
-static void finish_renew(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (answer_usual(request, error, message, results))
+/* After the release the lease was read: a target that is not known is another answer than one that was not held. */
+static void answer_release(ten_request *request, const ten_result *results) {
+    const struct leases *leases = request->own;
+    if (answer_usual(request, &results[0]) || answer_usual(request, &results[1]))
         return;
-    if (results->outcome == TEN_LOST)
-        ten_reply_lost(request, results);
-    else
-        answer_grant(request, 200, results);
-}
-
-void ten_server_lease_renew(ten_request *request) {
-    json_t *body = ten_body_parse(request);
-    ten_op *op = one_op(request, TEN_OP_RENEW, renewal_flags(request));
-    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
-        get_ttl(request, body, &op->ttl_ms) && get_version(request, body, &op->token)) {
-        request->job.finish = finish_renew;
-        go(request, 1, TEN_URGENT);
-    }
-    json_decref(body);
-}
-
-/* The release, then a look at what is there: a target that nobody knows is told apart from one that was not held. */
-static void finish_release(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (answer_usual(request, error, message, &results[0]) || answer_usual(request, error, message, &results[1]))
-        return;
-    if (results[0].outcome == TEN_LOST && results[1].holder && strcmp(results[1].holder, request->holder) != 0)
+    if (results[0].outcome == TEN_LOST && results[1].holder && strcmp(results[1].holder, leases->holder) != 0)
         ten_reply_held(request, &results[1]);
     else
         ten_reply_status(request, 204);
 }
 
-void ten_server_lease_release(ten_request *request) {
-    json_t *body = ten_body_parse(request);
-    ten_op *op = one_op(request, TEN_OP_RELEASE, 0);
-    op->reason = TEN_REASON_DONE;
-    if (body && ten_body_knows(request, body, lease_members) && get_own_holder(request, body) &&
-        get_version_anywhere(request, body, &op->token)) {
-        request->first_ops[1] = (ten_op){.kind = TEN_OP_READ,
-                                         .flags = TEN_OP_REQUIRE_TARGET,
-                                         .namespace_name = op->namespace_name,
-                                         .target = op->target};
-        request->job.finish = finish_release;
-        go(request, 2, TEN_URGENT);
-    }
-    json_decref(body);
-}
-
-/* ---- handing over */
-
-/* A string without a NUL; NULL: not given, or not one. */
-static const char *get_text(const json_t *item, const char *name) {
-    const json_t *value = json_object_get(item, name);
-    const char *text = json_string_value(value);
-    return text && strlen(text) == json_string_length(value) ? text : NULL;
-}
-
-/* To whom, and under which token: whoever releases may leave the token out, but a lease that somebody else has by now must
- * not be handed on by its holder's name alone. The successor may be any instance, also one for which the sender must not
- * speak: it decides for itself whether it takes the lease. */
-static bool get_hand(ten_request *request, const json_t *item, ten_op *op) {
-    ten_error error;
-    if (!ten_lane_capabilities(request->server->leases)->hands)
-        return wrong(request, "op", "the store of this server cannot hand a lease over; release it instead");
-    op->successor = get_text(item, "successor_id");
-    if (!op->successor)
-        return wrong(request, "successor_id",
-                     "it is required and must be a string: the instance that takes the lease over");
-    if (ten_id_check_holder(op->successor, &error) < 0)
-        return wrong(request, "successor_id", error.message);
-    if (op->token == 0)
-        return wrong(request, "version", "it is required to hand a lease over: the version that its holder has");
-    if (op->ttl_ms == 0)
-        op->ttl_ms = request->server->config->ttl_ms;
-    return true;
-}
-
-/* ---- the checkpoint */
-
-/* False: it has been answered. */
-static bool get_checkpoint(ten_request *request, const json_t *item, ten_op *op) {
-    op->checkpoint = get_text(item, "value");
-    if (op->token == 0)
-        return wrong(request, "version", "it is required to write a checkpoint: the version of the lease");
-    if (!op->checkpoint)
-        return wrong(request, "value", "it is required and must be a string without a NUL");
-    if (strlen(op->checkpoint) <= TENURE_CHECKPOINT_MAX)
-        return true;
-    ten_reply_error(request, 413, "too_large", "value: must be at most %u bytes", TENURE_CHECKPOINT_MAX);
-    return false;
-}
-
-static void finish_checkpoint_get(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (answer_usual(request, error, message, results))
+static void answer_checkpoint(ten_request *request, const ten_result *result) {
+    if (answer_usual(request, result))
         return;
-    ten_reply_status(request, 200);
-    ten_json_open(&request->reply);
-    ten_json_text(&request->reply, "value", results->checkpoint);
-    if (results->checkpoint)
-        ten_json_number(&request->reply, "version", results->checkpoint_token);
+    ten_buf *reply = ten_reply_open(request, 200);
+    ten_json_text(reply, "value", result->checkpoint);
+    if (result->checkpoint)
+        ten_json_number(reply, "version", result->checkpoint_token);
     else
-        ten_json_text(&request->reply, "version", NULL);
-    ten_json_close(&request->reply);
-    ten_buf_char(&request->reply, '\n');
+        ten_json_text(reply, "version", NULL);
+    ten_reply_close(request);
 }
 
-void ten_server_checkpoint_get(ten_request *request) {
-    one_op(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT)->holder = NULL;
-    request->job.finish = finish_checkpoint_get;
-    go(request, 1, TEN_USUAL);
-}
-
-static void finish_checkpoint_put(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (error == TENURE_OK && results->outcome == TEN_HELD)
+static void answer_written(ten_request *request, const ten_result *result) {
+    if (result->outcome == TEN_HELD)
         ten_reply_error(request, 503, "unavailable", "the store is recovering; try again in %llu ms",
-                        (unsigned long long)results->remaining_ms);
-    else if (error == TENURE_OK && results->outcome == TEN_LOST)
-        ten_reply_stale(request, results);
-    else if (!answer_usual(request, error, message, results))
+                        (unsigned long long)result->remaining_ms);
+    else if (result->outcome == TEN_LOST)
+        ten_reply_stale(request, result);
+    else if (!answer_usual(request, result))
         ten_reply_status(request, 204);
-}
-
-void ten_server_checkpoint_put(ten_request *request) {
-    static const char *const members[] = {"holder_id", "version", "value", NULL};
-    json_t *body = ten_body_parse(request);
-    ten_op *op = one_op(request, TEN_OP_CHECKPOINT, 0);
-    request->storage = body; /* the operation points into it */
-    if (body && ten_body_knows(request, body, members) && get_own_holder(request, body) &&
-        get_version(request, body, &op->token) && get_checkpoint(request, body, op)) {
-        request->job.finish = finish_checkpoint_put;
-        go(request, 1, TEN_USUAL);
-    }
 }
 
 static const char refused_hand[] =
     "the lease was not handed over: the successor is not announced, drains or has left, the lease was forced, "
     "or the store is recovering";
 
-static void finish_hand(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (error == TENURE_OK && results->outcome == TEN_UNKNOWN) {
-        ten_reply_error(request, 409, "refused", "%s: %s", request->first_ops[0].successor, refused_hand);
+/* An acquire, a renewal or a handoff. */
+static void answer_grant(ten_request *request, const ten_result *result) {
+    const ten_op *op = request->job.ops;
+    if (op->kind == TEN_OP_HAND && result->outcome == TEN_UNKNOWN) {
+        ten_reply_error(request, 409, "refused", "%s: %s", op->successor, refused_hand);
         return;
     }
-    if (answer_usual(request, error, message, results))
+    if (answer_usual(request, result))
         return;
-    if (results->outcome == TEN_LOST) {
-        ten_reply_lost(request, results);
+    if (result->outcome == TEN_LOST) {
+        ten_reply_lost(request, result);
         return;
     }
-    ten_reply_status(request, 200);
-    ten_json_open(&request->reply);
-    ten_json_text(&request->reply, "holder_id", results->holder);
-    ten_json_number(&request->reply, "version", results->token);
-    ten_json_time(&request->reply, "expires_at", expires_at(results));
-    ten_json_number(&request->reply, "ttl_ms", results->ttl_ms);
-    ten_json_close(&request->reply);
-    ten_buf_char(&request->reply, '\n');
+    ten_buf *reply = ten_reply_open(request, op->kind == TEN_OP_ACQUIRE ? 201 : 200);
+    if (op->kind == TEN_OP_HAND)
+        ten_json_text(reply, "holder_id", result->holder);
+    ten_json_number(reply, "version", result->token);
+    ten_json_time(reply, "expires_at", expires_at(result));
+    ten_json_number(reply, "ttl_ms", result->ttl_ms);
+    if (result->checkpoint)
+        ten_json_text(reply, "checkpoint", result->checkpoint);
+    ten_reply_close(request);
+}
+
+/* ---- one lease */
+
+static struct leases *own_leases(ten_request *request) {
+    struct leases *leases = ten_request_own(request, sizeof *leases, free_leases);
+    if (leases)
+        leases->ops = leases->first;
+    return leases;
+}
+
+/* An operation on the target of the path, with the fields of the request. */
+static void apply_one(ten_request *request, enum ten_op_kind kind, unsigned flags,
+                      void (*answer)(ten_request *request, const ten_result *results)) {
+    ten_fields fields = {.ttl_ms = TEN_NOT_GIVEN};
+    struct leases *leases = own_leases(request);
+    if (!leases || !ten_fields_take(request, &fields))
+        return;
+    leases->holder = fields.holder_id;
+    if (!add_op(request, kind, flags, request->route.id, &fields))
+        return;
+    if (kind == TEN_OP_RELEASE)
+        leases->ops[leases->count++] = (ten_op){.kind = TEN_OP_READ,
+                                                .flags = TEN_OP_REQUIRE_TARGET,
+                                                .namespace_name = request->route.namespace_name,
+                                                .target = request->route.id};
+    (void)ten_request_apply(request, leases->ops, leases->count, request->operation->urgency, answer);
+}
+
+void ten_server_lease_get(ten_request *request) {
+    apply_one(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET, answer_get);
+}
+
+void ten_server_lease_acquire(ten_request *request) {
+    apply_one(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_grant);
+}
+
+void ten_server_lease_renew(ten_request *request) {
+    apply_one(request, TEN_OP_RENEW, 0, answer_grant);
+}
+
+void ten_server_lease_release(ten_request *request) {
+    apply_one(request, TEN_OP_RELEASE, 0, answer_release);
 }
 
 void ten_server_lease_hand(ten_request *request) {
-    json_t *body = ten_body_parse(request);
-    request->storage = body; /* the operation points into it */
-    ten_op *op = one_op(request, TEN_OP_HAND, 0);
-    op->reason = TEN_REASON_REBALANCE;
-    if (!body || !ten_body_knows(request, body, lease_members) || !get_own_holder(request, body) ||
-        !get_ttl(request, body, &op->ttl_ms) || !get_version(request, body, &op->token) || !get_hand(request, body, op))
-        return;
-    request->job.finish = finish_hand;
-    go(request, 1, TEN_URGENT);
+    apply_one(request, TEN_OP_HAND, 0, answer_grant);
+}
+
+void ten_server_checkpoint_get(ten_request *request) {
+    apply_one(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_checkpoint);
+}
+
+void ten_server_checkpoint_put(ten_request *request) {
+    apply_one(request, TEN_OP_CHECKPOINT, 0, answer_written);
 }
 
 /* ---- a batch */
@@ -383,7 +372,6 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
     ten_json_text(reply, "holder_id", result->holder);
     ten_json_number(reply, "ttl_ms", result->ttl_ms);
     ten_json_number(reply, "remaining_ms", result->remaining_ms);
-    /* What a Tenure client wants to know besides. */
     if (result->acquired_at_ms)
         ten_json_number(reply, "acquired_at_ms", result->acquired_at_ms);
     if (result->registered)
@@ -411,25 +399,13 @@ static void write_outcomes(ten_request *request, const ten_result *results) {
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < request->job.op_count; i++) {
         ten_buf_text(&request->reply, i ? ",\n" : "");
-        write_outcome(&request->reply, &request->ops[i], &results[i]);
+        write_outcome(&request->reply, &request->job.ops[i], &results[i]);
     }
     ten_buf_text(&request->reply, "]\n");
 }
 
-static void finish_batch(ten_job *job, int error, const char *message, const ten_result *results) {
-    ten_request *request = (ten_request *)job;
-    if (error < 0) {
-        ten_reply_store_error(request, error, message);
-        return;
-    }
-    ten_reply_status(request, 200);
-    if (!job->work)
-        write_outcomes(request, results);
-}
-
-/* A batch that only reads, which needs no place among the renewals. */
-static int read_batch(ten_job *job, ten_store *store) {
-    ten_request *request = (ten_request *)job;
+static int read_leases(ten_request *request, ten_store *store) {
+    const ten_job *job = &request->job;
     ten_result *results = ten_calloc(job->op_count, sizeof *results);
     int r = results ? ten_store_apply(store, job->ops, results, job->op_count, request->server->config->timeout_ms)
                     : ten_fail_memory(&store->error, "the answer");
@@ -439,280 +415,47 @@ static int read_batch(ten_job *job, ten_store *store) {
     return r;
 }
 
-static bool is_forced(const ten_op *op) {
-    return (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
-}
-
-static enum ten_role role_for(const ten_op *op) {
-    if (op->kind == TEN_OP_ASK || is_forced(op))
-        return TEN_ROLE_ADMIN;
-    return op->kind == TEN_OP_READ ? TEN_ROLE_READ : TEN_ROLE_HOLD;
-}
-
-static bool get_kind(ten_request *request, const json_t *item, ten_op *op) {
-    const char *word = json_string_value(json_object_get(item, "op"));
-    if (!ten_op_word_parse(word, &op->kind, &op->flags))
-        return wrong(request, "op", "must be acquire, renew, release, hand, checkpoint or read");
-    if (request->server->has_auth &&
-        !ten_principal_may(&request->principal, role_for(op), request->route.namespace_name)) {
-        ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name,
-                        word, request->route.namespace_name);
+static bool take_op(ten_request *request, ten_items *items) {
+    const struct leases *leases = request->own;
+    ten_fields fields = {.holder_id = leases->holder, .ttl_ms = TEN_NOT_GIVEN};
+    enum ten_op_kind kind;
+    unsigned flags;
+    if (!ten_fields_next(request, items, TEN_IN_ITEM, &fields))
         return false;
-    }
-    return true;
-}
-
-static bool get_id(ten_request *request, const json_t *item, ten_op *op) {
-    bool of_instance = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
-    ten_error error;
-    op->target = of_instance ? NULL : get_text(item, "id");
-    if (of_instance || (op->kind == TEN_OP_ASK && !json_object_get(item, "id")))
-        return true;
-    if (!op->target)
-        return wrong(request, "id", "each operation names its target, as a string");
-    if (ten_route_is_reserved(op->target))
-        return wrong(request, "id", "nodes, leases, events and history are words of this API");
-    if (ten_id_check_target(op->target, &error) == TENURE_OK)
-        return true;
-    ten_reply_error(request, 400, "bad_request", "%s", error.message);
-    return false;
-}
-
-/* Whom an operation is about: the batch's holder; who asks or forces may name another, or nobody; and where the token
- * alone is to decide, nobody. */
-static bool get_subject(ten_request *request, const json_t *item, ten_op *op) {
-    bool names_another = op->kind == TEN_OP_ASK || is_forced(op);
-    bool by_token = (op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT) &&
-                    !names_another && json_is_null(json_object_get(item, "holder_id"));
-    ten_error error;
-    op->actor = names_another ? request->actor : NULL;
-    op->holder = names_another ? get_text(item, "holder_id") : request->holder;
-    if (op->kind == TEN_OP_READ || by_token)
-        op->holder = NULL;
-    else if (!names_another && !ten_request_owns(request, request->holder))
-        return false;
-    if (by_token && request->server->has_auth &&
-        (request->principal.role != TEN_ROLE_ADMIN || strcmp(request->principal.holders, "*") != 0)) {
-        ten_reply_error(request, 403, "forbidden", "%s may not act for a holder that it does not name",
-                        request->principal.name);
-        return false;
-    }
-    if (names_another && op->holder && ten_id_check_holder(op->holder, &error) < 0)
-        return wrong(request, "holder_id", error.message);
-    if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
-        return wrong(request, "ask", "needs an id or a holder_id");
-    return true;
-}
-
-/* What a holder says of its own release. That somebody has forced it is not its to say: the history would lack who. */
-static enum ten_reason get_reason(const json_t *item, const ten_op *op) {
-    enum ten_reason reason = ten_reason_parse(get_text(item, "reason"));
-    enum ten_reason usual = op->kind == TEN_OP_HAND ? TEN_REASON_REBALANCE : TEN_REASON_DONE;
-    bool unknown = reason == TEN_REASON_NONE || (reason == TEN_REASON_FORCED && !is_forced(op));
-    return unknown ? usual : reason;
-}
-
-static bool get_op(ten_request *request, const json_t *item, bool require_target, ten_op *op) {
-    static const char *const members[] = {"op",     "id",       "holder_id",    "version", "ttl_ms",  "weight", "ask",
-                                          "reason", "metadata", "successor_id", "value",   "session", "group",  NULL};
-    uint64_t weight;
-    uint64_t ask;
-    uint64_t group;
-    *op = (ten_op){.namespace_name = request->route.namespace_name};
-    if (!json_is_object(item))
-        return wrong(request, "ops", "each operation is an object");
-    if (!ten_body_knows(request, item, members))
-        return false;
-    if (!get_kind(request, item, op) || !get_id(request, item, op) || !get_subject(request, item, op) ||
-        !get_version(request, item, &op->token) || !get_number(request, item, "weight", 0, TEN_WEIGHT_MAX, &weight) ||
-        !get_number(request, item, "ask", 0, TEN_ASK_UNDO, &ask) ||
-        !get_number(request, item, "group", 1, UINT32_MAX, &group))
-        return false;
-    bool any_ttl = op->kind == TEN_OP_LEAVE || (op->flags & TEN_OP_KEEP);
-    if (any_ttl ? !get_number(request, item, "ttl_ms", 0, TENURE_TTL_MAX_MS, &op->ttl_ms)
-                : !get_ttl(request, item, &op->ttl_ms))
-        return false;
-    /* A tombstone outlasts requests of the dead, which no TTL of this server does for longer. */
-    if (op->kind == TEN_OP_LEAVE)
-        op->ttl_ms = ten_min_u64(op->ttl_ms, request->server->config->ttl_max_ms);
-    /* What is left of a time that others are kept out for: a store that cannot do so little keeps it longer. */
-    if ((op->flags & TEN_OP_KEEP) && op->ttl_ms)
-        op->ttl_ms = ten_max_u64(op->ttl_ms, least_ttl_ms(request));
-    if (op->ttl_ms == 0 && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_ANNOUNCE))
-        op->ttl_ms = request->server->config->ttl_ms;
-    if (op->kind == TEN_OP_RENEW)
-        op->flags |= renewal_flags(request);
-    if (require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
-        op->flags |= TEN_OP_REQUIRE_TARGET;
-    if (json_is_true(json_object_get(item, "session")))
-        op->flags |= TEN_OP_SESSION;
-    op->reason = get_reason(item, op);
-    op->weight = (uint32_t)weight;
-    op->ask = (enum ten_ask)ask;
-    op->group = (uint32_t)group;
-    op->metadata = get_text(item, "metadata");
-    if (op->metadata && strlen(op->metadata) > TEN_METADATA_MAX)
-        return wrong(request, "metadata", "must be at most 4096 bytes");
-    if (op->kind == TEN_OP_CHECKPOINT)
-        return get_checkpoint(request, item, op);
-    return op->kind != TEN_OP_HAND || get_hand(request, item, op);
-}
-
-static bool get_ops(ten_request *request, const json_t *body) {
-    const json_t *items = json_object_get(body, "ops");
-    size_t count = json_array_size(items);
-    const json_t *required = json_object_get(body, "require_target");
-    bool require_target = json_is_true(required);
-    if (required && !json_is_boolean(required))
-        return wrong(request, "require_target", "must be true or false");
-    if (!json_is_array(items) || count == 0 || count > TEN_BATCH_OPS_MAX)
-        return wrong(request, "ops", "must be an array of 1 to 1000 operations");
-    request->ops = ten_calloc(count, sizeof *request->ops);
-    if (!request->ops) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
-        return false;
-    }
-    size_t checkpoints = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!get_op(request, json_array_get(items, i), require_target, &request->ops[i]))
-            return false;
-        checkpoints += (request->ops[i].flags & TEN_OP_WITH_CHECKPOINT) != 0;
-    }
-    if (checkpoints > TEN_BATCH_CHECKPOINTS_MAX)
-        return wrong(request, "ops", "at most 160 operations of a batch may return a checkpoint");
-    request->job.op_count = count;
-    return true;
-}
-
-/* Forced releases, handoffs that are asked for, drains: a line for each batch. */
-static void log_forced(const ten_request *request) {
-    const ten_op *first = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < request->job.op_count; i++) {
-        if (role_for(&request->ops[i]) != TEN_ROLE_ADMIN)
-            continue;
-        first = first ? first : &request->ops[i];
-        count++;
-    }
-    if (first)
-        ten_request_log_admin(request, request->actor, first->kind == TEN_OP_ASK ? "ask" : "force", first->target,
-                              count);
-}
-
-static bool only_reads(const ten_request *request) {
-    for (size_t i = 0; i < request->job.op_count; i++)
-        if (request->ops[i].kind != TEN_OP_READ)
-            return false;
-    return true;
-}
-
-/* A batch that keeps or frees a lease, or is a heartbeat. Its other operations go with it: accounts have equal turns, so
- * nobody but its own account pays for them. */
-static enum ten_urgency urgency_of(const ten_request *request) {
-    for (size_t i = 0; i < request->job.op_count; i++) {
-        enum ten_op_kind kind = request->ops[i].kind;
-        if (kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE || kind == TEN_OP_HAND || kind == TEN_OP_ANNOUNCE ||
-            kind == TEN_OP_LEAVE)
-            return TEN_URGENT;
-    }
-    return TEN_USUAL;
-}
-
-/* ---- the same, as the http store writes it. Whatever is not allowed in it is left to the other way, which says why. */
-
-static bool take_plain(ten_request *request, const ten_plain_op *plain, bool require_target, ten_op *op) {
-    const ten_server_config *config = request->server->config;
-    char id[TENURE_TARGET_MAX + 1];
-    ten_error error;
-    *op = (ten_op){.kind = plain->kind,
-                   .flags = plain->flags,
-                   .namespace_name = request->route.namespace_name,
-                   .target = plain->id,
-                   .holder = request->holder,
-                   .token = plain->version,
-                   .ttl_ms = plain->ttl_ms,
-                   .reason = TEN_REASON_DONE};
-    if (!ten_plain_copy(id, sizeof id, plain->id, plain->id_size) || ten_id_check_target(id, &error) < 0 ||
-        ten_route_is_reserved(id) || (plain->flags & TEN_OP_KEEP) || plain->version > TENURE_TOKEN_MAX)
-        return false;
-    if (plain->ttl_ms > 0 && (plain->ttl_ms < least_ttl_ms(request) || plain->ttl_ms > TENURE_TTL_MAX_MS ||
-                              plain->ttl_ms > config->ttl_max_ms))
-        return false;
-    if (op->ttl_ms == 0 && op->kind == TEN_OP_ACQUIRE)
-        op->ttl_ms = config->ttl_ms;
-    if (op->kind == TEN_OP_RENEW)
-        op->flags |= renewal_flags(request);
-    else if (require_target)
-        op->flags |= TEN_OP_REQUIRE_TARGET;
-    return true;
-}
-
-static bool may_hold(const ten_request *request, const char *holder) {
-    return !request->server->has_auth ||
-           (ten_principal_may(&request->principal, TEN_ROLE_HOLD, request->route.namespace_name) &&
-            ten_principal_owns(&request->principal, holder));
-}
-
-/* How many operations there are at most: each is an object, and so is the whole. */
-static size_t count_objects(const ten_buf *body) {
-    size_t count = 0;
-    if (body->size == 0)
-        return 0;
-    const char *end = body->data + body->size;
-    for (const char *at = body->data; at < end && (at = memchr(at, '{', (size_t)(end - at))); at++)
-        count++;
-    return count;
-}
-
-/* The operations point into the body, which stays. False: nothing has changed. */
-static bool take_plain_batch(ten_request *request) {
-    ten_plain_batch batch;
-    ten_error error;
-    size_t room = count_objects(&request->body);
-    if (room < 2 || room - 1 > TEN_BATCH_OPS_MAX)
-        return false;
-    room--;
-    ten_plain_op *plain = ten_calloc(room, sizeof *plain);
-    ten_op *ops = ten_calloc(room, sizeof *ops);
-    bool taken = plain && ops && ten_plain_batch_read(request->body.data, request->body.size, plain, room, &batch) &&
-                 ten_id_check_holder(batch.holder, &error) == TENURE_OK && may_hold(request, batch.holder);
-    for (size_t i = 0; taken && i < batch.count; i++)
-        taken = take_plain(request, &plain[i], batch.require_target, &ops[i]);
-    if (taken) {
-        for (size_t i = 0; i < batch.count; i++) /* over its closing quote */
-            request->body.data[(plain[i].id - request->body.data) + (ptrdiff_t)plain[i].id_size] = '\0';
-        snprintf(request->holder, sizeof request->holder, "%s", batch.holder);
-        request->job.op_count = batch.count;
-        request->ops = ops;
-    } else {
-        ten_free(ops);
-    }
-    ten_free(plain);
-    return taken;
+    if (!ten_op_word_parse(fields.op, &kind, &flags))
+        return wrong(request, "op must be acquire, renew, release, hand, checkpoint or read");
+    return add_op(request, kind, flags, fields.id, &fields);
 }
 
 void ten_server_lease_batch(ten_request *request) {
-    if (take_plain_batch(request)) {
-        request->job.finish = finish_batch;
-        if (ten_request_uses(request, 2 * request->body.size))
-            go(request, request->job.op_count, urgency_of(request));
+    ten_fields fields = {0};
+    struct leases *leases = own_leases(request);
+    if (!leases || !ten_fields_take(request, &fields))
+        return;
+    leases->holder = fields.holder_id;
+    leases->require_target = fields.require_target == TEN_YES;
+    leases->ops = ten_calloc(fields.ops.count, sizeof *leases->ops);
+    if (!leases->ops) {
+        ten_reply_error(request, 503, "unavailable", "out of memory");
         return;
     }
-    json_t *body = ten_body_parse(request);
-    static const char *const members[] = {"holder_id", "require_target", "ops", NULL};
-    request->storage = body; /* the operations point into it */
-    if (!body || !ten_body_knows(request, body, members) || !get_holder(request, body))
-        return;
-    ten_request_name_actor(request, request->holder, request->actor);
-    if (!get_ops(request, body))
-        return;
-    request->job.finish = finish_batch;
-    if (only_reads(request)) {
-        request->job.ops = request->ops;
-        request->job.work = read_batch;
-        ten_request_wait_for_reading(request);
+    while (fields.ops.at < fields.ops.count)
+        if (!take_op(request, &fields.ops))
+            return;
+    if (leases->checkpoints > CHECKPOINTS_MAX) {
+        (void)wrong(request, "at most 160 operations of a batch may return a checkpoint");
         return;
     }
-    log_forced(request);
-    go(request, request->job.op_count, urgency_of(request));
+    if (leases->only_reads) { /* it needs no place among the renewals */
+        request->job.ops = leases->ops;
+        request->job.op_count = leases->count;
+        (void)ten_request_work(request, TEN_READING, read_leases, NULL);
+        return;
+    }
+    if (leases->forced > 0) {
+        const ten_op *first = leases->first_forced;
+        ten_request_log_admin(request, leases->actor, first->kind == TEN_OP_ASK ? "ask" : "force", first->target,
+                              leases->forced);
+    }
+    (void)ten_request_apply(request, leases->ops, leases->count, leases->urgency, write_outcomes);
 }

@@ -1,6 +1,6 @@
 /*
  * The web page: the files of web/ at / and /web/NAME, with headers that let a browser run and fetch nothing else. It
- * knows nothing of leases: the page reads the API like any other client, with the token of whoever looks at it. Called
+ * knows nothing of leases: the page reads the API like any other client, with the token of its user. Called
  * by request.c and reply.c.
  */
 #include "server/page.h"
@@ -37,14 +37,13 @@ static bool is_known(const ten_request *request, const char *etag) {
     return known && (strcmp(known, "*") == 0 || strstr(known, etag));
 }
 
-void ten_page_get(ten_request *request) {
+void ten_server_page_get(ten_request *request) {
     const ten_page_file *file = find_file(request->route.id);
     if (!file) {
         ten_reply_error(request, 404, "not_found", "not found");
         return;
     }
-    snprintf(request->header[0], sizeof request->header[0], "ETag");
-    snprintf(request->header[1], sizeof request->header[1], "%s", file->etag);
+    ten_reply_header(request, "ETag", "%s", file->etag);
     if (is_known(request, file->etag)) {
         ten_reply_status(request, 304);
         return;

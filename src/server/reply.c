@@ -10,13 +10,24 @@
 #include "base/json.h"
 #include "server/server_state.h"
 
-#define SMALL_REPLY      ((size_t)4 * 1024)
 #define TROUBLE_EVERY_MS 10000u
+#define STREAM_BLOCK     8192u
 
 void ten_reply_status(ten_request *request, unsigned status) {
     request->state = TEN_REQUEST_ANSWERED;
     request->status = status;
     request->type = status == 204 || status == 304 ? NULL : "application/json";
+}
+
+ten_buf *ten_reply_open(ten_request *request, unsigned status) {
+    ten_reply_status(request, status);
+    ten_json_open(&request->reply);
+    return &request->reply;
+}
+
+void ten_reply_close(ten_request *request) {
+    ten_json_close(&request->reply);
+    ten_buf_char(&request->reply, '\n');
 }
 
 static void begin_error(ten_request *request, unsigned status, const char *code, const char *message) {
@@ -56,28 +67,32 @@ void ten_reply_store_error(ten_request *request, int error, const char *message)
     }
 }
 
-void ten_reply_held(ten_request *request, const ten_result *result) {
-    char message[400];
-    if (result->holder)
-        snprintf(message, sizeof message, "%s is held by %s", request->route.id, result->holder);
-    else
-        snprintf(message, sizeof message, "the store is recovering: nobody new is let in before %llu ms have passed",
-                 (unsigned long long)result->remaining_ms);
-    begin_error(request, 409, "held", message);
+/* With the lease as it is. */
+static void reply_lease(ten_request *request, unsigned status, const char *code, const char *message,
+                        const ten_result *result) {
+    begin_error(request, status, code, message);
     ten_json_text(&request->reply, "holder_id", result->holder);
     ten_json_number(&request->reply, "version", result->token);
     ten_json_number(&request->reply, "remaining_ms", result->remaining_ms);
     end_error(request);
 }
 
+void ten_reply_held(ten_request *request, const ten_result *result) {
+    char message[400];
+    if (result->holder)
+        snprintf(message, sizeof message, "%s is held by %s", request->route.id, result->holder);
+    else
+        snprintf(message, sizeof message, "the store is recovering: it grants nothing new before %llu ms have passed",
+                 (unsigned long long)result->remaining_ms);
+    reply_lease(request, 409, "held", message, result);
+}
+
 void ten_reply_lost(ten_request *request, const ten_result *result) {
-    begin_error(request, 404, "lost", "the lease is lost: stop the work");
-    if (result->holder) {
-        ten_json_text(&request->reply, "holder_id", result->holder);
-        ten_json_number(&request->reply, "version", result->token);
-        ten_json_number(&request->reply, "remaining_ms", result->remaining_ms);
-    }
-    end_error(request);
+    static const char message[] = "the lease is lost: stop the work";
+    if (result->holder)
+        reply_lease(request, 404, "lost", message, result);
+    else
+        ten_reply_error(request, 404, "lost", "%s", message);
 }
 
 void ten_reply_stale(ten_request *request, const ten_result *result) {
@@ -94,20 +109,28 @@ void ten_reply_unknown_target(ten_request *request) {
                     request->route.id, request->route.namespace_name, request->route.id);
 }
 
-void ten_reply_next(ten_request *request, const char *query, const char *id) {
-    ten_buf text = {0};
-    ten_percent_encode(&text, id, "");
-    if (text.failed) {
-        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
-    } else {
-        snprintf(request->header[0], sizeof request->header[0], "Link");
-        snprintf(request->header[1], sizeof request->header[1], "</api/v1/%s%s%s>; rel=\"next\"",
-                 request->route.namespace_name, query, ten_buf_string(&text));
-    }
-    ten_buf_free(&text);
+void ten_reply_header(ten_request *request, const char *name, const char *format, ...) {
+    char value[2400]; /* a path, or an id with every byte encoded */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    request->name = name;
+    ten_buf_clear(&request->value);
+    ten_buf_text(&request->value, value);
 }
 
-/* What the page may offer to whoever looks at it. */
+void ten_reply_next(ten_request *request, const char *query, const char *id) {
+    TEN_CLEANUP(ten_buf_free) ten_buf text = {0};
+    ten_percent_encode(&text, id, "");
+    if (text.failed)
+        ten_reply_store_error(request, TENURE_E_NOMEM, "out of memory for the answer");
+    else
+        ten_reply_header(request, "Link", "</api/v1/%s%s%s>; rel=\"next\"", request->route.namespace_name, query,
+                         ten_buf_string(&text));
+}
+
+/* What the page may offer to its reader. */
 static const char *role_name(const ten_request *request) {
     return ten_auth_role_name(request->server->has_auth ? request->principal.role : TEN_ROLE_ADMIN);
 }
@@ -127,8 +150,8 @@ static void add_headers(const ten_request *request, struct MHD_Response *respons
         (void)MHD_add_response_header(response, "X-Tenure-Role", role_name(request));
     if (request->type)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, request->type);
-    if (request->header[0][0])
-        (void)MHD_add_response_header(response, request->header[0], request->header[1]);
+    if (request->name)
+        (void)MHD_add_response_header(response, request->name, ten_buf_string(&request->value));
     if (request->status == 503 || request->status == 429)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (request->server->draining || request->unread)
@@ -137,31 +160,17 @@ static void add_headers(const ten_request *request, struct MHD_Response *respons
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"tenure\"");
 }
 
-/* The answer is kept until it has been taken, at the expense of the request's account. What was sent to us is not. */
-static void charge(ten_request *request) {
-    ten_budget *budget = &request->server->accounts.budget;
-    size_t size = request->reply.size;
-    ten_request_free_input(request);
-    ten_budget_return(budget, &request->waiting, TEN_RESOURCE_WAITING);
-    if (request->method == TEN_GET && size > SMALL_REPLY &&
-        !ten_budget_resize(budget, &request->memory, request->account, TEN_RESOURCE_MEMORY, size, request->urgency)) {
-        ten_buf_free(&request->reply);
-        ten_request_refuse(request, TEN_RESOURCE_MEMORY);
-    }
-    ten_budget_note(budget, &request->memory, request->account, TEN_RESOURCE_MEMORY, request->reply.size);
-}
-
 /* A namespace with something in it gets a place in the metrics, at the expense of who has used it first. */
 static void note_namespace(const ten_request *request) {
     struct ten_server *server = request->server;
     const char *where = request->route.namespace_name;
-    bool used = request->list.count > 0 || (request->urgency == TEN_URGENT && request->status == 200) ||
+    bool used = request->in_use || (request->urgency == TEN_URGENT && request->status == 200) ||
                 ten_map_get(&server->accounts.written, where);
     if (request->status < 400 && used && ten_accounts_measure(&server->accounts, request->account, where))
         ten_gauges_note(server->gauges, where);
 }
 
-/* Who was denied what, at a bounded rate. */
+/* At a bounded rate. */
 static void log_denial(const ten_request *request) {
     char what[TENURE_NAMESPACE_MAX + 64];
     struct ten_server *server = request->server;
@@ -180,9 +189,9 @@ static void log_trouble(const ten_request *request) {
 }
 
 enum MHD_Result ten_reply_send(ten_request *request) {
-    if (request->reply.failed)
+    if (request->reply.failed || request->value.failed)
         ten_reply_error(request, 503, "unavailable", "out of memory");
-    charge(request);
+    ten_gate_answer(request);
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback(request->reply.size, request->reply.data, ten_free);
     if (!response)
@@ -199,5 +208,29 @@ enum MHD_Result ten_reply_send(ten_request *request) {
         log_trouble(request);
     if (request->status == 401 || request->status == 403)
         log_denial(request);
+    return queued;
+}
+
+static ssize_t read_stream(void *userdata, uint64_t position, char *text, size_t size) {
+    ten_request *request = userdata;
+    (void)position;
+    ssize_t count = ten_events_read(request->reader, text, size);
+    if (count == 0)
+        MHD_suspend_connection(request->connection);
+    return count < 0 ? MHD_CONTENT_READER_END_OF_STREAM : count;
+}
+
+enum MHD_Result ten_reply_stream(ten_request *request) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, request, NULL);
+    if (!response)
+        return MHD_NO;
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    ten_reply_add_safety(response);
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    ten_connection_streams(request);
+    enum MHD_Result queued = MHD_queue_response(request->connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    ten_metrics_count(&request->server->metrics, request->route.kind, MHD_HTTP_OK, 0);
     return queued;
 }

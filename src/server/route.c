@@ -37,19 +37,24 @@ const char *ten_method_name(enum ten_method method) {
 }
 
 unsigned ten_route_methods(enum ten_route_kind kind) {
-    static const unsigned methods[] = {
-#define X(name, word, known) known,
-        TEN_ROUTES(X)
-#undef X
+    static const struct {
+        enum ten_route_kind kind;
+        enum ten_method method;
+    } operations[] = {
+#define OPERATION(kind, method, handler, role, urgency, size, place) {TEN_ROUTE_##kind, TEN_##method},
+#include "server/api.def"
     };
-    return methods[kind];
+    unsigned methods = 0;
+    for (size_t i = 0; i < TEN_COUNT(operations); i++)
+        if (operations[i].kind == kind)
+            methods |= operations[i].method;
+    return methods;
 }
 
 const char *ten_route_name(enum ten_route_kind kind) {
     static const char *const names[] = {
-#define X(name, word, known) word,
-        TEN_ROUTES(X)
-#undef X
+#define ROUTE(kind, word, template) word,
+#include "server/api.def"
     };
     return names[kind];
 }
@@ -83,82 +88,64 @@ bool ten_route_is_reserved(const char *word) {
     return false;
 }
 
-static enum ten_route_kind collection(const char *word) {
-    if (strcmp(word, "leases") == 0)
-        return TEN_ROUTE_BATCH;
-    if (strcmp(word, "events") == 0)
-        return TEN_ROUTE_EVENTS;
-    return strcmp(word, "history") == 0 ? TEN_ROUTE_HISTORY : TEN_ROUTE_NODES;
+/* Whether the segments are those of a template, such as "/api/v1/{ns}". A word of ours is no target. */
+static bool matches(const char *template, char *const *segments, size_t count) {
+    const char *at = template + 1;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strcspn(at, "/");
+        bool is_target = strncmp(at, "{id}", 4) == 0;
+        bool good = at[0] == '{' ? !is_target || !ten_route_is_reserved(segments[i])
+                                 : strlen(segments[i]) == length && memcmp(segments[i], at, length) == 0;
+        if (!good)
+            return false;
+        at += length;
+        if ((at[0] == '\0') != (i + 1 == count))
+            return false;
+        at += at[0] == '/';
+    }
+    return true;
 }
 
-/* What follows /api/v1/{ns}/. */
-static enum ten_route_kind below_namespace(ten_route *route, char *const *segments, size_t count) {
-    if (count == 1 && ten_route_is_reserved(segments[0]))
-        return collection(segments[0]);
-    bool is_node = count == 2 && strcmp(segments[0], "nodes") == 0;
-    const char *id = segments[is_node ? 1 : 0];
-    if (!is_node && ten_route_is_reserved(id))
-        return TEN_ROUTE_NOT_FOUND;
-    if ((is_node ? ten_id_check_holder(id, &route->error) : ten_id_check_target(id, &route->error)) < 0)
-        return TEN_ROUTE_BAD_PATH;
-    ten_copy_text(route->id, sizeof route->id, id);
-    if (is_node)
-        return TEN_ROUTE_NODE;
-    if (count == 1)
-        return strcmp(id, "forget") == 0 ? TEN_ROUTE_FORGET : TEN_ROUTE_TARGET;
-    if (count == 2 && strcmp(segments[1], "checkpoint") == 0)
-        return TEN_ROUTE_CHECKPOINT;
-    if (count == 2 && strcmp(segments[1], "pin") == 0)
-        return TEN_ROUTE_PIN;
-    if (count == 2 && strcmp(segments[1], "owner") == 0)
-        return TEN_ROUTE_OWNER;
-    if (strcmp(segments[1], "lease") != 0)
-        return TEN_ROUTE_NOT_FOUND;
-    if (count == 2)
-        return TEN_ROUTE_LEASE;
-    if (count != 3)
-        return TEN_ROUTE_NOT_FOUND;
-    return strcmp(segments[2], "renew") == 0  ? TEN_ROUTE_RENEW
-           : strcmp(segments[2], "hand") == 0 ? TEN_ROUTE_HAND
-                                              : TEN_ROUTE_NOT_FOUND;
-}
-
-static enum ten_route_kind single(const char *word) {
-    static const struct {
-        const char *word;
-        enum ten_route_kind kind;
-    } words[] = {{"", TEN_ROUTE_PAGE},
-                 {"metrics", TEN_ROUTE_METRICS},
-                 {"healthz", TEN_ROUTE_HEALTHZ},
-                 {"readyz", TEN_ROUTE_READYZ},
-                 {"openapi.json", TEN_ROUTE_OPENAPI}};
-    for (size_t i = 0; i < TEN_COUNT(words); i++)
-        if (strcmp(word, words[i].word) == 0)
-            return words[i].kind;
-    return TEN_ROUTE_NOT_FOUND;
+/* Keeps what the names in braces stand for. False: one of them is no name. */
+static bool keep_names(ten_route *route, const char *template, char *const *segments) {
+    size_t at = 0;
+    for (const char *name = template; (name = strchr(name, '/')); name++, at++) {
+        const char *given = segments[at];
+        if (strncmp(name, "/{ns}", 5) == 0) {
+            if (ten_id_check_namespace(given, &route->error) < 0)
+                return false;
+            ten_copy_text(route->namespace_name, sizeof route->namespace_name, given);
+        } else if (name[1] == '{' || strcmp(name, "/forget") == 0) { /* which may be a target, too */
+            bool is_target = strncmp(name, "/{id}", 5) == 0;
+            bool is_instance = strncmp(name, "/{instance}", 11) == 0;
+            if ((is_target && ten_id_check_target(given, &route->error) < 0) ||
+                (is_instance && ten_id_check_holder(given, &route->error) < 0))
+                return false;
+            ten_copy_text(route->id, sizeof route->id, given);
+        }
+    }
+    return true;
 }
 
 static enum ten_route_kind find(ten_route *route, char *path) {
+    static const struct {
+        enum ten_route_kind kind;
+        const char *template;
+    } paths[] = {
+#define ROUTE(kind, word, template) {TEN_ROUTE_##kind, template},
+#define PATH(kind, template)        {TEN_ROUTE_##kind, template},
+#include "server/api.def"
+    };
     char *segments[SEGMENTS_MAX] = {0};
     size_t count = 0;
     if (!split(path, segments, &count))
         return bad_path(route, "the path is malformed: an id in it is percent-encoded, its slashes as %2F");
     if (strcmp(segments[0], "scenes") == 0)
         return TEN_ROUTE_REDIRECT;
-    if (count == 1)
-        return single(segments[0]);
-    if (count == 2 && strcmp(segments[0], "web") == 0) {
-        ten_copy_text(route->id, sizeof route->id, segments[1]);
-        return TEN_ROUTE_PAGE;
-    }
-    if (count < 2 || strcmp(segments[0], "api") != 0 || strcmp(segments[1], "v1") != 0)
-        return TEN_ROUTE_NOT_FOUND;
-    if (count == 2)
-        return TEN_ROUTE_NAMESPACES;
-    if (ten_id_check_namespace(segments[2], &route->error) < 0)
-        return TEN_ROUTE_BAD_PATH;
-    ten_copy_text(route->namespace_name, sizeof route->namespace_name, segments[2]);
-    return count == 3 ? TEN_ROUTE_TARGETS : below_namespace(route, segments + 3, count - 3);
+    for (size_t i = 0; i < TEN_COUNT(paths); i++)
+        if (paths[i].template && matches(paths[i].template, segments, count))
+            return keep_names(route, paths[i].template, segments) ? paths[i].kind : TEN_ROUTE_BAD_PATH;
+    return TEN_ROUTE_NOT_FOUND;
 }
 
 void ten_route_parse(const char *path, ten_route *route) {

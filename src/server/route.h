@@ -1,6 +1,6 @@
 /*
- * Which request a method and a path mean. Pure: text in, a route out. Paths are split at their slashes before they are
- * decoded, so an id may contain an encoded one.
+ * Which request a path means, by the templates of api.def. Pure: text in, a route out. Paths are split at their slashes
+ * before they are decoded, so an id may contain an encoded one.
  */
 #ifndef TEN_SERVER_ROUTE_H
 #define TEN_SERVER_ROUTE_H
@@ -17,36 +17,10 @@ enum ten_method {
     TEN_OTHER_METHOD = 1u << 4,
 };
 
-/* X(name, word for metrics, methods that it knows) */
-#define TEN_ROUTES(X)                                                                                                  \
-    X(NOT_FOUND, "not_found", 0)                                                                                       \
-    X(BAD_PATH, "bad_path", 0)                                                                                         \
-    X(REDIRECT, "redirect", 0)                                                                                         \
-    X(PAGE, "page", TEN_GET)                                                                                           \
-    X(HEALTHZ, "healthz", TEN_GET)                                                                                     \
-    X(READYZ, "readyz", TEN_GET)                                                                                       \
-    X(METRICS, "metrics", TEN_GET)                                                                                     \
-    X(OPENAPI, "openapi", TEN_GET)                                                                                     \
-    X(NAMESPACES, "namespaces", TEN_GET)                                                                               \
-    X(TARGETS, "targets", TEN_GET | TEN_POST)                                                                          \
-    X(TARGET, "target", TEN_PUT | TEN_DELETE)                                                                          \
-    X(PIN, "pin", TEN_PUT | TEN_DELETE)                                                                                \
-    X(FORGET, "forget", TEN_POST | TEN_PUT | TEN_DELETE) /* also a target of that name */                              \
-    X(LEASE, "lease", TEN_GET | TEN_POST | TEN_DELETE)                                                                 \
-    X(CHECKPOINT, "checkpoint", TEN_GET | TEN_PUT)                                                                     \
-    X(OWNER, "owner", TEN_GET)                                                                                         \
-    X(RENEW, "renew", TEN_POST)                                                                                        \
-    X(HAND, "hand", TEN_POST)                                                                                          \
-    X(BATCH, "batch", TEN_POST)                                                                                        \
-    X(NODES, "nodes", TEN_GET)                                                                                         \
-    X(NODE, "node", TEN_PUT | TEN_DELETE)                                                                              \
-    X(EVENTS, "events", TEN_GET)                                                                                       \
-    X(HISTORY, "history", TEN_GET)
-
 enum ten_route_kind {
-#define X(name, word, methods) TEN_ROUTE_##name,
-    TEN_ROUTES(X)
-#undef X
+#define ROUTE(kind, word, template) TEN_ROUTE_##kind,
+#include "server/api.def"
+    TEN_ROUTE_COUNT
 };
 
 typedef struct ten_route {
@@ -58,7 +32,7 @@ typedef struct ten_route {
 
 /* `path` as it came, without the query. */
 void ten_route_parse(const char *path, ten_route *route);
-/* The methods that a kind of route knows. */
+/* The methods of a kind of route. */
 unsigned ten_route_methods(enum ten_route_kind kind);
 /* The low-cardinality name for metrics: "lease", "renew"... */
 const char *ten_route_name(enum ten_route_kind kind);

@@ -10,6 +10,7 @@
 #include "server/accounts.h"
 #include "server/auth.h"
 #include "server/events.h"
+#include "server/fields.h"
 #include "server/gauges.h"
 #include "server/lane.h"
 #include "server/metrics.h"
@@ -18,23 +19,19 @@
 
 #define TEN_BODY_MAX       ((size_t)64 * 1024)
 #define TEN_BATCH_BODY_MAX ((size_t)1024 * 1024)
-#define TEN_BATCH_OPS_MAX  1000u
-/* Of them, that bring a checkpoint along: with it an answer is at most about as large as a page. */
-#define TEN_BATCH_CHECKPOINTS_MAX 160u
-#define TEN_PAGE_MAX              10000u
-#define TEN_PAGE_SIZE             ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
-#define TEN_WEIGHT_MAX            1000000u
-#define TEN_HEADER_MAX            8192u
-#define TEN_ARGUMENTS_MAX         100u
-#define TEN_DISCARD_MAX           ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
-#define TEN_SWEEP_MS              250u
+#define TEN_PAGE_MAX       10000u
+#define TEN_PAGE_SIZE      ((size_t)4 * 1024 * 1024) /* a page that has become so large ends, whatever its limit */
+#define TEN_HEADER_MAX     8192u
+#define TEN_ARGUMENTS_MAX  100u
+#define TEN_DISCARD_MAX    ((size_t)8 * 1024 * 1024) /* of a body that is too large: read, and forgotten */
+#define TEN_SWEEP_MS       250u
 
 /* A connection of ours, beside libmicrohttpd's. */
 typedef struct ten_connection {
     struct ten_connection *next;
     struct ten_connection **link;       /* what points to it */
     struct ten_connection *next_guest;  /* of those at the expense of their address */
-    struct ten_connection **guest_link; /* NULL: it is at the expense of a principal, or of nobody */
+    struct ten_connection **guest_link; /* NULL: it is charged to a principal, or not at all */
     int fd;
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
@@ -44,20 +41,25 @@ typedef struct ten_connection {
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
-    uint64_t looked_ms;                  /* when it was looked whether the client of the stream is there */
+    uint64_t looked_ms;                  /* when it was checked that the client of the stream is there */
     const struct ten_request *paused;    /* its refusal waits; NULL: none */
     uint64_t paused_ms;                  /* until then */
     bool certified;                      /* its client has shown a certificate of --client-ca */
     bool greets;                         /* by TLS, and has sent no request yet */
 } ten_connection;
 
+enum ten_lane_number {
+    TEN_LEASES,  /* one operation or a batch of them */
+    TEN_READING, /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
+    TEN_LISTING, /* whatever may take long */
+    TEN_LANES
+};
+
 struct ten_server {
     const ten_server_config *config;
     struct MHD_Daemon *daemon;
     ten_finished finished;
-    ten_lane *leases;  /* one operation or a batch of them */
-    ten_lane *reading; /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
-    ten_lane *listing; /* whatever may take long */
+    ten_lane *lanes[TEN_LANES];
     ten_events *events;
     ten_metrics metrics;
     ten_gauges *gauges;
@@ -82,8 +84,18 @@ enum ten_request_state {
     TEN_REQUEST_ANSWERED,
 };
 
+typedef struct ten_operation ten_operation;
+typedef struct ten_request ten_request;
+
+/* What a request keeps of the budget of its account; gate.c alone changes it. */
+typedef struct ten_share {
+    ten_grant memory;
+    ten_grant waiting; /* its operations, before the store */
+    ten_grant stream;
+} ten_share;
+
 /* One request, from its headers to its answer. */
-typedef struct ten_request {
+struct ten_request {
     ten_job job; /* first: a job is its request */
     struct ten_server *server;
     struct MHD_Connection *connection;
@@ -91,48 +103,45 @@ typedef struct ten_request {
     bool queued; /* a lane has it */
     enum ten_method method;
     ten_route route;
-    ten_principal principal; /* with auth */
-    ten_account *account;    /* whose budget it uses */
+    const ten_operation *operation; /* NULL: the route does not have this method */
+    ten_principal principal;        /* with auth */
+    ten_account *account;           /* whose budget it uses */
     enum ten_urgency urgency;
-    ten_grant memory;
-    ten_grant waiting; /* its operations, before the store */
-    ten_grant stream;
+    ten_share share;
     uint64_t began_us;
-    ten_buf body;
-    size_t body_max;
     bool too_large;
     bool paused; /* its refusal has waited, or waits */
     bool early;  /* before its body was read */
     bool unread; /* answered before its body has come, which is not waited for */
-    /* For the store. */
-    ten_op first_ops[2];
-    ten_op *ops;   /* those, or of a batch its own */
-    void *storage; /* the parsed body, which the operations point into */
-    char holder[TENURE_HOLDER_MAX + 1];
-    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks */
-    struct ten_list_request {
-        enum tenure_filter filter;
-        bool current; /* without what is free and not registered */
-        char after[TENURE_TARGET_MAX + 1];
-        size_t limit;
-        size_t count;
-        uint64_t now_ms; /* Unix time, for when leases end */
-        uint64_t cursor; /* of the feed */
-        uint64_t for_ms; /* as far back */
-        bool recent;
-        bool resync;
-        bool cut;    /* the page is full before its limit */
-        bool shares; /* of instances */
-        bool plan;   /* theirs, too */
-    } list;
+    /* Its input, which fields point into until it is answered. */
+    ten_buf body;
+    struct json_t *json; /* the body, if jansson has read it */
+    /* What its handler keeps until it is answered, and how that is freed. */
+    void *own;
+    void (*free_own)(void *own);
+    int (*work)(ten_request *request, ten_store *store);
+    void (*answer)(ten_request *request, const ten_result *results);
     /* The answer. */
     unsigned status;
     const char *type;
     ten_buf reply;
+    bool in_use;              /* there is something in its namespace */
     char *trouble;            /* with the store, for the log; NULL: none */
-    char header[2][2400];     /* a name and a value, or ""; a path, or an id with every byte encoded */
+    const char *name;         /* of a header; NULL: none */
+    ten_buf value;            /* of that header */
     ten_event_reader *reader; /* of an event stream */
-} ten_request;
+};
+
+/* A row of api.def. */
+struct ten_operation {
+    enum ten_route_kind kind;
+    enum ten_method method;
+    void (*handle)(ten_request *request);
+    enum ten_role role;
+    enum ten_urgency urgency;
+    size_t body_max;
+    enum ten_place place;
+};
 
 /* request.c */
 enum MHD_Result ten_request_take(void *server, struct MHD_Connection *connection, const char *path, const char *method,
@@ -141,28 +150,54 @@ void ten_request_done(void *server, struct MHD_Connection *connection, void **re
                       enum MHD_RequestTerminationCode how);
 /* An argument of the query, decoded; NULL: not given. Valid as long as the request. */
 const char *ten_request_argument(ten_request *request, const char *name);
-/* Hands its job to a lane, whose it is from then on. False: its account has its share, and it has been answered so. */
-bool ten_request_wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency);
-/* The same for work on the store alone, which may take long; and for a bounded reading. */
-bool ten_request_wait_for_listing(ten_request *request);
-bool ten_request_wait_for_reading(ten_request *request);
-/* Answers that its account has its share of a resource. */
-void ten_request_refuse(ten_request *request, enum ten_resource resource);
-/* It uses so much memory from now on; false: it has been answered. */
-bool ten_request_uses(ten_request *request, size_t size);
+/* Zeroed memory that the request owns, once in its life. `release` frees what is in it; NULL: nothing. NULL: it has
+ * been answered. */
+void *ten_request_own(ten_request *request, size_t size, void (*release)(void *own));
+/* Its operations go to the store; false: it has been answered. `answer` gets the results. An error is answered here. */
+bool ten_request_apply(ten_request *request, const ten_op *ops, size_t count, enum ten_urgency urgency,
+                       void (*answer)(ten_request *request, const ten_result *results));
+/* The same for work on the store alone, in one of the other lanes. Without an `answer` it is 200, and what was
+ * written. */
+bool ten_request_work(ten_request *request, enum ten_lane_number lane,
+                      int (*work)(ten_request *request, ten_store *store),
+                      void (*answer)(ten_request *request, const ten_result *results));
 /* Frees what it needs no more once its answer is written. */
 void ten_request_free_input(ten_request *request);
+
+/* gate.c: where a request is charged. Each returns false when its account has its share, and it has been answered. */
+bool ten_gate_enter(ten_request *request, size_t body_size);
+/* It uses so much memory from now on. */
+bool ten_gate_grow(ten_request *request, size_t size);
+/* Its body has come, and may be read. */
+bool ten_gate_read(ten_request *request);
+/* Before it waits for a lane: its job is complete. */
+bool ten_gate_queue(ten_request *request, enum ten_urgency urgency);
+bool ten_gate_stream(ten_request *request);
+/* Its answer is written: what was sent to us is gone, and the answer is kept until the client has taken it. */
+void ten_gate_answer(ten_request *request);
+/* The HTTP thread has worked on it. */
+void ten_gate_spend(ten_request *request, uint64_t spent_us, uint64_t now_ms);
+/* How long its answer is delayed, if it is a refusal that may be. */
+uint64_t ten_gate_delay_ms(ten_request *request);
+void ten_gate_leave(ten_request *request);
+
+/* actor.c */
+/* Finds out who sent it, and whether it may do what it asks for. False: it has been answered. */
+bool ten_request_identify(ten_request *request);
+/* Whether its principal has this role in its namespace, or everywhere if it names none. */
+bool ten_request_has_role(const ten_request *request, enum ten_role role);
 /* The holder, which the principal must own; false: it has been answered. */
 bool ten_request_owns(ten_request *request, const char *holder);
 /* A principal sees the namespaces that it may read. */
 bool ten_request_may_read(const ten_request *request, const char *namespace_name);
-
-/* actor.c */
+/* Whether it may act in every namespace. */
+bool ten_request_is_everywhere(const ten_request *request);
 /* The principal; without auth, "http". */
 const char *ten_request_sender(const ten_request *request);
 /* For the history: the principal, beside what the client calls itself; without auth only that. */
 void ten_request_name_actor(const ten_request *request, const char *called, char actor[TENURE_HOLDER_MAX + 1]);
-/* A line for a request that only an admin may send: what it does, to how many targets, and the first of them (NULL: none). */
+/* A line for a request that only an admin may send: what it does, to how many targets, and the first of them (NULL:
+ * none). */
 void ten_request_log_admin(const ten_request *request, const char *actor, const char *op, const char *target,
                            size_t count);
 
@@ -206,6 +241,9 @@ bool ten_connection_is_certified(const ten_request *request);
 /* reply.c */
 /* It is answered with this status, and with what the reply holds, or will. */
 void ten_reply_status(ten_request *request, unsigned status);
+/* 200, and an object to be filled in; ten_reply_close() ends it. */
+ten_buf *ten_reply_open(ten_request *request, unsigned status);
+void ten_reply_close(ten_request *request);
 void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);
 /* The store's error, or a request that it found wrong. The message is the client's only if it is about the request. */
 void ten_reply_store_error(ten_request *request, int error, const char *message);
@@ -213,45 +251,24 @@ void ten_reply_held(ten_request *request, const ten_result *result);
 void ten_reply_lost(ten_request *request, const ten_result *result);
 void ten_reply_stale(ten_request *request, const ten_result *result);
 void ten_reply_unknown_target(ten_request *request);
+/* A header beside the usual ones; at most one. */
+void ten_reply_header(ten_request *request, const char *name, const char *format, ...) TEN_PRINTF(3, 4);
 /* The header Link to the next page: `query` follows the namespace in the path, and the id follows that. */
 void ten_reply_next(ten_request *request, const char *query, const char *id);
 /* What every response says to browsers. */
 void ten_reply_add_safety(struct MHD_Response *response);
 enum MHD_Result ten_reply_send(ten_request *request);
+/* The events that its reader gets, without an end. */
+enum MHD_Result ten_reply_stream(ten_request *request);
 
 /* page.c */
-void ten_page_get(ten_request *request);
 void ten_page_headers(const ten_request *request, struct MHD_Response *response);
 
-/* lease_requests.c, target_requests.c, instance_requests.c, history_requests.c: prepare a job, or answer at once */
-void ten_server_lease_get(ten_request *request);
-void ten_server_lease_acquire(ten_request *request);
-void ten_server_lease_renew(ten_request *request);
-void ten_server_checkpoint_get(ten_request *request);
-void ten_server_checkpoint_put(ten_request *request);
-void ten_server_owner_get(ten_request *request);
-void ten_server_lease_hand(ten_request *request);
-void ten_server_lease_release(ten_request *request);
-void ten_server_lease_batch(ten_request *request);
-void ten_server_targets_get(ten_request *request);
-void ten_server_target_put(ten_request *request);
-void ten_server_target_delete(ten_request *request);
-void ten_server_pin_put(ten_request *request);
-void ten_server_pin_delete(ten_request *request);
-void ten_server_instances_get(ten_request *request);
-void ten_server_instance_put(ten_request *request);
-void ten_server_instance_delete(ten_request *request);
-void ten_server_namespaces_get(ten_request *request);
-void ten_server_ready(ten_request *request);
-void ten_server_targets_edit(ten_request *request);
-void ten_server_targets_forget(ten_request *request);
-void ten_server_history_get(ten_request *request);
-void ten_server_target_edits_free(void *storage);
+/* The handlers of api.def: each prepares a job, or answers at once. */
+#define OPERATION(kind, method, handler, role, urgency, size, place) void ten_server_##handler(ten_request *request);
+#include "server/api.def"
 
-/* body.c: a request's body as JSON */
-struct json_t;
-struct json_t *ten_body_parse(ten_request *request);
-/* Whether an object has only these members, up to a NULL; false: it has been answered. */
-bool ten_body_knows(ten_request *request, const struct json_t *object, const char *const *names);
+/* body.c: a request's body as JSON, an object; one without a body is empty. False: it has been answered. */
+bool ten_body_parse(ten_request *request);
 
 #endif

@@ -233,7 +233,7 @@ END
     exits 2 "$TENURE" cron "$CASE/nothing"
     chmod 666 "$CASE/tab"
     exits 2 "$TENURE" cron "$CASE/tab"
-    err_has "everybody can write $CASE/tab" 'chmod o-w'
+    err_has "all users can write $CASE/tab" 'chmod o-w'
 }
 
 it 'each instant of each job runs once in the fleet' on_store runs_across_the_fleet

@@ -218,8 +218,7 @@ cut() {
     soon_true 3 no_pollers
 }
 start_behind_proxy() {
-    TTL=1600
-    RENEW=400
+    steady_ttl 1600 # the leader that is cut must be the one that was found before
     RESTART=never
     POLL_OPTIONS='detach stubborn'
     proxy_start proxy

@@ -1,6 +1,6 @@
 #!/bin/sh
-# An etcd that is out of reach, refuses us, speaks TLS, or is none; members that are down; and mistakes in the URL. What
-# the user reads names the server and what to do, comes in bounded time, and never shows a password.
+# An etcd that refuses us or speaks TLS; members that are down; two clusters in a URL. What the user reads names the
+# server and what to do, comes in bounded time, and never shows a password. reach_store.sh has what all servers share.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
@@ -9,87 +9,11 @@
 . "$TENURE_SOURCE/tests/lib/elect.sh"
 # shellcheck source=tests/lib/etcd.sh
 . "$TENURE_SOURCE/tests/lib/etcd.sh"
+# shellcheck source=tests/lib/reach.sh
+. "$TENURE_SOURCE/tests/lib/reach.sh"
 
-SECRET=open-sesame-42
 TAP_AT_ONCE=4
 LASTS=60 # of a poll, not of a term
-
-# lacks_secret: nothing that was printed so far has the password.
-lacks_secret() {
-    if grep -rF "$SECRET" "$CASE"/out "$CASE"/err "$CASE"/a.out "$CASE"/a.err 2>/dev/null; then
-        fail 'the password was printed'
-    fi
-}
-# refused CODE URL TEXT...: acquire exits with CODE, and with all of the texts on standard error.
-refused() {
-    refused_code=$1
-    refused_url=$2
-    shift 2
-    begin=$(boot_ms)
-    exits "$refused_code" "$TENURE" acquire job --store "$refused_url"
-    out_is ''
-    err_has "$@"
-    lacks_secret
-    took 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
-}
-
-# listener NAME PYTHON-STATEMENTS: somebody who listens and does as told with `client`. PORT is where; what it was sent
-# is in NAME.heard.
-listener() {
-    background "$1" "$PYTHON" -c '
-import socket, sys, threading, time
-server = socket.socket()
-server.bind(("127.0.0.1", 0))
-server.listen(50)
-with open(sys.argv[1], "w") as file:
-    print(server.getsockname()[1], file=file)
-def serve(client):
-    exec(sys.argv[2])
-    time.sleep(60)
-while True:
-    client, _ = server.accept()
-    threading.Thread(target=serve, args=(client,), daemon=True).start()' "$CASE/$1.port" "$2"
-    until_true 5 test -s "$CASE/$1.port"
-    PORT=$(cat "$CASE/$1.port")
-}
-
-# ---- nobody there
-
-nobody_there() {
-    for command in 'acquire job' ls 'show job' 'release job --force' 'target ls' nodes status; do
-        exits 3 "$TENURE" $command --store "etcd://me:$SECRET@127.0.0.1:1,127.0.0.1:2"
-        out_is ''
-        err_has '127.0.0.1:' 'etcd'
-        lacks_secret
-    done
-    exits 3 "$TENURE" doctor --store "etcd://me:$SECRET@127.0.0.1:1,127.0.0.1:2"
-    out_has 'http://127.0.0.1:1' 'http://127.0.0.1:2'
-    lacks_secret
-    refused 3 etcd://no-such-host.invalid no-such-host.invalid
-}
-
-# bounded LEAST MOST COMMAND...: exit code 3 in that time.
-bounded() {
-    least=$1
-    most=$2
-    shift 2
-    begin=$(boot_ms)
-    exits 3 "$@"
-    took 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
-    err_has "127.0.0.1:$PORT"
-}
-silent() {
-    listener silent pass
-    bounded 400 1500 "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=500ms"
-    bounded 400 1500 "$TENURE" ls --store "etcd://127.0.0.1:$PORT?timeout=500ms"
-    bounded 400 2500 "$TENURE" doctor --store "etcd://127.0.0.1:$PORT?timeout=500ms"
-    # Whom it trusts is named: a machine need not have a list of authorities.
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=any -days 1 \
-        -keyout "$CASE/any.key" -out "$CASE/any.crt" 2>/dev/null
-    bounded 400 1500 "$TENURE" acquire job --store "etcds://127.0.0.1:$PORT?timeout=500ms&ca_file=$CASE/any.crt"
-    bounded 400 1500 "$TENURE" acquire job --store "etcd://me:$SECRET@127.0.0.1:$PORT?timeout=500ms"
-    lacks_secret
-}
 
 # The first member is dead, or accepts and never answers: the next one is asked within the time-out, by every kind of call.
 next_member() {
@@ -117,38 +41,6 @@ next_member() {
     same 'times that it lost a lease' "$(times_said a '"event":"lease_lost"')" 0
     halt a
     sound --targets "$TARGETS" --bound 3000 --from on
-}
-
-# ---- no etcd
-
-strangers() {
-    listener web 'client.recv(9999); client.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsorry"); client.close()'
-    stranger
-    listener page 'client.recv(9999); client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>"); client.close()'
-    stranger
-    listener other 'client.recv(9999); client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"); client.close()'
-    # It speaks JSON, and grants nothing.
-    begin=$(boot_ms)
-    run "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=2s"
-    [ "$STATUS" -ne 0 ] || fail 'a lease was granted by nobody'
-    out_is ''
-    took 'ms until it gave up' "$(($(boot_ms) - begin))" 0 4000
-    listener noise 'client.sendall(bytes(range(256)) * 100)'
-    stranger
-    listener closes 'client.close()'
-    stranger
-}
-stranger() {
-    run "$TENURE" acquire job --store "etcd://127.0.0.1:$PORT?timeout=2s"
-    case $STATUS in
-    1 | 3) ;;
-    *) fail "exit code $STATUS" ;;
-    esac
-    out_is ''
-    err_has "127.0.0.1:$PORT"
-    printf '%s' "$ERR" | tr -d '\n' | grep -q '[[:cntrl:]]' && fail 'control characters of the stranger were printed'
-    run "$TENURE" doctor --store "etcd://127.0.0.1:$PORT?timeout=2s"
-    [ "$STATUS" -ne 0 ] || fail 'doctor is content'
 }
 
 # ---- users
@@ -363,21 +255,7 @@ too_short() {
     err_has '2 s'
 }
 
-bad_urls() {
-    refused 2 'etcd://' 'etcd://127.0.0.1:2379'
-    refused 2 'etcd://127.0.0.1:1,,127.0.0.1:2' 'empty host'
-    refused 2 'etcd://127.0.0.1:1?colour=red' colour
-    refused 2 'etcd://127.0.0.1:1?ca_flie=x' ca_file
-    refused 2 'etcd://127.0.0.1:1?timeout=5' timeout
-    refused 2 "etcd://127.0.0.1:1?password_file=$CASE/nowhere" user
-    refused 2 'etcd://127.0.0.1:99999' 99999
-    refused 2 'etcd://127.0.0.1:port' port
-}
-
-also 'nobody listens: exit 3, and no password, for every command' nobody_there
-also 'a silent server costs no more than the time-out' silent
 also 'a first member that is dead or silent: the next one is asked in time' next_member
-also 'somebody who is no etcd is refused in bounded time' strangers
 also 'users, passwords and permissions: what is missing is told, and no password is shown' users
 also 'tokens that ended are renewed without losing a lease' tokens_end
 also 'TLS with a client certificate; without, with a wrong one, or in clear: refused' tls
@@ -385,6 +263,5 @@ also 'nothing is sent in clear when TLS is asked for' nothing_in_clear
 also 'a URL that names members of two clusters is refused, with both ids' two_clusters
 also 'doctor on three members, with one down, and without a quorum' three_members
 also 'a TTL that etcd cannot keep is refused with the reason' too_short
-also 'mistakes in the URL are exit 2 before anybody is asked' bad_urls
 gather
 finish

@@ -1,126 +1,14 @@
 #!/bin/sh
-# A Redis that is out of reach, refuses us, or is not fit for leases; and mistakes in its URL. What the user reads names
-# the server and what to do, comes in bounded time, and never shows a password.
+# A Redis that was away, refuses us, or is not fit for leases. What the user reads names the server and what to do, comes
+# in bounded time, and never shows a password. reach_store.sh has what all servers share.
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 # shellcheck source=tests/lib/fleet.sh
 . "$TENURE_SOURCE/tests/lib/fleet.sh"
 # shellcheck source=tests/lib/redis.sh
 . "$TENURE_SOURCE/tests/lib/redis.sh"
-
-SECRET=open-sesame-42
-
-# lacks_secret: nothing that was printed so far has the password.
-lacks_secret() {
-    if grep -rF "$SECRET" "$CASE"/out "$CASE"/err "$CASE"/*.out "$CASE"/*.err 2>/dev/null | grep -v '^\$'; then
-        fail 'the password was printed'
-    fi
-}
-# refused CODE URL TEXT...: acquire exits with CODE, and with all of the texts on standard error.
-refused() {
-    refused_code=$1
-    refused_url=$2
-    shift 2
-    begin=$(boot_ms)
-    exits "$refused_code" "$TENURE" acquire job --store "$refused_url"
-    out_is ''
-    err_has "$@"
-    lacks_secret
-    took 'ms until the refusal' "$(($(boot_ms) - begin))" 0 7000
-}
-
-# ---- nobody there
-
-nobody_there() {
-    for command in 'acquire job' ls doctor watch 'show job' 'release job --force' 'target ls' nodes status; do
-        exits 3 "$TENURE" $command --store "redis://me:$SECRET@127.0.0.1:1/0"
-        [ "$command" = doctor ] || out_is ''
-        err_has 'redis://127.0.0.1:1' 'refused'
-        lacks_secret
-    done
-    exits 3 "$TENURE" agent --targets store --poll exec:true --store-wait 0s --store "redis://me:$SECRET@127.0.0.1:1/0"
-    err_has 'redis://127.0.0.1:1'
-    lacks_secret
-    refused 3 "redis+unix://$CASE/nowhere.sock" "$CASE/nowhere.sock"
-    refused 3 redis://no-such-host.invalid/0 no-such-host.invalid
-    # By the environment, as people do.
-    TENURE_STORE=redis://me:$SECRET@127.0.0.1:1/0
-    exits 3 "$TENURE" ls
-    lacks_secret
-}
-
-# listener NAME PYTHON-STATEMENTS: somebody who listens and does as told with `client`. PORT is where.
-listener() {
-    background "$1" "$PYTHON" -c '
-import socket, sys, threading, time
-server = socket.socket()
-server.bind(("127.0.0.1", 0))
-server.listen(50)
-with open(sys.argv[1], "w") as file:
-    print(server.getsockname()[1], file=file)
-def serve(client):
-    exec(sys.argv[2])
-    time.sleep(60)
-while True:
-    client, _ = server.accept()
-    threading.Thread(target=serve, args=(client,), daemon=True).start()' "$CASE/$1.port" "$2"
-    until_true 5 test -s "$CASE/$1.port"
-    PORT=$(cat "$CASE/$1.port")
-}
-
-# Whoever accepts and stays silent, or sends a little now and then, costs no more than the time-out.
-silent() {
-    listener silent pass
-    bounded 4000 7000 "$TENURE" acquire job --store "redis://127.0.0.1:$PORT"
-    bounded 400 1500 "$TENURE" acquire job --store "redis://127.0.0.1:$PORT?timeout=500ms"
-    bounded 400 1500 "$TENURE" ls --store "redis://127.0.0.1:$PORT?timeout=500ms"
-    bounded 400 1500 "$TENURE" doctor --store "redis://127.0.0.1:$PORT?timeout=500ms"
-    bounded 400 1500 "$TENURE" acquire job --store "rediss://127.0.0.1:$PORT?timeout=500ms"
-    # Whoever does not want to wait for a lock waits no longer for its store.
-    bounded 900 3000 "$TENURE" lock job --no-wait --store "redis://127.0.0.1:$PORT" -- true
-    bounded 1900 4000 "$TENURE" acquire job --wait 2s --store "redis://127.0.0.1:$PORT"
-    bounded 1900 4000 "$TENURE" once job --wait 2s --store "redis://127.0.0.1:$PORT" -- true
-    listener trickle '
-while True:
-    client.sendall(b"+")
-    time.sleep(0.1)'
-    bounded 0 1500 "$TENURE" acquire job --store "redis://127.0.0.1:$PORT?timeout=500ms"
-}
-# bounded LEAST MOST COMMAND...: exit code 3 in that time, with the address.
-bounded() {
-    least=$1
-    most=$2
-    shift 2
-    begin=$(boot_ms)
-    exits 3 "$@"
-    took 'ms until it gave up' "$(($(boot_ms) - begin))" "$least" "$most"
-    err_has "127.0.0.1:$PORT"
-}
-
-# Not a Redis at all.
-strangers() {
-    listener web 'client.recv(1000); client.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"); client.close()'
-    run "$TENURE" acquire job --store "redis://127.0.0.1:$PORT"
-    stranger_refused
-    listener noise 'client.sendall(bytes(range(256)) * 100)'
-    run "$TENURE" acquire job --store "redis://127.0.0.1:$PORT?timeout=2s"
-    stranger_refused
-    listener huge 'client.recv(1000); client.sendall(b"*1000000000\r\n$1000000000000\r\n")'
-    run "$TENURE" acquire job --store "redis://127.0.0.1:$PORT?timeout=1s"
-    stranger_refused
-    listener closes 'client.close()'
-    run "$TENURE" acquire job --store "redis://127.0.0.1:$PORT?timeout=1s"
-    stranger_refused
-}
-stranger_refused() {
-    case $STATUS in
-    1 | 3) ;;
-    *) fail "exit code $STATUS" ;;
-    esac
-    err_has "127.0.0.1:$PORT"
-    printf '%s' "$ERR" | tr -d '\n' | LC_ALL=C grep -q '[[:cntrl:]]' && fail 'control characters of the stranger were printed'
-    out_is ''
-}
+# shellcheck source=tests/lib/reach.sh
+. "$TENURE_SOURCE/tests/lib/reach.sh"
 
 # Nobody tells that it is back: it is looked for, the less often the longer it is away, but often enough.
 found_again() {
@@ -260,35 +148,11 @@ tls_to_plain() {
     same 'commands in clear' "$(calls_of hello)$(calls_of auth)" 00
 }
 
-# ---- the URL
-
-bad_urls() {
-    at=127.0.0.1:1
-    refused 2 "redis://$at?colour=red" colour
-    refused 2 "redis://$at?ca_flie=x" ca_flie 'ca_file'
-    refused 2 "redis://$at?fresh=yes" fresh
-    refused 2 "redis://$at?wait_replicas=many" wait_replicas
-    refused 2 "redis://$at?timeout=5" timeout
-    refused 2 "redis://$at?lease_key=lease" 'lease' '{id}'
-    refused 2 "redis://$at?lease_key={id}:{colour}" '{colour}'
-    refused 2 "redis://$at?node_key={ns}:lease:{instance}" 'lease_key' 'node_key'
-    refused 2 "redis://$at?lease_key=tenure:{ns}:{id}" "tenure:"
-    refused 2 "redis://$at/first" first
-    refused 2 "redis://$at/-1" -1
-    refused 2 redis://127.0.0.1:99999/0 99999
-    refused 2 redis://me:$SECRET@127.0.0.1:port/0 port
-    refused 2 "redis://$at?ca_file=$CASE/nowhere.pem" ca_file
-    refused 2 "rediss://$at?ca_file=$CASE/nowhere.pem" "$CASE/nowhere.pem"
-    refused 2 redis+sentinel://127.0.0.1:1 'name'
-    refused 2 redis+unix:// redis.sock
-    redis_up --databases 4
-    refused 3 "redis://127.0.0.1:$REDIS_PORT/9" 9
-}
-
 # Databases are apart; the one of the URL is used.
 databases() {
-    redis_up
+    redis_up --databases 4
     at=127.0.0.1:$REDIS_PORT
+    refused 3 "redis://$at/9" 9
     exits 0 "$TENURE" acquire job --store "redis://$at/2?fresh=1"
     exits 0 "$TENURE" acquire job --store "redis://$at/3?fresh=1"
     exits 0 "$TENURE" acquire job --store "redis://$at?fresh=1"
@@ -318,15 +182,11 @@ healthy() {
     lacks_secret
 }
 
-it 'nobody listens: exit 3, and the URL without its password, for every command' nobody_there
-it 'a silent or trickling server costs no more than the time-out' silent
-it 'somebody who is no Redis is refused in bounded time' strangers
 it 'a Redis that was away is found within a second or so' found_again
 it 'a missing or wrong password is told, and none is ever shown' passwords
 it 'missing permissions are told by the name of the command' permissions
 it 'a cluster, a server that evicts and a replica are refused, with what to do' not_fit
 it 'TLS to a server without it fails clearly, and nothing is sent in clear' tls_to_plain
-it 'mistakes in the URL are exit 2 before anybody is asked' bad_urls
 it 'databases are apart' databases
 it 'doctor says what it finds of a Redis, and what to do' healthy
 finish

@@ -1,29 +1,29 @@
 /*
  * Target sources that are read in passes (keys and sets of a Redis, an HTTP list): each line of the input is an entry,
- * a blank line ends a pass. What is told has good ids and nothing that could not be printed; a target that goes had
+ * a blank line ends a pass. What is reported has good ids and nothing that could not be printed; a target that goes had
  * come, and is missed twice before.
  */
 #include "agent/sources/source_feed.h"
 #include "base/id.h"
 #include "fuzz.h"
 
-struct told {
+struct seen {
     size_t put;
     size_t gone;
 };
 
-static void look_at(const ten_source_event *event, void *userdata) {
-    struct told *told = userdata;
+static bool look_at(const ten_source_event *event, void *userdata) {
+    struct seen *seen = userdata;
     ten_error error;
     if (event->kind == TEN_SOURCE_PUT || event->kind == TEN_SOURCE_GONE) {
-        const char *id = event->target.id ? event->target.id : event->entry;
-        FUZZ_CHECK(id && ten_id_check_target(id, &error) == TENURE_OK);
-        told->put += event->kind == TEN_SOURCE_PUT;
-        told->gone += event->kind == TEN_SOURCE_GONE;
-        FUZZ_CHECK(told->gone <= told->put);
+        FUZZ_CHECK(event->target->id && ten_id_check_target(event->target->id, &error) == TENURE_OK);
+        seen->put += event->kind == TEN_SOURCE_PUT;
+        seen->gone += event->kind == TEN_SOURCE_GONE;
+        FUZZ_CHECK(seen->gone <= seen->put);
     }
     if (event->kind == TEN_SOURCE_BAD)
         FUZZ_CHECK(event->entry && event->problem && !fuzz_has_control(event->entry, strlen(event->entry)));
+    return true;
 }
 
 static void take_entry(ten_source_feed *feed, const char *line, size_t size) {
@@ -43,11 +43,9 @@ static void take_entry(ten_source_feed *feed, const char *line, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ten_source_feed feed;
-    ten_error error = {0};
-    struct told told = {0};
+    struct seen seen = {0};
     uint64_t now_ms = 1000;
-    ten_source_feed_init(&feed, 1000);
-    FUZZ_CHECK(ten_source_feed_open(&feed, "targets", &error) == TENURE_OK);
+    ten_source_feed_init(&feed, 1000, look_at, &seen);
     ten_source_feed_begin(&feed);
     char *text = fuzz_text(data, size);
     for (const char *line = text, *end; line < text + size; line = end + 1) {
@@ -61,7 +59,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ten_source_feed_begin(&feed);
     }
     ten_source_feed_end(&feed, true, now_ms + 400);
-    ten_source_feed_take(&feed, SIZE_MAX, look_at, &told);
     ten_source_feed_free(&feed);
     free(text);
     return 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/poller/agent_state.h"
+#include "agent/runner/agent_state.h"
 
 void *__libc_calloc(size_t count, size_t size);
 

@@ -138,7 +138,7 @@ static void describe(const struct sim_process *process, uint64_t now) {
     const struct sim_candidate *candidate = process->candidate;
     printf("role %u, %s, token %" PRIu64 ", its clock says %" PRIu64 " and to look at %" PRIu64 "%s%s", candidate->role,
            states[candidate->election.state], ten_election_slot_at(&candidate->election)->holding.token, now,
-           ten_election_next_ms(&candidate->election, now), candidate->running ? ", works" : "",
+           ten_engine_look(&process->engine, now).next_ms, candidate->running ? ", works" : "",
            candidate->told ? ", was told to stop" : "");
 }
 
@@ -198,7 +198,10 @@ struct sim_process *sim_candidate_start_timed(struct sim_world *world, uint32_t 
     sim_term_init(world, process);
     ten_election_campaign(&candidate->election, now_ms(world, process));
     sim_note(world, "starts", process->number, role, 0);
-    sim_carrier_start(world, process, &ten_election_part, &candidate->election);
+    sim_carrier_start(
+        world, process,
+        (ten_engine_config){
+            .step = ten_election_step, .due = ten_election_due, .part = &candidate->election, .feed_in_turns = true});
     sim_push(world, sim_random(world, world->work_us),
              (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);

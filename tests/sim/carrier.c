@@ -1,7 +1,7 @@
 /*
  * The carrier of a simulated process: what src/runtime/carrier.c does for a real one. One thread: while a call is under
- * way it neither sends, nor hears of notices, nor delivers events. What is wanted is the driver's business
- * (core/driver.h), which is the one that ships.
+ * way it neither sends, nor hears of notices, nor delivers events. What is wanted is the engine's business
+ * (core/engine.h), which is the one that ships.
  */
 #include "sim.h"
 
@@ -11,22 +11,25 @@ static uint64_t now_ms(const struct sim_world *world, const struct sim_process *
     return sim_local_ms(process, world->now_us);
 }
 
-void sim_carrier_start(struct sim_world *world, struct sim_process *process, const ten_driver_part *part, void *self) {
-    ten_driver_config config = {.part = part,
-                                .self = self,
-                                .events = &process->events,
-                                .seed = sim_random(world, UINT64_MAX),
-                                .backoff_max_ms = world->timing.renew_ms / 4,
-                                .feed_gap_ms = world->feed_gap_ms,
-                                .feed_size = SIM_CHANGES_MAX,
-                                .page_size = world->target_count / 3 + 2,
-                                .registrations = true};
-    ten_driver_init(&process->driver, &config, now_ms(world, process));
+void sim_carrier_start(struct sim_world *world, struct sim_process *process, ten_engine_config config) {
+    config.events = &process->events;
+    config.seed = sim_random(world, UINT64_MAX);
+    config.backoff_max_ms = world->timing.renew_ms / 4;
+    config.feed_gap_ms = world->feed_gap_ms;
+    config.feed_size = SIM_CHANGES_MAX;
+    config.page_size = world->target_count / 3 + 2;
+    config.registrations = true;
+    ten_engine_init(&process->engine, &config, now_ms(world, process));
 }
 
 void sim_carrier_end(struct sim_process *process) {
-    ten_driver_free(&process->driver);
+    ten_engine_free(&process->engine);
     ten_event_queue_free(&process->events);
+}
+
+void sim_carrier_tell(struct sim_world *world, struct sim_process *process, ten_engine_event event) {
+    event.now_ms = now_ms(world, process);
+    ten_engine_step(&process->engine, &event, NULL);
 }
 
 /* ---- driving */
@@ -34,8 +37,10 @@ void sim_carrier_end(struct sim_process *process) {
 static bool deliver(struct sim_world *world, struct sim_process *process) {
     tenure_event event;
     bool any = false;
-    for (; ten_event_queue_take(&process->events, &event); any = true)
+    for (; ten_event_queue_take(&process->events, &event); any = true) {
+        sim_trace_event(world, process, &event);
         process->kind->on_event(world, process, &event);
+    }
     return any;
 }
 
@@ -43,19 +48,22 @@ static bool take_notice(struct sim_world *world, struct sim_process *process) {
     bool noticed = process->noticed;
     process->noticed = false;
     if (noticed)
-        ten_driver_notice(&process->driver, now_ms(world, process));
+        sim_carrier_tell(world, process, (ten_engine_event){.kind = TEN_ON_NOTICE});
     return noticed;
 }
 
 void sim_carry(struct sim_world *world, struct sim_process *process) {
     if (process->calling)
         return;
+    ten_update update;
+    ten_engine_event timer = {.kind = TEN_ON_TIMER, .now_ms = now_ms(world, process)};
     (void)take_notice(world, process);
     for (;;) {
         bool worked = deliver(world, process);
-        ten_call call = ten_driver_next(&process->driver, now_ms(world, process));
-        if (call.kind != TEN_CALL_NONE) {
-            sim_send(world, process, &call);
+        ten_engine_step(&process->engine, &timer, &update);
+        if (update.call.kind != TEN_CALL_NONE) {
+            sim_trace_call(world, process, &update.call);
+            sim_send(world, process, &update.call);
             return;
         }
         /* A deadline that has passed is an event: it is delivered before anything else is done. */
@@ -63,13 +71,13 @@ void sim_carry(struct sim_world *world, struct sim_process *process) {
             break;
     }
     process->stopped |= process->kind->is_over(process);
-    if (!process->stopped && ten_driver_next_ms(&process->driver, now_ms(world, process)) <= now_ms(world, process))
+    if (!process->stopped && update.next_ms <= timer.now_ms)
         sim_fail(world, SIM_NOBODY, "%s says that something is due now, but has nothing to send: it would spin",
                  process->id);
 }
 
 uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process) {
-    uint64_t next_ms = ten_driver_next_ms(&process->driver, now_ms(world, process));
+    uint64_t next_ms = ten_engine_look(&process->engine, now_ms(world, process)).next_ms;
     return process->calling || next_ms == UINT64_MAX ? UINT64_MAX : sim_true_us(process, next_ms);
 }
 
@@ -86,24 +94,25 @@ static ten_row row_of(const struct sim_world *world, const struct sim_row *row) 
 }
 
 static void take_items(struct sim_world *world, struct sim_process *process, const struct sim_message *answer) {
-    uint64_t now = now_ms(world, process);
     for (uint32_t i = 0; i < answer->count; i++) {
+        ten_engine_event event = {0};
         ten_row row;
         switch (answer->kind) {
         case TEN_CALL_CHANGES:
-            ten_driver_change(&process->driver, now, &answer->changes[i]);
+            event = (ten_engine_event){.kind = TEN_ON_CHANGE, .change = &answer->changes[i]};
             break;
         case TEN_CALL_INSTANCES:
-            ten_driver_instance(&process->driver, now, &answer->instances[i]);
+            event = (ten_engine_event){.kind = TEN_ON_INSTANCE, .instance = &answer->instances[i]};
             break;
         case TEN_CALL_LIST:
         case TEN_CALL_READ:
             row = row_of(world, &answer->rows[i]);
-            ten_driver_row(&process->driver, now, &row);
+            event = (ten_engine_event){.kind = TEN_ON_ROW, .row = &row};
             break;
-        default:
-            break;
+        default: /* an apply brings no items */
+            return;
         }
+        sim_carrier_tell(world, process, event);
     }
 }
 
@@ -111,9 +120,13 @@ static void take_items(struct sim_world *world, struct sim_process *process, con
 void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error) {
     static ten_result results[RESULTS_MAX];
+    sim_trace_answer(world, process, answer, error);
     if (answer && (error == TENURE_OK || error == TENURE_E_RESYNC))
         take_items(world, process, answer);
     for (uint32_t i = 0; error == TENURE_OK && answer->kind == TEN_CALL_APPLY && i < answer->count; i++)
         results[i] = answer->operations[i].result;
-    ten_driver_answer(&process->driver, now_ms(world, process), error, results, answer ? answer->cursor : 0);
+    sim_carrier_tell(
+        world, process,
+        (ten_engine_event){
+            .kind = TEN_ON_ANSWER, .error = error, .results = results, .cursor = answer ? answer->cursor : 0});
 }

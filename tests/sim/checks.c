@@ -233,7 +233,7 @@ void sim_check_requests(struct sim_world *world, struct sim_process *process) {
     if (++process->requests > world->requests_max)
         sim_fail(world, SIM_NOBODY, "%s has sent %u requests in a second, but %u is the bound", process->id,
                  process->requests, world->requests_max);
-    if (process->driver.call.kind == TEN_CALL_INSTANCES && ++process->lists > world->lists_max)
+    if (process->engine.call.kind == TEN_CALL_INSTANCES && ++process->lists > world->lists_max)
         sim_fail(world, SIM_NOBODY, "%s has listed the instances %u times in a second, but %u is the bound",
                  process->id, process->lists, world->lists_max);
 }

@@ -150,6 +150,7 @@ void sim_finish_run(struct sim_world *world, struct sim_stats *stats, const char
     world->stats.seeds = 1;
     world->stats.moves = world->moves;
     world->stats.failures = world->failed;
+    sim_show_digest(world);
     if (world->failed)
         sim_show_failure(world, mutant);
     add_stats(stats, &world->stats);

@@ -44,8 +44,7 @@ static void note_deadline(const struct sim_world *world, const struct sim_proces
     tenancy->believed_until_ms = 0;
 }
 
-static void on_changed(void *userdata, ten_book_lease *entry) {
-    const struct sim_owner *owner = userdata;
+static void note_belief(const struct sim_owner *owner, const ten_book_lease *entry) {
     uint32_t target = sim_target_number(owner->world, entry->target);
     struct sim_tenancy *tenancy = tenancy_of(owner->process, target);
     const ten_holding *holding = &entry->holding;
@@ -63,11 +62,8 @@ static void on_changed(void *userdata, ten_book_lease *entry) {
     }
 }
 
-static void on_failed(void *userdata, ten_book_lease *entry, int error, const ten_result *result) {
-    const struct sim_owner *owner = userdata;
+static void note_failed(const struct sim_owner *owner, const ten_book_lease *entry) {
     struct sim_tenancy *tenancy = tenancy_of(owner->process, sim_target_number(owner->world, entry->target));
-    (void)error;
-    (void)result;
     for (uint32_t i = 0; i < SIM_HANDLES; i++) {
         struct sim_lease *lease = &tenancy->handles[i];
         if (lease->entry != entry || !lease->pending || lease->user.claim != TEN_BOOK_NO_CLAIM)
@@ -77,14 +73,21 @@ static void on_failed(void *userdata, ten_book_lease *entry, int error, const te
     }
 }
 
-static void on_lost(void *userdata, ten_book_lease *entry, enum ten_reason reason) {
-    const struct sim_owner *owner = userdata;
+static void note_lost(const struct sim_owner *owner, const ten_book_lease *entry) {
     struct sim_tenancy *tenancy = tenancy_of(owner->process, sim_target_number(owner->world, entry->target));
-    (void)reason;
     for (uint32_t i = 0; i < SIM_HANDLES; i++) {
         struct sim_lease *lease = &tenancy->handles[i];
         lease->lost |= lease->entry == entry && !lease->pending && lease->token == entry->holding.token;
     }
+}
+
+static void on_fact(void *userdata, const ten_fact *fact) {
+    if (fact->kind == TEN_FACT_BELIEF)
+        note_belief(userdata, fact->lease);
+    else if (fact->kind == TEN_FACT_FAILED)
+        note_failed(userdata, fact->lease);
+    else if (fact->kind == TEN_FACT_LOST)
+        note_lost(userdata, fact->lease);
 }
 
 /* ---- its work */
@@ -142,7 +145,7 @@ static void begin_call(struct sim_world *world, struct sim_process *process, str
         patience_ms = 1 + sim_random(world, patience_ms);
     lease->call_until_ms = ten_max_u64(until_ms, now_ms(world, process)) + patience_ms;
     lease->wait = (ten_book_wait){.kind = kinds[call]};
-    ten_driver_hurry(&process->driver);
+    sim_carrier_tell(world, process, (ten_engine_event){.kind = TEN_ON_CALLER});
 }
 
 static void leave(struct sim_world *world, struct sim_process *process, struct sim_lease *lease) {
@@ -385,8 +388,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
 }
 
 static void describe(const struct sim_process *process, uint64_t now) {
-    printf("%zu leases, its clock says %" PRIu64 " and to look at %" PRIu64,
-           ten_lease_book_count(process->lessee->book), now, ten_lease_book_part.next_ms(process->lessee->book, now));
+    printf("its clock says %" PRIu64 " and to look at %" PRIu64, now, ten_engine_look(&process->engine, now).next_ms);
 }
 
 static void end(struct sim_process *process) {
@@ -418,16 +420,16 @@ struct sim_process *sim_lessee_start(struct sim_world *world) {
                                     .timing = world->timing,
                                     .batch_max = world->target_count / 2 + 1,
                                     .seed = sim_random(world, UINT64_MAX),
-                                    .events = &process->events,
-                                    .changed = on_changed,
-                                    .failed = on_failed,
-                                    .lost = on_lost,
-                                    .userdata = &process->owner};
+                                    .events = &process->events};
     lessee->book = ten_lease_book_new(&config);
     if (!lessee->book)
         abort();
     sim_note(world, "starts", process->number, SIM_NOBODY, 0);
-    sim_carrier_start(world, process, &ten_lease_book_part, lessee->book);
+    process->events.publish = on_fact;
+    process->events.userdata = &process->owner;
+    sim_carrier_start(
+        world, process,
+        (ten_engine_config){.step = ten_lease_book_step, .due = ten_lease_book_due, .part = lessee->book});
     sim_push(world, sim_random(world, world->work_us),
              (struct sim_event){.kind = SIM_WORK, .process = process->number});
     sim_drive(world, process);

@@ -2,6 +2,7 @@
  * The simulator's command line: seeds, mutants and scenarios, shared out to child processes, reported as TAP.
  *
  *   sim [--seeds N] [--first S] [--mutant NAME] [--jobs N] [--verbose]     random runs
+ *       --digests: a number for each seed, of all that the core has decided in it
  *   sim --mutants                                                          each planted bug has to be found
  *   sim --scenarios [--large]                                              what seeds are too small for
  *   sim --scale INSTANCESxTARGETS [--real N] [--first S]                   a large fleet, with faults if all are real
@@ -486,6 +487,8 @@ int main(int argc, char **argv) {
             set_mutant(argv[++i]);
         else if (strcmp(argv[i], "--verbose") == 0)
             options.verbose = true;
+        else if (strcmp(argv[i], "--digests") == 0)
+            sim_prints_digests = true;
         else if (strcmp(argv[i], "--mutants") == 0)
             options.mutants = true;
         else if (strcmp(argv[i], "--scenarios") == 0)
@@ -504,7 +507,7 @@ int main(int argc, char **argv) {
             options.cron = true;
         else {
             fputs("usage: sim [--elections | --leases | --cron] [--seeds N] [--first S] [--jobs N] [--mutant NAME] "
-                  "[--verbose] | "
+                  "[--verbose] [--digests] | "
                   "--mutants | --scenarios [--large] | --scale INSTANCESxTARGETS [--real N] [--first S]\n",
                   stderr);
             return 2;

@@ -27,8 +27,7 @@ static void know_number(struct sim_process *process, uint32_t target, uint32_t n
 }
 
 /* What may be believed about a target of the fleet has changed. */
-static void on_changed(void *userdata, uint32_t number) {
-    struct sim_owner *owner = userdata;
+static void note_belief(const struct sim_owner *owner, uint32_t number) {
     const char *id = ten_plan_target_id(ten_fleet_plan(owner->process->fleet), number);
     uint32_t known = number < owner->process->by_number_room ? owner->process->by_number[number] : SIM_NOBODY;
     if (id && (known == SIM_NOBODY || strcmp(owner->world->targets[known].id, id) != 0))
@@ -38,8 +37,13 @@ static void on_changed(void *userdata, uint32_t number) {
 /* ---- events of the fleet */
 
 /* As it happens: when the program is told, the plan may be another one. */
-static void on_put(void *userdata, const tenure_event *event) {
+static void on_fact(void *userdata, const ten_fact *fact) {
     struct sim_owner *owner = userdata;
+    const tenure_event *event = fact->event;
+    if (fact->kind == TEN_FACT_BELIEF)
+        note_belief(owner, fact->target);
+    if (fact->kind != TEN_FACT_EVENT)
+        return;
     enum ten_reason reason = ten_reason_parse(event->reason);
     if (event->kind == TENURE_EVENT_STOP && (reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN))
         sim_check_handover(owner->world, owner->process, sim_target_number(owner->world, event->target));
@@ -138,7 +142,7 @@ static const ten_holding *lease_of(const struct sim_process *process, uint32_t t
 
 static void describe(const struct sim_process *process, uint64_t now_ms) {
     printf("weight %u, owns %zu, its clock says %" PRIu64 " and to look at %" PRIu64, process->weight,
-           ten_fleet_owned_count(process->fleet), now_ms, ten_fleet_next_ms(process->fleet, now_ms));
+           ten_fleet_owned_count(process->fleet), now_ms, ten_engine_look(&process->engine, now_ms).next_ms);
 }
 
 static const struct sim_kind member = {.report = report,
@@ -167,16 +171,16 @@ struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lam
                                .registry = true,
                                .hands = true,
                                .sessions = !process->plain,
-                               .events = &process->events,
-                               .changed = on_changed,
-                               .userdata = &process->owner};
+                               .events = &process->events};
     process->owner = (struct sim_owner){.world = world, .process = process};
-    process->events.seen = on_put;
+    process->events.publish = on_fact;
     process->events.userdata = &process->owner;
     process->fleet = ten_fleet_new(&config, sim_local_ms(process, world->now_us));
     if (!process->fleet)
         abort();
-    sim_carrier_start(world, process, &ten_fleet_part, process->fleet);
+    sim_carrier_start(
+        world, process,
+        (ten_engine_config){.step = ten_fleet_step, .due = ten_fleet_due, .part = process->fleet, .lists = true});
     sim_note(world, lame ? "starts, lame, with weight" : "starts, with weight", process->number, SIM_NOBODY, weight);
     sim_push(world, sim_random(world, world->work_us),
              (struct sim_event){.kind = SIM_WORK, .process = process->number});

@@ -30,6 +30,7 @@ bool sim_is_paused(const struct sim_world *world, const struct sim_process *proc
 
 static void plan_wake(struct sim_world *world, struct sim_process *process) {
     uint64_t at_us = ten_max_u64(sim_carrier_next_us(world, process), world->now_us);
+    sim_trace_belief(world, process, at_us);
     if (at_us == process->wake_us)
         return;
     process->wake_us = at_us;
@@ -109,7 +110,7 @@ static void account_renewals(const struct sim_world *world, struct sim_process *
 static void answer_call(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error) {
     process->calling = false;
-    if (process->driver.call.kind == TEN_CALL_APPLY)
+    if (process->engine.call.kind == TEN_CALL_APPLY)
         account_renewals(world, process, error == TENURE_OK ? answer : NULL);
     sim_carrier_answer(world, process, answer, error);
 }

@@ -1,5 +1,5 @@
 /*
- * Large fleets on a simulated clock: `sim --scale INSTANCESxTARGETS`. The fleet, the driver and the memory store are
+ * Large fleets on a simulated clock: `sim --scale INSTANCESxTARGETS`. The fleet, the engine and the memory store are
  * those that ship; the network takes a time for each call, and the store none. A judge follows what every instance
  * believes: never two about one target, and no lower token. Work, clocks of their own, late answers and lost data are the
  * business of the smaller fleets of random_run.c.
@@ -41,7 +41,7 @@ struct instance {
     bool real;
     bool stopping;
     ten_fleet *fleet;
-    ten_driver driver;
+    ten_engine engine;
     ten_event_queue events;
     ten_call call;
     bool calling;
@@ -166,9 +166,12 @@ static bool believes(const struct instance *instance, uint32_t target, uint64_t 
     return holding.deadline_ms > now_ms();
 }
 
-/* Called by the fleet when what it believes has changed. */
-static void on_changed(void *userdata, uint32_t number) {
+/* What the fleet believes has changed. */
+static void on_fact(void *userdata, const ten_fact *fact) {
     struct instance *instance = userdata;
+    uint32_t number = fact->target;
+    if (fact->kind != TEN_FACT_BELIEF)
+        return;
     const char *id = ten_plan_target_id(ten_fleet_plan(instance->fleet), number);
     if (!id)
         return;
@@ -214,46 +217,49 @@ static void count_call(struct instance *instance) {
         instance->most = instance->in_second;
 }
 
+static int tell(struct instance *instance, ten_engine_event event, ten_update *update) {
+    event.now_ms = now_ms();
+    ten_engine_step(&instance->engine, &event, update);
+    return 0;
+}
+
 static void drive(struct instance *instance) {
     tenure_event event;
+    ten_update update;
     if (!instance->alive || instance->calling || world.now_us < instance->paused_until_us)
         return;
     if (instance->noticed)
-        ten_driver_notice(&instance->driver, now_ms());
+        (void)tell(instance, (ten_engine_event){.kind = TEN_ON_NOTICE}, NULL);
     instance->noticed = false;
-    ten_call call = ten_driver_next(&instance->driver, now_ms());
+    (void)tell(instance, (ten_engine_event){.kind = TEN_ON_TIMER}, &update);
     while (ten_event_queue_take(&instance->events, &event))
         if (event.kind == TENURE_EVENT_STOPPED)
             instance->alive = false;
     if (!instance->alive)
         return;
-    if (call.kind == TEN_CALL_NONE) {
-        uint64_t next_ms = ten_driver_next_ms(&instance->driver, now_ms());
-        if (next_ms != UINT64_MAX)
-            schedule(instance, next_ms * 1000);
+    if (update.call.kind == TEN_CALL_NONE) {
+        if (update.next_ms != UINT64_MAX)
+            schedule(instance, update.next_ms * 1000);
         return;
     }
     count_call(instance);
     instance->calling = true;
-    instance->call = call;
+    instance->call = update.call;
     push((struct happening){.at_us = world.now_us + LATENCY_US + chance(JITTER_US),
                             .instance = (uint32_t)(instance - world.instances),
                             .what = ARRIVE});
 }
 
 static int take_row(const ten_row *row, void *userdata) {
-    ten_driver_row(&((struct instance *)userdata)->driver, now_ms(), row);
-    return 0;
+    return tell(userdata, (ten_engine_event){.kind = TEN_ON_ROW, .row = row}, NULL);
 }
 
 static int take_instance(const ten_instance *item, void *userdata) {
-    ten_driver_instance(&((struct instance *)userdata)->driver, now_ms(), item);
-    return 0;
+    return tell(userdata, (ten_engine_event){.kind = TEN_ON_INSTANCE, .instance = item}, NULL);
 }
 
 static int take_change(const ten_change *change, void *userdata) {
-    ten_driver_change(&((struct instance *)userdata)->driver, now_ms(), change);
-    return 0;
+    return tell(userdata, (ten_engine_event){.kind = TEN_ON_CHANGE, .change = change}, NULL);
 }
 
 static void notify_all(void) {
@@ -304,7 +310,10 @@ static void arrive(struct instance *instance) {
     instance->calling = false;
     if (!instance->alive)
         return;
-    ten_driver_answer(&instance->driver, now_ms(), lost ? TENURE_E_TIMEOUT : r, results, cursor);
+    (void)tell(instance,
+               (ten_engine_event){
+                   .kind = TEN_ON_ANSWER, .error = lost ? TENURE_E_TIMEOUT : r, .results = results, .cursor = cursor},
+               NULL);
     drive(instance);
 }
 
@@ -327,21 +336,23 @@ static void start(struct instance *instance) {
                                .registry = true,
                                .hands = true,
                                .sessions = true,
-                               .events = &instance->events,
-                               .changed = on_changed,
-                               .userdata = instance};
+                               .events = &instance->events};
     if (!ten_event_queue_open(&instance->events) || !(instance->fleet = ten_fleet_new(&config, now_ms())))
         abort();
-    ten_driver_config driver = {.part = &ten_fleet_part,
-                                .self = instance->fleet,
+    instance->events.publish = on_fact;
+    instance->events.userdata = instance;
+    ten_engine_config engine = {.step = ten_fleet_step,
+                                .due = ten_fleet_due,
+                                .part = instance->fleet,
                                 .events = &instance->events,
                                 .seed = chance(UINT64_MAX),
                                 .backoff_max_ms = world.timing.renew_ms / 4,
                                 .feed_gap_ms = TTL_MS / TEN_FLEET_FEED_PART,
                                 .feed_size = TEN_FLEET_FEED,
                                 .page_size = TEN_FLEET_PAGE,
+                                .lists = true,
                                 .registrations = true};
-    ten_driver_init(&instance->driver, &driver, now_ms());
+    ten_engine_init(&instance->engine, &engine, now_ms());
     schedule(instance, world.now_us);
 }
 
@@ -351,7 +362,7 @@ static void kill_instance(struct instance *instance) {
         if (world.believers[t] == (uint32_t)(instance - world.instances) + 1)
             world.believers[t] = 0;
     instance->alive = false;
-    ten_driver_free(&instance->driver);
+    ten_engine_free(&instance->engine);
     ten_fleet_free(instance->fleet);
     ten_event_queue_free(&instance->events);
     instance->fleet = NULL;

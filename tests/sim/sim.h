@@ -181,8 +181,8 @@ struct sim_process {
     uint64_t stop_us;
 
     ten_event_queue events;
-    ten_driver driver;
-    bool calling; /* the call of the driver is under way */
+    ten_engine engine;
+    bool calling; /* the call of the engine is under way */
     uint64_t call;
     struct sim_sent { /* the request under way */
         uint32_t target;
@@ -308,6 +308,7 @@ struct sim_world {
     uint64_t longest_gap_us; /* between a release and the next grant */
 
     struct sim_stats stats;
+    uint64_t digest; /* see trace.c */
     struct sim_record *history;
     uint64_t history_count;
     bool verbose;
@@ -394,13 +395,26 @@ void sim_warden_looks(struct sim_world *world, struct sim_process *process, uint
 /* Work without a warden has lost its lease: it goes on, but is counted no more. */
 void sim_child_overruns(struct sim_world *world, struct sim_process *process, uint32_t target);
 
-/* carrier.c: carries the calls of a process's driver */
-void sim_carrier_start(struct sim_world *world, struct sim_process *process, const ten_driver_part *part, void *self);
+/* carrier.c: carries the calls of a process's engine. What the world has in common is filled in. */
+void sim_carrier_start(struct sim_world *world, struct sim_process *process, ten_engine_config config);
+/* Hands an event to the engine, at the time of the process's clock. */
+void sim_carrier_tell(struct sim_world *world, struct sim_process *process, ten_engine_event event);
 void sim_carrier_end(struct sim_process *process);
 void sim_carry(struct sim_world *world, struct sim_process *process);
 uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process);
 void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error);
+
+/* trace.c: the digest of what the core has decided */
+extern bool sim_prints_digests;
+enum sim_trace { SIM_TRACE_CALL, SIM_TRACE_ANSWER, SIM_TRACE_EVENT, SIM_TRACE_BELIEF };
+void sim_trace_call(struct sim_world *world, const struct sim_process *process, const ten_call *call);
+void sim_trace_answer(struct sim_world *world, const struct sim_process *process, const struct sim_message *answer,
+                      int error);
+void sim_trace_event(struct sim_world *world, const struct sim_process *process, const tenure_event *event);
+/* After a step: what is believed, and when it wants to be called again. */
+void sim_trace_belief(struct sim_world *world, const struct sim_process *process, uint64_t next_us);
+void sim_show_digest(const struct sim_world *world);
 
 /* network.c: requests, answers and notices on their way */
 #define SIM_CHANGES_MAX 200u /* entries of one reading of the feed */

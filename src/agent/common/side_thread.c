@@ -13,7 +13,7 @@
 #define BACKOFF_MIN_MS  100u
 #define BACKOFF_MAX_MS  5000u
 #define STOP_BACKOFF_MS 100u /* while it is stopping there is no time for more */
-#define LAST_MOMENT_MS  200u /* for a thread that has been told, and whose connection is cut */
+#define LAST_MOMENT_MS  200u /* for a thread that was asked to end, and whose connection is cut */
 
 void ten_side_thread_init(ten_side_thread *thread) {
     *thread = (ten_side_thread){
@@ -29,25 +29,29 @@ void ten_side_thread_close(ten_side_thread *thread) {
 
 /* ---- its life */
 
-static int start(void *(*run)(void *), ten_side_thread *thread) {
-    pthread_t id;
-    int failed = ten_thread_start(&id, run, thread);
-    if (!failed)
-        pthread_detach(id);
-    return failed;
+static void *run(void *arg) {
+    ten_side_thread *thread = arg;
+    thread->work(thread);
+    ten_eventfd_poke(thread->ended_fd);
+    ten_side_thread_detach(thread);
+    return NULL;
 }
 
-int ten_side_thread_start(ten_side_thread *thread, const char *name, void *(*run)(void *),
+int ten_side_thread_start(ten_side_thread *thread, const char *name, void (*work)(ten_side_thread *),
                           void (*free)(ten_side_thread *), ten_error *error) {
+    pthread_t id;
+    thread->work = work;
     thread->free = free;
     thread->wake_fd = ten_eventfd_open();
     thread->ended_fd = ten_eventfd_open();
     int failed = thread->wake_fd < 0 || thread->ended_fd < 0 ? errno : 0;
     thread->owners = 2;
     if (!failed)
-        failed = start(run, thread);
-    if (!failed)
+        failed = ten_thread_start(&id, run, thread);
+    if (!failed) {
+        pthread_detach(id);
         return TENURE_OK;
+    }
     thread->owners = 1;
     return ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot start a thread for %s", name);
 }
@@ -64,11 +68,6 @@ void ten_side_thread_wake(ten_side_thread *thread) {
     ten_eventfd_poke(thread->wake_fd);
 }
 
-void ten_side_thread_end(ten_side_thread *thread) {
-    ten_eventfd_poke(thread->ended_fd);
-    ten_side_thread_detach(thread);
-}
-
 void ten_side_thread_stop(ten_side_thread *thread, uint64_t patience_ms) {
     atomic_store(&thread->stop_ms, ten_add_saturating(ten_now_ms(), patience_ms));
     ten_side_thread_wake(thread);
@@ -76,7 +75,7 @@ void ten_side_thread_stop(ten_side_thread *thread, uint64_t patience_ms) {
         return;
     pthread_mutex_lock(&thread->lock);
     if (thread->interrupt)
-        thread->interrupt(thread);
+        thread->interrupt(thread->connection);
     pthread_mutex_unlock(&thread->lock);
     (void)ten_wait_readable(thread->ended_fd, -1, LAST_MOMENT_MS);
 }

@@ -18,21 +18,22 @@ typedef struct ten_side_thread {
     uint64_t backoff_max_ms;   /* 5,000 unless its owner says otherwise */
     int wake_fd;               /* something is to be done, or it is to end */
     int ended_fd;              /* it has ended */
-    _Atomic(uint64_t) stop_ms; /* no request goes on for longer; UINT64_MAX until it is told to end */
+    _Atomic(uint64_t) stop_ms; /* no request goes on for longer; UINT64_MAX until it is asked to end */
     pthread_mutex_t lock;      /* for its owner, too */
-    unsigned owners;           /* the thread and whoever opened it: the last one frees */
+    unsigned owners;           /* the thread and its opener: the last one frees */
+    void (*work)(struct ten_side_thread *thread);
     void (*free)(struct ten_side_thread *thread);
-    void (*interrupt)(
-        struct ten_side_thread *thread); /* under the lock: makes a call that hangs return; NULL: no way */
+    void (*interrupt)(void *connection); /* under the lock: makes a call that hangs return; NULL: no way */
+    void *connection;
 } ten_side_thread;
 
 void ten_side_thread_init(ten_side_thread *thread);
 /* The end of its memory. */
 void ten_side_thread_close(ten_side_thread *thread);
 
-/* Starts it. `run` gets the thread, and returns when ten_side_thread_is_over(); `free` frees everything, and calls
- * ten_side_thread_close(). `name` is for the message. */
-int ten_side_thread_start(ten_side_thread *thread, const char *name, void *(*run)(void *),
+/* Starts it. `work` returns when ten_side_thread_is_over(); `free` frees everything, and calls ten_side_thread_close().
+ * `name` is for the message. */
+int ten_side_thread_start(ten_side_thread *thread, const char *name, void (*work)(ten_side_thread *),
                           void (*free)(ten_side_thread *), ten_error *error);
 /* Asks it to end, and waits for that: patience_ms as long as it has something to do, then a moment more. It may still
  * be there afterwards, inside a call that does not return; the memory lives until both have let go. */
@@ -43,8 +44,6 @@ void ten_side_thread_wake(ten_side_thread *thread);
 
 /* ---- for the thread itself */
 
-/* What `run` ends with. */
-void ten_side_thread_end(ten_side_thread *thread);
 bool ten_side_thread_is_stopping(ten_side_thread *thread);
 /* The time that it had for stopping has passed. */
 bool ten_side_thread_is_over(ten_side_thread *thread);

@@ -1,8 +1,8 @@
 /*
- * Lines to standard output or a file: a bounded queue, and a thread that writes one line after the other. It writes only
- * what a pipe takes without waiting, so that it can look at the time between. Called by way of sink.c.
+ * Lines to standard output or a file, one after the other. The thread writes only what a pipe takes without waiting, so
+ * that it can look at the time in between. Called by sink.c.
  */
-#include "agent/sinks/sink_lines.h"
+#include "agent/sinks/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/common/side_thread.h"
-#include "agent/sinks/outbox.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -20,9 +18,8 @@
 #define LOOK_MS 1000u /* while nothing can be written: late lines are dropped so often */
 
 struct lines {
-    ten_side_thread thread;
+    ten_sink sink;
     char *path; /* NULL: standard output */
-    ten_outbox outbox;
     atomic_bool reopen;
     int fd;       /* these are the thread's, once it runs */
     bool is_file; /* a regular one: takes any line in one piece */
@@ -38,15 +35,6 @@ static void look_at_kind(struct lines *lines) {
     lines->is_file = fstat(lines->fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-static bool put(void *self, const ten_message *message, ten_receipt *receipt, uint64_t ends_ms, const char *line,
-                size_t size) {
-    struct lines *lines = self;
-    bool taken = ten_outbox_put(&lines->outbox, "", message, receipt, ends_ms, line, size);
-    if (taken)
-        ten_side_thread_wake(&lines->thread);
-    return taken;
-}
-
 /* ---- writing */
 
 static void reopen(struct lines *lines) {
@@ -54,7 +42,7 @@ static void reopen(struct lines *lines) {
     if (fd < 0) {
         ten_error error;
         (void)ten_fail_errno(&error, TENURE_E_SYSTEM, errno, "cannot open the sink file:%s again", lines->path);
-        ten_outbox_note_problem(&lines->outbox, &error);
+        ten_outbox_note_problem(&lines->sink.outbox, &error);
         return;
     }
     ten_close_fd(&lines->fd);
@@ -66,10 +54,10 @@ static void reopen(struct lines *lines) {
 /* Waits until something can be written, or something else is to be done. A descriptor that cannot be waited for is
  * written to. */
 static bool wait_for_room(struct lines *lines) {
-    uint64_t until_ms = ten_side_thread_deadline_ms(&lines->thread, LOOK_MS);
-    int ready = ten_wait_writable(lines->fd, lines->thread.wake_fd, ten_sub_saturating(until_ms, ten_now_ms()));
+    uint64_t until_ms = ten_side_thread_deadline_ms(&lines->sink.thread, LOOK_MS);
+    int ready = ten_wait_writable(lines->fd, lines->sink.thread.wake_fd, ten_sub_saturating(until_ms, ten_now_ms()));
     if (ready > 0 && (ready & 2))
-        ten_side_thread_note_woken(&lines->thread);
+        ten_side_thread_note_woken(&lines->sink.thread);
     return ready < 0 || (ready & 1);
 }
 
@@ -87,7 +75,7 @@ static int write_out(struct lines *lines, const char *data, size_t size, bool *r
             size -= (size_t)count;
         }
         while (size > 0 && !wait_for_room(lines))
-            if (ten_side_thread_is_over(&lines->thread))
+            if (ten_side_thread_is_over(&lines->sink.thread))
                 return -ECANCELED;
     }
     return 0;
@@ -109,105 +97,69 @@ static int write_line(struct lines *lines, const ten_outgoing *outgoing) {
 }
 
 static void write_next(struct lines *lines) {
-    ten_outgoing *outgoing = ten_outbox_send_next(&lines->outbox);
+    ten_outgoing *outgoing = ten_outbox_send_next(&lines->sink.outbox);
     if (!outgoing)
         return;
     int r = write_line(lines, outgoing);
-    if (r == -EAGAIN) { /* somebody has made the descriptor non-blocking, and others write to it */
-        ten_outbox_go_back(&lines->outbox);
+    if (r == -EAGAIN) { /* another process has made the descriptor non-blocking, and others write to it */
+        ten_outbox_go_back(&lines->sink.outbox);
         return;
     }
     if (r < 0) {
         ten_error error;
         (void)ten_fail_errno(&error, TENURE_E_SYSTEM, -r, "cannot write to %s",
                              lines->path ? lines->path : "standard output");
-        ten_outbox_note_problem(&lines->outbox, &error);
+        ten_outbox_note_problem(&lines->sink.outbox, &error);
     } else if (ten_now_ms() >= outgoing->ends_ms) {
-        ten_outbox_note_late(&lines->outbox);
+        ten_outbox_note_late(&lines->sink.outbox);
     }
-    ten_outbox_finish(&lines->outbox, outgoing, r < 0);
+    ten_outbox_finish(&lines->sink.outbox, outgoing, r < 0);
 }
 
-static void *run(void *arg) {
-    struct lines *lines = arg;
-    while (!ten_side_thread_is_over(&lines->thread)) {
-        if (atomic_exchange(&lines->reopen, false))
-            reopen(lines);
-        if (ten_outbox_has_waiting(&lines->outbox)) {
-            if (wait_for_room(lines))
-                write_next(lines);
-            else
-                ten_outbox_drop_late(&lines->outbox);
-        } else if (ten_side_thread_is_stopping(&lines->thread)) {
-            break;
-        } else {
-            ten_side_thread_wait(&lines->thread, UINT64_MAX);
-        }
-    }
-    ten_side_thread_end(&lines->thread);
-    return NULL;
+static int step(ten_sink *sink, ten_error *error) {
+    struct lines *lines = (struct lines *)sink;
+    (void)error;
+    if (atomic_exchange(&lines->reopen, false))
+        reopen(lines);
+    if (!ten_outbox_has_waiting(&sink->outbox))
+        ten_side_thread_wait(&sink->thread, UINT64_MAX);
+    else if (wait_for_room(lines))
+        write_next(lines);
+    else
+        ten_outbox_drop_late(&sink->outbox);
+    return TENURE_OK;
 }
 
 /* ---- the handle */
 
-static void free_lines(ten_side_thread *thread) {
-    struct lines *lines = (struct lines *)thread;
+static int open_sink(ten_sink *sink, const char *text, const ten_agent_config *config, ten_error *error) {
+    struct lines *lines = (struct lines *)sink;
+    bool to_file = text[0] != '-';
+    (void)config;
+    lines->fd = -1;
+    if (to_file && !(lines->path = ten_strdup(text + 5)))
+        return ten_fail_memory(error, "the sink %s", text);
+    lines->fd = to_file ? open_file(lines->path) : STDOUT_FILENO;
+    if (lines->fd < 0)
+        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text);
+    look_at_kind(lines);
+    return TENURE_OK;
+}
+
+static void free_sink(ten_sink *sink) {
+    struct lines *lines = (struct lines *)sink;
     if (lines->path)
         ten_close_fd(&lines->fd);
-    ten_outbox_free(&lines->outbox);
     ten_free(lines->path);
-    ten_side_thread_close(&lines->thread);
-    ten_free(lines);
 }
 
-static int open_sink(const char *text, const ten_agent_config *config, void **ret_self, ten_error *error) {
-    (void)config;
-    struct lines *lines = ten_calloc(1, sizeof *lines);
-    if (!lines)
-        return ten_fail_memory(error, "the sink %s", text);
-    ten_side_thread_init(&lines->thread);
-    ten_outbox_init(&lines->outbox);
-    bool to_file = text[0] != '-';
-    lines->fd = -1;
-    int r = TENURE_OK;
-    if (to_file && !(lines->path = ten_strdup(text + 5)))
-        r = ten_fail_memory(error, "the sink %s", text);
-    if (r == TENURE_OK) {
-        lines->fd = to_file ? open_file(lines->path) : STDOUT_FILENO;
-        if (lines->fd < 0)
-            r = ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot open the sink %s", text);
-    }
-    if (r == TENURE_OK) {
-        look_at_kind(lines);
-        r = ten_side_thread_start(&lines->thread, text, run, free_lines, error);
-    }
-    if (r < 0)
-        free_lines(&lines->thread);
-    else
-        *ret_self = lines;
-    return r;
-}
-
-static void reopen_sink(void *self) {
-    struct lines *lines = self;
+static void reopen_sink(ten_sink *sink) {
+    struct lines *lines = (struct lines *)sink;
     if (!lines->path)
         return;
     atomic_store(&lines->reopen, true);
-    ten_side_thread_wake(&lines->thread);
-}
-
-static void take_event(void *self, ten_sink_event *ret_event) {
-    struct lines *lines = self;
-    ten_outbox_take_event(&lines->outbox, ret_event);
-}
-
-static void close_sink(void *self, uint64_t flush_ms, ten_sink_event *ret_event) {
-    struct lines *lines = self;
-    ten_side_thread_stop(&lines->thread, flush_ms);
-    take_event(lines, ret_event);
-    ret_event->dropped += ten_outbox_count(&lines->outbox);
-    ten_side_thread_detach(&lines->thread);
+    ten_side_thread_wake(&sink->thread);
 }
 
 const ten_sink_ops ten_sink_lines_ops = {
-    .open = open_sink, .close = close_sink, .put = put, .reopen = reopen_sink, .take_event = take_event};
+    .size = sizeof(struct lines), .open = open_sink, .free = free_sink, .step = step, .reopen = reopen_sink};

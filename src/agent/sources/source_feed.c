@@ -1,93 +1,28 @@
 /*
- * What a source's thread tells the loop. Called by target_redis.c, target_http.c and source.c.
+ * What the passes of a source have shown. Called by source.c and by each kind of source.
  */
 #include "agent/sources/source_feed.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/io.h"
 #include "core/crontab.h"
 
-#define BAD_TOLD_MAX 50u /* in one pass, each in a line of its own */
-#define ENTRY_SHOWN  120u
-#define PATIENCE_MS  5000u
+#define BAD_MAX     50u /* reported in one pass, each in a line of its own */
+#define ENTRY_SHOWN 120u
+#define PATIENCE_MS 5000u
 
-static void free_event(ten_source_event *event) {
-    ten_target_file_line_free(event->storage);
-    ten_free(event->entry);
-    ten_free(event->problem);
-    ten_free(event);
-}
-
-/* ---- from the thread to the loop */
-
-/* Takes over `storage`. False: out of memory. */
-static bool leave(ten_source_feed *feed, const ten_source_event *given, const char *entry, const char *problem) {
-    ten_source_event *event = ten_malloc(sizeof *event);
-    if (!event) {
-        ten_target_file_line_free(given->storage);
-        return false;
-    }
-    *event = *given;
-    event->entry = entry ? ten_strdup(entry) : NULL;
-    event->problem = problem ? ten_strdup(problem) : NULL;
-    if (!event->entry != !entry || !event->problem != !problem) {
-        free_event(event);
-        return false;
-    }
-    if (event->kind == TEN_SOURCE_GONE)
-        event->target.id = event->entry;
-    pthread_mutex_lock(&feed->lock);
-    *feed->last = event;
-    feed->last = &event->next;
-    pthread_mutex_unlock(&feed->lock);
-    ten_eventfd_poke(feed->fd);
-    return true;
-}
-
-static ten_source_event *take_first(ten_source_feed *feed) {
-    pthread_mutex_lock(&feed->lock);
-    ten_source_event *event = feed->first;
-    if (event)
-        feed->first = event->next;
-    if (!feed->first)
-        feed->last = &feed->first;
-    pthread_mutex_unlock(&feed->lock);
-    return event;
-}
-
-void ten_source_feed_take(ten_source_feed *feed, size_t limit, ten_source_event_fn each, void *userdata) {
-    ten_source_event *event = NULL;
-    ten_eventfd_clear(feed->fd);
-    for (; limit > 0 && (event = take_first(feed)); limit--) {
-        each(event, userdata);
-        free_event(event);
-    }
-    if (event)
-        ten_eventfd_poke(feed->fd); /* there is more */
-}
-
-void ten_source_feed_init(ten_source_feed *feed, uint64_t ttl_ms) {
-    *feed = (ten_source_feed){.fd = -1, .list.ttl_ms = ttl_ms};
-    feed->last = &feed->first;
-    pthread_mutex_init(&feed->lock, NULL);
-}
-
-int ten_source_feed_open(ten_source_feed *feed, const char *what, ten_error *error) {
-    feed->fd = ten_eventfd_open();
-    return feed->fd < 0 ? ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot read %s", what) : TENURE_OK;
+void ten_source_feed_init(ten_source_feed *feed, uint64_t ttl_ms, ten_source_event_fn on_event, void *userdata) {
+    *feed = (ten_source_feed){.list.ttl_ms = ttl_ms, .on_event = on_event, .userdata = userdata};
 }
 
 void ten_source_feed_free(ten_source_feed *feed) {
-    for (ten_source_event *event; (event = take_first(feed));)
-        free_event(event);
     ten_target_list_free(&feed->list);
-    ten_close_fd(&feed->fd);
-    pthread_mutex_destroy(&feed->lock);
+}
+
+static bool report(const ten_source_feed *feed, const ten_source_event *event) {
+    return feed->on_event(event, feed->userdata);
 }
 
 /* ---- entries that cannot be used */
@@ -112,10 +47,11 @@ void ten_source_feed_refuse(ten_source_feed *feed, const char *prefix, const cha
     if (!ten_target_list_refuse(&feed->list, shown, reason ? reason : ten_hash_text(problem)))
         return;
     /* However many there are, the log is for people. */
-    if (++feed->bad_told > BAD_TOLD_MAX)
-        feed->bad_untold++;
+    if (++feed->bad_count > BAD_MAX)
+        feed->bad_more++;
     else
-        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_BAD, .count = feed->line}, shown, problem);
+        (void)report(
+            feed, &(ten_source_event){.kind = TEN_SOURCE_BAD, .entry = shown, .problem = problem, .count = feed->line});
 }
 
 bool ten_source_feed_is_refused(ten_source_feed *feed, const char *prefix, const char *entry, size_t size,
@@ -127,14 +63,13 @@ bool ten_source_feed_is_refused(ten_source_feed *feed, const char *prefix, const
 
 /* ---- a target */
 
+/* The storage is freed. */
 static int put(ten_source_feed *feed, const tenure_target *target, ten_target_line *storage, const char *text,
                size_t size, ten_error *error) {
-    char id[TENURE_TARGET_MAX + 1];
-    snprintf(id, sizeof id, "%s", target->id);
-    ten_source_event event = {.kind = TEN_SOURCE_PUT, .target = *target, .storage = storage};
-    if (!leave(feed, &event, NULL, NULL) || !ten_target_list_keep(&feed->list, id, text, size))
-        return ten_fail_memory(error, "the targets");
-    return TENURE_OK;
+    bool done = report(feed, &(ten_source_event){.kind = TEN_SOURCE_PUT, .target = target}) &&
+                ten_target_list_keep(&feed->list, target->id, text, size);
+    ten_target_file_line_free(storage);
+    return done ? TENURE_OK : ten_fail_memory(error, "the targets");
 }
 
 int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const char *id, const char *text, size_t size,
@@ -153,81 +88,79 @@ int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const cha
     return TENURE_OK;
 }
 
-int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, ten_error *error) {
-    tenure_target target;
-    ten_target_line *storage;
-    ten_error problem;
-    int r = strlen(line) == size ? ten_target_file_line_parse(line, &target, &storage, &problem)
-                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+/* A line that was read as this target, or not, for this problem. The storage is freed. */
+static int take_line(ten_source_feed *feed, int r, const tenure_target *target, ten_target_line *storage,
+                     const char *line, size_t size, const char *twice, const ten_error *problem, ten_error *error) {
     if (r == TENURE_E_NOMEM)
         return ten_fail_memory(error, "the targets");
     enum ten_listed listed =
-        r == TENURE_OK ? ten_target_list_look(&feed->list, target.id, line, size) : TEN_LISTED_CHANGED;
+        r == TENURE_OK ? ten_target_list_look(&feed->list, target->id, line, size) : TEN_LISTED_CHANGED;
     if (r == TENURE_OK && listed == TEN_LISTED_CHANGED)
-        return put(feed, &target, storage, line, size, error);
-    if (r == TENURE_OK && listed == TEN_LISTED_TWICE)
-        ten_fail(&problem, TENURE_E_INVALID, "another entry has the same id");
-    if (r < 0 || listed == TEN_LISTED_TWICE)
-        ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
-    if (r == TENURE_OK)
-        ten_target_file_line_free(storage);
+        return put(feed, target, storage, line, size, error);
+    if (r < 0)
+        ten_source_feed_refuse(feed, "", line, size, 0, problem->message);
+    else if (listed == TEN_LISTED_TWICE)
+        ten_source_feed_refuse(feed, "", line, size, 0, twice);
+    ten_target_file_line_free(storage);
     return TENURE_OK;
+}
+
+int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, ten_error *error) {
+    tenure_target target;
+    ten_target_line *storage = NULL;
+    ten_error problem;
+    int r = strlen(line) == size ? ten_target_file_line_parse(line, &target, &storage, &problem)
+                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    return take_line(feed, r, &target, storage, line, size, "another entry has the same id", &problem, error);
 }
 
 /* ---- a job */
 
-static bool read_job(ten_zones *zones, const char *line, ten_crontab_line *job, ten_error *problem) {
+static int read_job(ten_zones *zones, const char *line, tenure_target *target, ten_target_line **storage,
+                    ten_error *problem) {
+    ten_crontab_line job;
     ten_cron_mistake mistake = {0};
-    if (ten_crontab_parse(line, job, &mistake)) {
+    if (ten_crontab_parse(line, &job, &mistake)) {
         ten_error error;
-        if (ten_zones_get(zones, job->zone, &error))
-            return true;
-        mistake.at = job->zone_at;
+        if (ten_zones_get(zones, job.zone, &error))
+            return ten_target_file_job(job.name, job.command, line, target, storage);
+        mistake.at = job.zone_at;
         snprintf(mistake.reason, sizeof mistake.reason, "%.119s", error.message);
     }
-    (void)ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
-    return false;
+    return ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
 }
 
 int ten_source_feed_job(ten_source_feed *feed, ten_zones *zones, const char *line, size_t size, ten_error *error) {
-    ten_crontab_line job;
-    ten_error problem;
-    bool good = strlen(line) == size ? read_job(zones, line, &job, &problem)
-                                     : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL") == TENURE_OK;
-    enum ten_listed listed = good ? ten_target_list_look(&feed->list, job.name, line, size) : TEN_LISTED_CHANGED;
-    if (good && listed == TEN_LISTED_SAME)
-        return TENURE_OK;
-    if (good && listed == TEN_LISTED_TWICE)
-        ten_fail(&problem, TENURE_E_INVALID, "another job has the same name");
-    if (!good || listed == TEN_LISTED_TWICE) {
-        ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
-        return TENURE_OK;
-    }
-    ten_target_line *storage;
     tenure_target target;
-    int r = ten_target_file_job(job.name, job.command, line, &target, &storage);
-    return r < 0 ? ten_fail_memory(error, "the jobs") : put(feed, &target, storage, line, size, error);
+    ten_target_line *storage = NULL;
+    ten_error problem;
+    int r = strlen(line) == size ? read_job(zones, line, &target, &storage, &problem)
+                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    return take_line(feed, r, &target, storage, line, size, "another job has the same name", &problem, error);
 }
 
 /* ---- a pass */
 
 void ten_source_feed_begin(ten_source_feed *feed) {
     ten_target_list_begin(&feed->list);
-    feed->bad_told = 0;
-    feed->bad_untold = 0;
+    feed->bad_count = 0;
+    feed->bad_more = 0;
 }
 
-static bool tell_gone(const char *id, void *userdata) {
-    return leave(userdata, &(ten_source_event){.kind = TEN_SOURCE_GONE}, id, NULL);
+static bool report_gone(const char *id, void *userdata) {
+    const tenure_target target = {.size = sizeof target, .id = id};
+    return report(userdata, &(ten_source_event){.kind = TEN_SOURCE_GONE, .target = &target});
 }
 
 void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms) {
-    if (feed->bad_untold)
-        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_untold}, NULL, NULL);
+    if (feed->bad_more)
+        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD,
+                                               .problem = "more entries that cannot be used",
+                                               .count = feed->bad_more});
     if (complete)
-        ten_target_list_end(&feed->list, now_ms, tell_gone, feed);
+        ten_target_list_end(&feed->list, now_ms, report_gone, feed);
     if (complete && !feed->read_once)
-        feed->read_once = leave(feed, &(ten_source_event){.kind = TEN_SOURCE_READ}, NULL, NULL);
+        feed->read_once = report(feed, &(ten_source_event){.kind = TEN_SOURCE_READ});
 }
 
 void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error) {
@@ -236,15 +169,21 @@ void ten_source_feed_state(ten_source_feed *feed, int r, const ten_error *error)
         return;
     feed->problem = problem;
     if (problem < 0)
-        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_FAILED}, NULL, error->message);
+        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_FAILED, .problem = error->message});
     else
-        (void)leave(feed, &(ten_source_event){.kind = TEN_SOURCE_OK, .count = feed->list.targets.count}, NULL, NULL);
+        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_OK, .count = feed->list.targets.count});
 }
 
 /* ---- readings that may hang */
 
-uint64_t ten_source_feed_patience_ms(uint64_t ttl_ms) {
-    return ttl_ms ? ten_min_u64(ttl_ms, PATIENCE_MS) : PATIENCE_MS;
+static bool is_long(const ten_source_feed *feed, uint64_t since_ms) {
+    uint64_t ttl_ms = feed->list.ttl_ms;
+    return ten_now_ms() - since_ms >= (ttl_ms ? ten_min_u64(ttl_ms, PATIENCE_MS) : PATIENCE_MS);
+}
+
+bool ten_source_feed_hangs(ten_source_feed *feed) {
+    uint64_t since_ms = atomic_load(&feed->reading_since_ms);
+    return since_ms && is_long(feed, since_ms);
 }
 
 void ten_source_feed_reading_begins(ten_source_feed *feed) {
@@ -252,7 +191,6 @@ void ten_source_feed_reading_begins(ten_source_feed *feed) {
 }
 
 void ten_source_feed_reading_ends(ten_source_feed *feed) {
-    uint64_t since_ms = atomic_exchange(&feed->reading_since_ms, 0);
-    if (ten_now_ms() - since_ms >= ten_source_feed_patience_ms(feed->list.ttl_ms))
+    if (is_long(feed, atomic_exchange(&feed->reading_since_ms, 0)))
         feed->problem = TENURE_E_UNREACHABLE; /* the loop has reported it, and reports its end, too */
 }

@@ -1,7 +1,7 @@
 /*
- * Targets from a list that a server answers with. Called by way of source.c.
+ * Targets from a list that a server answers with. Called by source.c.
  */
-#include "agent/sources/target_http.h"
+#include "agent/sources/source.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/random.h"
 
 #define EVERY_MS    10000u
 #define TIMEOUT_MS  10000u /* of a page */
@@ -22,11 +21,9 @@
 #define SHOWN_MAX   100u
 
 typedef struct target_http {
-    ten_side_thread thread;
-    ten_source_feed feed;
+    ten_source source;
     char *url; /* without our options */
     ten_url_files endpoint;
-    uint64_t every_ms;
     uint64_t timeout_ms;
     ten_http_page_client *client; /* these are the thread's */
     char *etag;                   /* of the list as it was read last; NULL: read it whatever it is */
@@ -35,7 +32,7 @@ typedef struct target_http {
 
 /* ---- a page */
 
-/* What counts of an object, as a line of a file: whoever holds the target, and until when, changes all the time. */
+/* What counts of an object, as a line of a file: the holder of the target, and until when, changes all the time. */
 static json_t *make_line(const json_t *object) {
     static const char *const members[] = {"url", "exec", "every", "paused", "spec"};
     json_t *line = json_object();
@@ -56,7 +53,7 @@ static int refuse(target_http *source, const json_t *entry, const char *problem,
     char *text = json_dumps(entry, JSON_COMPACT | JSON_ENCODE_ANY);
     if (!text)
         return ten_fail_memory(error, "the targets");
-    ten_source_feed_refuse(&source->feed, "", text, ten_min_u64(strlen(text), SHOWN_MAX), 0, problem);
+    ten_source_feed_refuse(&source->source.feed, "", text, ten_min_u64(strlen(text), SHOWN_MAX), 0, problem);
     free(text);
     return TENURE_OK;
 }
@@ -72,8 +69,8 @@ static int take_entry(target_http *source, const json_t *entry, ten_error *error
         return ten_fail(error, TENURE_E_STORE, "the list has more than %u targets", TARGETS_MAX);
     json_t *line = make_line(entry);
     char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
-    int r =
-        text ? ten_source_feed_line(&source->feed, text, strlen(text), error) : ten_fail_memory(error, "the targets");
+    int r = text ? ten_source_feed_line(&source->source.feed, text, strlen(text), error)
+                 : ten_fail_memory(error, "the targets");
     json_decref(line);
     free(text);
     return r;
@@ -99,7 +96,7 @@ static int take_page(target_http *source, const ten_buf *body, ten_error *error)
 /* The tag of a list that is in one page stands for all of it. While something is missing from it, the list is looked at
  * again, changed or not: only then does it count as gone. */
 static void keep_etag(target_http *source, const ten_http_page *first, bool one_page) {
-    bool settled = source->feed.list.targets.count == source->shown;
+    bool settled = source->source.feed.list.targets.count == source->shown;
     ten_free(source->etag);
     source->etag = one_page && settled && first->etag.size > 0 ? ten_strdup(first->etag.data) : NULL;
 }
@@ -114,8 +111,8 @@ static int take_rest(target_http *source, const ten_http_page *first, ten_error 
         if (pages == PAGES_MAX)
             r = ten_fail(error, TENURE_E_STORE, "the list has more than %u pages", PAGES_MAX);
         else
-            r = ten_http_page_client_get(source->client, &source->thread, url.data, NULL, source->timeout_ms, &page,
-                                         error);
+            r = ten_http_page_client_get(source->client, &source->source.thread, url.data, NULL, source->timeout_ms,
+                                         &page, error);
         if (r == TENURE_OK)
             r = take_page(source, &page.body, error);
         if (r == TENURE_OK && page.next.size > 0 && strcmp(page.next.data, url.data) == 0)
@@ -130,17 +127,20 @@ static int take_rest(target_http *source, const ten_http_page *first, ten_error 
     return r;
 }
 
-static int run_pass(target_http *source, ten_error *error) {
-    ten_http_page first;
-    int r = ten_http_page_client_get(source->client, &source->thread, source->url, source->etag, source->timeout_ms,
+static int read_targets(ten_source *self, ten_error *error) {
+    target_http *source = (target_http *)self;
+    ten_http_page first = {0};
+    int r = source->client ? TENURE_OK : ten_http_page_client_open(&source->endpoint, &source->client, error);
+    if (r == TENURE_OK)
+        r = ten_http_page_client_get(source->client, &self->thread, source->url, source->etag, source->timeout_ms,
                                      &first, error);
     if (r == TENURE_OK && first.status == 200) {
-        ten_source_feed_begin(&source->feed);
+        ten_source_feed_begin(&source->source.feed);
         source->shown = 0;
         r = take_page(source, &first.body, error);
         if (r == TENURE_OK)
             r = take_rest(source, &first, error);
-        ten_source_feed_end(&source->feed, r == TENURE_OK, ten_now_ms());
+        ten_source_feed_end(&source->source.feed, r == TENURE_OK, ten_now_ms());
         keep_etag(source, &first, r == TENURE_OK && first.next.size == 0);
     } else if (r == TENURE_OK && !source->etag) {
         r = ten_fail(error, TENURE_E_STORE, "HTTP status 304, although nothing was known");
@@ -149,39 +149,7 @@ static int run_pass(target_http *source, ten_error *error) {
     return r;
 }
 
-static void *run(void *arg) {
-    target_http *source = arg;
-    ten_side_thread *thread = &source->thread;
-    while (!ten_side_thread_is_stopping(thread)) {
-        ten_error error;
-        uint64_t start_ms = ten_now_ms();
-        int r = run_pass(source, &error);
-        if (ten_side_thread_is_stopping(thread))
-            break;
-        ten_source_feed_state(&source->feed, r, &error);
-        if (r < 0) {
-            ten_side_thread_back_off(thread);
-            continue;
-        }
-        thread->failures = 0;
-        ten_side_thread_pause(thread, start_ms + source->every_ms - ten_random_u64() % (source->every_ms / 10 + 1));
-    }
-    ten_side_thread_end(thread);
-    return NULL;
-}
-
-/* ---- the handle */
-
-static void free_source(ten_side_thread *thread) {
-    target_http *source = (target_http *)thread;
-    ten_http_page_client_close(source->client);
-    ten_source_feed_free(&source->feed);
-    ten_url_files_free(&source->endpoint);
-    ten_side_thread_close(&source->thread);
-    ten_free(source->url);
-    ten_free(source->etag);
-    ten_free(source);
-}
+/* ---- the kind */
 
 /* Whether `option`, up to an = or &, has that name. */
 static bool is_named(const char *option, const char *name) {
@@ -240,7 +208,7 @@ static int read_url(target_http *source, const char *text, ten_error *error) {
     if (r == TENURE_OK)
         r = ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error);
     if (r == TENURE_OK)
-        r = read_duration(&url, "every", EVERY_MS, &source->every_ms, error);
+        r = read_duration(&url, "every", EVERY_MS, &source->source.every_ms, error);
     if (r == TENURE_OK)
         r = read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error);
     ten_url_free(&url);
@@ -249,52 +217,18 @@ static int read_url(target_http *source, const char *text, ten_error *error) {
     return r;
 }
 
-static int make(const ten_agent_config *config, target_http **ret_source, ten_error *error) {
-    target_http *source = ten_calloc(1, sizeof *source);
-    if (!source)
-        return ten_fail_memory(error, "the targets");
-    ten_side_thread_init(&source->thread);
-    source->thread.backoff_max_ms = BACKOFF_MS;
-    ten_source_feed_init(&source->feed, config->context.ttl_ms);
-    int r = read_url(source, config->targets, error);
-    if (r < 0)
-        free_source(&source->thread);
-    else
-        *ret_source = source;
-    return r;
+static int open_source(ten_source *self, const ten_agent_config *config, ten_error *error) {
+    self->thread.backoff_max_ms = BACKOFF_MS;
+    return read_url((target_http *)self, config->targets, error);
 }
 
-static int check(const ten_agent_config *config, ten_error *error) {
-    target_http *source = NULL;
-    int r = make(config, &source, error);
-    if (r == TENURE_OK)
-        free_source(&source->thread);
-    return r;
+static void free_source(ten_source *self) {
+    target_http *source = (target_http *)self;
+    ten_http_page_client_close(source->client);
+    ten_url_files_free(&source->endpoint);
+    ten_free(source->url);
+    ten_free(source->etag);
 }
 
-static int open_source(const ten_agent_config *config, void **ret_self, ten_source_feed **ret_feed, ten_error *error) {
-    target_http *source = NULL;
-    int r = make(config, &source, error);
-    if (r < 0)
-        return r;
-    r = ten_http_page_client_open(&source->endpoint, &source->client, error);
-    if (r == TENURE_OK)
-        r = ten_source_feed_open(&source->feed, config->targets, error);
-    if (r == TENURE_OK)
-        r = ten_side_thread_start(&source->thread, config->targets, run, free_source, error);
-    if (r < 0) {
-        free_source(&source->thread);
-        return r;
-    }
-    *ret_self = source;
-    *ret_feed = &source->feed;
-    return TENURE_OK;
-}
-
-static void close_source(void *self) {
-    target_http *source = self;
-    ten_side_thread_stop(&source->thread, 0);
-    ten_side_thread_detach(&source->thread);
-}
-
-const ten_source_ops ten_target_http_ops = {.check = check, .open = open_source, .close = close_source};
+const ten_source_ops ten_target_http_ops = {
+    .size = sizeof(target_http), .open = open_source, .free = free_source, .read = read_targets};

@@ -1,22 +1,21 @@
 /*
- * Targets from a Redis: passes of SCAN or SSCAN, values by MGET, differences for the agent's loop.
+ * Targets from a Redis: passes of SCAN or SSCAN, values by MGET. Called by source.c.
  *
  * SCAN walks all keys of the database, so there is a budget: 1,000 keys a step, ten steps a second, less when the
  * server is slow, and one pass in two seconds (in one, when a step is enough). A step's new and changed targets are
- * told at once. SCAN shows what was there from the beginning of the pass to its end; a pass in which something failed
- * or the connection was lost is begun anew and removes nothing. A server that is another run than before, or that was
- * flushed since, has the list in doubt (target_list.h).
+ * reported at once. SCAN shows what was there from the beginning of the pass to its end; a pass in which something
+ * failed or the connection was lost is begun anew and removes nothing. A server that is another run than before, or
+ * that was flushed since, has the list in doubt (target_list.h).
  */
-#include "agent/sources/target_redis.h"
+#include "agent/sources/source.h"
 
 #include <string.h>
 
-#include "agent/common/redis_thread.h"
+#include "agent/common/redis_client.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/random.h"
 
 #define STEP_COUNT      "1000"
 #define STEP_MS         100u
@@ -29,8 +28,8 @@
 #define FLUSHES_UNKNOWN UINT64_MAX
 
 typedef struct target_redis {
-    ten_redis_thread thread;
-    ten_source_feed feed;
+    ten_source source;
+    ten_redis_client redis;
     char *set;                              /* NULL: all keys */
     char *prefix;                           /* NULL: the members are all there is */
     char *pattern;                          /* of SCAN */
@@ -44,7 +43,7 @@ typedef struct target_redis {
 
 static int receive(target_redis *source, const char *what, redisReply **ret_reply, ten_error *error) {
     redisReply *reply = NULL;
-    int r = ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
+    int r = ten_redis_link_receive(source->redis.link, ten_redis_client_deadline_ms(&source->redis), &reply, error);
     if (r < 0)
         return r;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -75,7 +74,7 @@ static int ask_of_keys(target_redis *source, const char *command, size_t first, 
     for (size_t i = 0; i < count && !keys.failed; at += sizes[++i])
         words[i + 1] = keys.data + at;
     int r = keys.failed ? ten_fail_memory(error, "the targets")
-                        : ten_redis_link_send(source->thread.link, count + 1, words, sizes, error);
+                        : ten_redis_link_send(source->redis.link, count + 1, words, sizes, error);
     ten_buf_free(&keys);
     return r;
 }
@@ -86,7 +85,7 @@ static int take_absent(target_redis *source, size_t number, ten_error *error) {
     const char *id = source->ids[number];
     size_t size = strlen(id);
     redisReply *reply = NULL;
-    if (ten_source_feed_is_refused(&source->feed, source->prefix, id, size, REASON_ABSENT))
+    if (ten_source_feed_is_refused(&source->source.feed, source->prefix, id, size, REASON_ABSENT))
         return TENURE_OK;
     int r = ask_of_keys(source, "TYPE", number, 1, error);
     if (r == TENURE_OK)
@@ -95,12 +94,12 @@ static int take_absent(target_redis *source, size_t number, ten_error *error) {
         return r;
     const char *type = reply->type == REDIS_REPLY_STATUS ? reply->str : "";
     if (strcmp(type, "none") == 0 && source->set) {
-        ten_source_feed_refuse(&source->feed, source->prefix, id, size, REASON_ABSENT,
+        ten_source_feed_refuse(&source->source.feed, source->prefix, id, size, REASON_ABSENT,
                                "the set has this member, but there is no such key");
     } else if (strcmp(type, "none") != 0 && strcmp(type, "string") != 0) {
         char problem[80];
         snprintf(problem, sizeof problem, "the key is a %.20s, not a string", type);
-        ten_source_feed_refuse(&source->feed, source->prefix, id, size, REASON_ABSENT, problem);
+        ten_source_feed_refuse(&source->source.feed, source->prefix, id, size, REASON_ABSENT, problem);
     }
     freeReplyObject(reply);
     return TENURE_OK;
@@ -123,9 +122,9 @@ static int take_values(target_redis *source, ten_error *error) {
         r = strange(what, error);
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const redisReply *value = reply->element[i];
-        r = value->type == REDIS_REPLY_STRING
-                ? ten_source_feed_session(&source->feed, source->prefix, source->ids[i], value->str, value->len, error)
-                : take_absent(source, i, error);
+        r = value->type == REDIS_REPLY_STRING ? ten_source_feed_session(&source->source.feed, source->prefix,
+                                                                        source->ids[i], value->str, value->len, error)
+                                              : take_absent(source, i, error);
     }
     freeReplyObject(reply);
     return r;
@@ -138,7 +137,7 @@ static int collect_id(target_redis *source, const char *text, size_t size, ten_e
     int r = strlen(text) == size ? ten_id_check_target(text, &problem)
                                  : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
     if (r < 0) {
-        ten_source_feed_refuse(&source->feed, source->prefix, text, size, 0, problem.message);
+        ten_source_feed_refuse(&source->source.feed, source->prefix, text, size, 0, problem.message);
         return TENURE_OK;
     }
     memcpy(source->ids[source->id_count++], text, size + 1);
@@ -147,7 +146,7 @@ static int collect_id(target_redis *source, const char *text, size_t size, ten_e
 
 static int take_entry(target_redis *source, const redisReply *entry, ten_error *error) {
     if (!source->prefix)
-        return ten_source_feed_line(&source->feed, entry->str, entry->len, error);
+        return ten_source_feed_line(&source->source.feed, entry->str, entry->len, error);
     if (source->set)
         return collect_id(source, entry->str, entry->len, error);
     size_t prefix = strlen(source->prefix);
@@ -162,8 +161,8 @@ static int step(target_redis *source, char cursor[24], ten_error *error) {
     const char *members[] = {"SSCAN", source->set, cursor, "COUNT", STEP_COUNT};
     const char *what = source->set ? "reading the set of targets" : "looking for the keys of targets";
     redisReply *reply = NULL;
-    ten_redis_link *link = source->thread.link;
-    int r = ten_redis_link_ask(link, ten_redis_thread_deadline_ms(&source->thread), &reply, error,
+    ten_redis_link *link = source->redis.link;
+    int r = ten_redis_link_ask(link, ten_redis_client_deadline_ms(&source->redis), &reply, error,
                                source->set ? members : keys, source->set ? TEN_COUNT(members) : TEN_COUNT(keys));
     if (r < 0)
         return r;
@@ -187,30 +186,30 @@ static uint64_t calls_of(const char *statistics, const char *command) {
     return at ? strtoull(at + strlen(command), NULL, 10) : 0;
 }
 
-/* How often the server has been flushed. One that does not tell is asked for nothing more. */
+/* How often the server has been flushed. A server that does not say is asked for nothing more. */
 static int look_for_flush(target_redis *source, ten_error *error) {
     const char *words[] = {"INFO", "commandstats"};
     redisReply *reply = NULL;
     uint64_t flushes = FLUSHES_UNKNOWN;
-    int r = ten_redis_link_send(source->thread.link, 2, words, (const size_t[]){4, 12}, error);
+    int r = ten_redis_link_send(source->redis.link, 2, words, (const size_t[]){4, 12}, error);
     if (r == TENURE_OK)
-        r = ten_redis_link_receive(source->thread.link, ten_redis_thread_deadline_ms(&source->thread), &reply, error);
+        r = ten_redis_link_receive(source->redis.link, ten_redis_client_deadline_ms(&source->redis), &reply, error);
     if (r < 0)
         return r;
     if (reply->type == REDIS_REPLY_STRING)
         flushes = calls_of(reply->str, "cmdstat_flushall:calls=") + calls_of(reply->str, "cmdstat_flushdb:calls=");
     if (flushes != source->flushes && source->flushes != FLUSHES_UNKNOWN)
-        ten_target_list_doubt(&source->feed.list, ten_now_ms());
+        ten_target_list_doubt(&source->source.feed.list, ten_now_ms());
     source->flushes = flushes;
     freeReplyObject(reply);
     return TENURE_OK;
 }
 
-/* *ret_steps 0: it was told to stop in the middle. */
+/* *ret_steps 0: it was stopped in the middle. */
 static int run_pass(target_redis *source, unsigned *ret_steps, ten_error *error) {
     char cursor[24] = "0";
     unsigned steps = 0;
-    ten_source_feed_begin(&source->feed);
+    ten_source_feed_begin(&source->source.feed);
     source->id_count = 0;
     int r = look_for_flush(source, error);
     while (r == TENURE_OK) {
@@ -220,23 +219,23 @@ static int run_pass(target_redis *source, unsigned *ret_steps, ten_error *error)
         if (r < 0 || strcmp(cursor, "0") == 0)
             break;
         uint64_t rest_ms = ten_min_u64(ten_max_u64(STEP_MS, (ten_now_ms() - start_ms) * STEP_REST), STEP_MAX_MS);
-        ten_side_thread_pause(&source->thread.side, start_ms + rest_ms);
-        if (ten_side_thread_is_stopping(&source->thread.side))
+        ten_side_thread_pause(&source->source.thread, start_ms + rest_ms);
+        if (ten_side_thread_is_stopping(&source->source.thread))
             return TENURE_OK;
     }
-    ten_source_feed_end(&source->feed, r == TENURE_OK, ten_now_ms());
+    ten_source_feed_end(&source->source.feed, r == TENURE_OK, ten_now_ms());
     if (r == TENURE_OK)
         *ret_steps = steps;
     return r;
 }
 
-/* ---- the thread */
+/* ---- the kind */
 
 static int connect_source(target_redis *source, ten_error *error) {
-    int r = ten_redis_thread_connect(&source->thread, error);
+    int r = ten_redis_client_connect(&source->redis, error);
     if (r < 0)
         return r;
-    const ten_redis_server *server = ten_redis_link_server(source->thread.link);
+    const ten_redis_server *server = ten_redis_link_server(source->redis.link);
     if (server->is_cluster && !source->set)
         return ten_fail(
             error, TENURE_E_UNSUPPORTED,
@@ -244,47 +243,24 @@ static int connect_source(target_redis *source, ten_error *error) {
     if (strcmp(source->run_id, server->run_id) == 0)
         return TENURE_OK;
     if (source->run_id[0] != '\0')
-        ten_target_list_doubt(&source->feed.list, ten_now_ms());
+        ten_target_list_doubt(&source->source.feed.list, ten_now_ms());
     snprintf(source->run_id, sizeof source->run_id, "%s", server->run_id);
     source->flushes = FLUSHES_UNKNOWN; /* it counts from its start */
     return TENURE_OK;
 }
 
-static void *run(void *arg) {
-    target_redis *source = arg;
-    ten_side_thread *side = &source->thread.side;
-    while (!ten_side_thread_is_stopping(side)) {
-        ten_error error;
-        unsigned steps = 0;
-        uint64_t start_ms = ten_now_ms();
-        int r = connect_source(source, &error);
-        if (r == TENURE_OK)
-            r = run_pass(source, &steps, &error);
-        if (ten_side_thread_is_stopping(side))
-            break;
-        ten_source_feed_state(&source->feed, r, &error);
-        if (r < 0) {
-            ten_redis_thread_back_off(&source->thread);
-            continue;
-        }
-        side->failures = 0;
-        uint64_t pass_ms = steps == 1 ? SHORT_PASS_MS : PASS_MS;
-        ten_side_thread_pause(side, start_ms + pass_ms - ten_random_u64() % (pass_ms / 10));
-    }
-    ten_side_thread_end(side);
-    return NULL;
+static int read_targets(ten_source *self, ten_error *error) {
+    target_redis *source = (target_redis *)self;
+    unsigned steps = 0;
+    int r = connect_source(source, error);
+    if (r == TENURE_OK)
+        r = run_pass(source, &steps, error);
+    self->every_ms = steps == 1 ? SHORT_PASS_MS : PASS_MS;
+    return r;
 }
 
-/* ---- the handle */
-
-static void free_source(ten_side_thread *side) {
-    target_redis *source = (target_redis *)side;
-    ten_source_feed_free(&source->feed);
-    ten_free(source->set);
-    ten_free(source->prefix);
-    ten_free(source->pattern);
-    ten_redis_thread_close(&source->thread);
-    ten_free(source);
+static void disconnect(ten_source *self) {
+    ten_redis_client_disconnect(&((target_redis *)self)->redis);
 }
 
 /* The prefix, with what SCAN's MATCH would take for more than itself made plain. */
@@ -321,51 +297,23 @@ static int parse(target_redis *source, const char *text, ten_error *error) {
     return source->set && (source->prefix || !comma) ? TENURE_OK : ten_fail_memory(error, "the targets");
 }
 
-static int make(const ten_agent_config *config, target_redis **ret_source, ten_error *error) {
-    target_redis *source = ten_calloc(1, sizeof *source);
-    if (!source)
-        return ten_fail_memory(error, "the targets");
-    ten_source_feed_init(&source->feed, config->context.ttl_ms);
+static int open_source(ten_source *self, const ten_agent_config *config, ten_error *error) {
+    target_redis *source = (target_redis *)self;
     source->flushes = FLUSHES_UNKNOWN;
-    int r = ten_redis_thread_open(&source->thread, config, config->targets, error);
-    if (r == TENURE_OK)
-        r = parse(source, config->targets, error);
-    if (r < 0)
-        free_source(&source->thread.side);
-    else
-        *ret_source = source;
-    return r;
+    int r = ten_redis_client_open(&source->redis, &self->thread, config, config->targets, error);
+    return r == TENURE_OK ? parse(source, config->targets, error) : r;
 }
 
-static int check(const ten_agent_config *config, ten_error *error) {
-    target_redis *source = NULL;
-    int r = make(config, &source, error);
-    if (r == TENURE_OK)
-        free_source(&source->thread.side);
-    return r;
+static void free_source(ten_source *self) {
+    target_redis *source = (target_redis *)self;
+    ten_free(source->set);
+    ten_free(source->prefix);
+    ten_free(source->pattern);
+    ten_redis_client_close(&source->redis);
 }
 
-static int open_source(const ten_agent_config *config, void **ret_self, ten_source_feed **ret_feed, ten_error *error) {
-    target_redis *source = NULL;
-    int r = make(config, &source, error);
-    if (r < 0)
-        return r;
-    r = ten_source_feed_open(&source->feed, config->targets, error);
-    if (r == TENURE_OK)
-        r = ten_redis_thread_start(&source->thread, run, free_source, error);
-    if (r < 0) {
-        free_source(&source->thread.side);
-        return r;
-    }
-    *ret_self = source;
-    *ret_feed = &source->feed;
-    return TENURE_OK;
-}
-
-static void close_source(void *self) {
-    target_redis *source = self;
-    ten_side_thread_stop(&source->thread.side, 0);
-    ten_side_thread_detach(&source->thread.side);
-}
-
-const ten_source_ops ten_target_redis_ops = {.check = check, .open = open_source, .close = close_source};
+const ten_source_ops ten_target_redis_ops = {.size = sizeof(target_redis),
+                                             .open = open_source,
+                                             .free = free_source,
+                                             .read = read_targets,
+                                             .disconnect = disconnect};

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "core/checkpoints.h"
+#include "part.h"
 
 static struct {
     unsigned count;
@@ -12,20 +13,22 @@ static struct {
     int error;
 } told;
 
-static void note(void *userdata, const char *target, uint64_t token, int error) {
+static void note(void *userdata, const ten_fact *fact) {
     (void)userdata;
     told.count++;
-    snprintf(told.target, sizeof told.target, "%s", target);
-    told.token = token;
-    told.error = error;
+    snprintf(told.target, sizeof told.target, "%s", fact->id);
+    told.token = fact->token;
+    told.error = fact->error;
 }
+
+static ten_event_queue events = {.publish = note};
 
 static ten_checkpoints book;
 
 static int setup(void **state) {
     (void)state;
     memset(&told, 0, sizeof told);
-    book = (ten_checkpoints){.namespace_name = "n", .instance = "me", .done = note};
+    book = (ten_checkpoints){.namespace_name = "n", .instance = "me", .events = &events};
     ten_checkpoints_init(&book);
     return 0;
 }
@@ -37,11 +40,11 @@ static int teardown(void **state) {
 }
 
 static const ten_op *request(uint64_t now_ms, size_t *count) {
-    return ten_checkpoints_part.request(&book, now_ms, count);
+    return part_request(ten_checkpoints_step, &book, now_ms, count);
 }
 
 static void answer(uint64_t now_ms, int error, ten_result result) {
-    ten_checkpoints_part.answer(&book, now_ms, error, &result);
+    part_answer(ten_checkpoints_step, &book, now_ms, error, &result);
 }
 
 TEST_WITH(what_came_with_the_grant_is_known_under_its_token, setup, teardown) {
@@ -51,14 +54,14 @@ TEST_WITH(what_came_with_the_grant_is_known_under_its_token, setup, teardown) {
     assert_null(ten_checkpoints_value(&book, "u", 7));
     assert_true(ten_checkpoints_grant(&book, "t", 8, NULL));
     assert_null(ten_checkpoints_value(&book, "t", 8));
-    assert_int_equal(ten_checkpoints_part.next_ms(&book, 5), UINT64_MAX);
+    assert_int_equal(part_due(ten_checkpoints_due, &book, 5).next_ms, UINT64_MAX);
 }
 
 TEST_WITH(a_write_is_sent_once_told_and_known, setup, teardown) {
     size_t count;
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "a"), TENURE_OK);
     assert_int_equal(ten_checkpoints_write(&book, "t", 7, "b"), TENURE_E_INVALID);
-    assert_int_equal(ten_checkpoints_part.next_ms(&book, 5), 5);
+    assert_int_equal(part_due(ten_checkpoints_due, &book, 5).next_ms, 5);
     const ten_op *op = request(5, &count);
     assert_int_equal(count, 1);
     assert_int_equal(op->kind, TEN_OP_CHECKPOINT);
@@ -99,7 +102,7 @@ TEST_WITH(a_store_that_recovers_is_asked_again_later, setup, teardown) {
     answer(11, TENURE_OK, (ten_result){.outcome = TEN_HELD, .recovering = true, .remaining_ms = 100});
     assert_int_equal(told.count, 0);
     assert_null(request(50, &count));
-    assert_int_equal(ten_checkpoints_part.next_ms(&book, 50), 111);
+    assert_int_equal(part_due(ten_checkpoints_due, &book, 50).next_ms, 111);
     assert_non_null(request(111, &count));
     answer(112, TENURE_OK, (ten_result){.outcome = TEN_ERROR, .error = TENURE_E_UNSUPPORTED});
     assert_int_equal(told.error, TENURE_E_UNSUPPORTED);
@@ -151,7 +154,7 @@ TEST_WITH(many_go_in_several_requests, setup, teardown) {
     for (unsigned i = 0; i < 2; i++) {
         assert_non_null(request(1, &count));
         assert_int_equal(count, i ? TEN_CHECKPOINTS_BATCH - 10 : TEN_CHECKPOINTS_BATCH);
-        ten_checkpoints_part.answer(&book, 2, TENURE_OK, results);
+        part_answer(ten_checkpoints_step, &book, 2, TENURE_OK, results);
     }
     assert_int_equal(told.count, 2 * TEN_CHECKPOINTS_BATCH - 10);
     assert_null(request(3, &count));

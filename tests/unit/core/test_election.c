@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "core/election.h"
+#include "part.h"
 #include "rules/lease_row.h"
 
 #define TTL_MS    UINT64_C(3000)
@@ -32,7 +33,7 @@ static ten_election make_election(const char *instance) {
 }
 
 static ten_op must_send(ten_election *election, uint64_t now_ms, enum ten_op_kind kind) {
-    const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
+    const ten_op *op = part_request(ten_election_step, election, now_ms, &(size_t){0});
     assert_non_null(op);
     assert_int_equal(op->kind, kind);
     assert_string_equal(op->target, "web");
@@ -40,12 +41,12 @@ static ten_op must_send(ten_election *election, uint64_t now_ms, enum ten_op_kin
 }
 
 static void must_be_silent(ten_election *election, uint64_t now_ms) {
-    assert_null(ten_election_request(election, now_ms, &(size_t){0}));
+    assert_null(part_request(ten_election_step, election, now_ms, &(size_t){0}));
 }
 
 static void answer_ok(ten_election *election, uint64_t now_ms, uint64_t token) {
-    ten_election_answer(election, now_ms, TENURE_OK,
-                        &(ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+    part_answer(ten_election_step, election, now_ms, TENURE_OK,
+                &(ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
 }
 
 static bool heard(const ten_election *election, enum tenure_event_kind kind, tenure_event *ret_event) {
@@ -80,7 +81,7 @@ static void answer_with(ten_election *election, uint64_t now_ms, uint64_t token,
     const ten_result lease = {.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
     const ten_result beat = {.outcome = TEN_OK, .ttl_ms = TTL_MS, .ask = ask};
     const ten_result results[] = {election->op_count == 1 ? beat : lease, beat};
-    ten_election_answer(election, now_ms, TENURE_OK, results);
+    part_answer(ten_election_step, election, now_ms, TENURE_OK, results);
 }
 
 static ten_election make_announced_leader(bool is_lock) {
@@ -97,9 +98,9 @@ static ten_election make_announced_leader(bool is_lock) {
 
 /* The feed says that somebody wants something of this instance: the heartbeat comes at once. */
 static void ask_of(ten_election *election, uint64_t now_ms, enum ten_ask ask) {
-    ten_election_change(election, now_ms,
-                        &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me"});
-    const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
+    part_change(ten_election_step, election, now_ms,
+                &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me"});
+    const ten_op *op = part_request(ten_election_step, election, now_ms, &(size_t){0});
     assert_non_null(op);
     assert_int_equal(op->kind, TEN_OP_ANNOUNCE);
     answer_with(election, now_ms, 0, ask);
@@ -116,7 +117,7 @@ TEST(a_drained_leader_steps_down_and_campaigns_when_that_is_undone) {
     assert_int_equal(must_send(&election, START_MS + 20, TEN_OP_RELEASE).reason, TEN_REASON_DRAIN);
     answer_with(&election, START_MS + 21, 5, TEN_ASK_DRAIN);
     for (uint64_t now_ms = START_MS + 30; now_ms < START_MS + 5 * TTL_MS; now_ms += 100) {
-        const ten_op *op = ten_election_request(&election, now_ms, &(size_t){0});
+        const ten_op *op = part_request(ten_election_step, &election, now_ms, &(size_t){0});
         assert_true(!op || op->kind == TEN_OP_ANNOUNCE);
         if (op)
             answer_with(&election, now_ms, 0, TEN_ASK_DRAIN);
@@ -138,7 +139,7 @@ TEST(a_candidate_that_cannot_announce_itself_says_so_once_and_leads) {
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
     const ten_result results[] = {{.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS},
                                   {.outcome = TEN_ERROR, .error = TENURE_E_TTL, .ttl_ms = 2 * TTL_MS}};
-    ten_election_answer(&election, START_MS + 1, TENURE_OK, results);
+    part_answer(ten_election_step, &election, START_MS + 1, TENURE_OK, results);
     tenure_event event;
     assert_true(ten_election_is_leader(&election, START_MS + 1));
     assert_true(heard(&election, TENURE_EVENT_UNANNOUNCED, &event));
@@ -163,17 +164,18 @@ TEST(a_grant_that_comes_with_a_drain_begins_no_term) {
 TEST(a_candidate_asks_at_once_and_leads_with_its_token) {
     ten_election election = make_leader(5);
     must_be_silent(&election, START_MS + 2);
-    assert_in_range(ten_election_next_ms(&election, START_MS + 2), START_MS + 800, START_MS + 1000);
+    assert_in_range(part_due(ten_election_due, &election, START_MS + 2).next_ms, START_MS + 800, START_MS + 1000);
 }
 
 TEST(a_refused_candidate_asks_again_when_the_leaders_lease_ends) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS, TENURE_OK,
-                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = 700});
+    part_answer(ten_election_step, &election, START_MS, TENURE_OK,
+                &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = 700});
     must_be_silent(&election, START_MS + 699);
-    assert_in_range(ten_election_next_ms(&election, START_MS), START_MS + 700, START_MS + 700 + JITTER_MS);
+    assert_in_range(part_due(ten_election_due, &election, START_MS).next_ms, START_MS + 700,
+                    START_MS + 700 + JITTER_MS);
     must_send(&election, START_MS + 700 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
@@ -181,10 +183,10 @@ TEST(a_release_that_is_heard_of_is_answered_by_a_campaign) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS, TENURE_OK,
-                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
-    ten_election_change(&election, START_MS + 10,
-                        &(ten_change){.kind = TENURE_EVENT_RELEASED, .target = "web", .instance = "other", .token = 4});
+    part_answer(ten_election_step, &election, START_MS, TENURE_OK,
+                &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    part_change(ten_election_step, &election, START_MS + 10,
+                &(ten_change){.kind = TENURE_EVENT_RELEASED, .target = "web", .instance = "other", .token = 4});
     must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_ACQUIRE);
 }
 
@@ -196,13 +198,13 @@ TEST(a_candidate_asks_the_store_how_long_the_lease_of_a_stranger_lasts) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS, TENURE_OK,
-                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    part_answer(ten_election_step, &election, START_MS, TENURE_OK,
+                &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
     ten_change change = acquired_by("stranger", 5);
-    ten_election_change(&election, START_MS + 10, &change);
+    part_change(ten_election_step, &election, START_MS + 10, &change);
     must_send(&election, START_MS + 10 + JITTER_MS, TEN_OP_READ);
-    ten_election_answer(&election, START_MS + 40, TENURE_OK,
-                        &(ten_result){.outcome = TEN_OK, .holder = "stranger", .token = 5, .remaining_ms = 300});
+    part_answer(ten_election_step, &election, START_MS + 40, TENURE_OK,
+                &(ten_result){.outcome = TEN_OK, .holder = "stranger", .token = 5, .remaining_ms = 300});
     must_be_silent(&election, START_MS + 339);
     must_send(&election, START_MS + 340 + JITTER_MS, TEN_OP_ACQUIRE);
 }
@@ -211,15 +213,15 @@ TEST(a_candidate_knows_how_long_the_lease_of_another_one_in_the_line_lasts) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS, TENURE_OK,
-                        &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
+    part_answer(ten_election_step, &election, START_MS, TENURE_OK,
+                &(ten_result){.outcome = TEN_HELD, .holder = "other", .token = 4, .remaining_ms = TTL_MS});
     ten_turns_list_begin(&election.turns);
     ten_turns_list(&election.turns,
                    &(ten_instance){.instance = "next", .metadata = "{\"role\":\"web\",\"priority\":0}", .ttl_ms = 1000},
                    START_MS);
     ten_turns_list_end(&election.turns, true);
     ten_change change = acquired_by("next", 5);
-    ten_election_change(&election, START_MS + 10, &change);
+    part_change(ten_election_step, &election, START_MS + 10, &change);
     must_be_silent(&election, START_MS + 1009);
     must_send(&election, START_MS + 1010 + JITTER_MS, TEN_OP_ACQUIRE);
     ten_election_free(&election);
@@ -241,7 +243,8 @@ static ten_election refuse(int error) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS + 1, TENURE_OK, &(ten_result){.outcome = TEN_ERROR, .error = error});
+    part_answer(ten_election_step, &election, START_MS + 1, TENURE_OK,
+                &(ten_result){.outcome = TEN_ERROR, .error = error});
     return election;
 }
 
@@ -264,12 +267,12 @@ TEST(a_role_that_the_store_cannot_have_is_refused_for_good_but_not_under_its_lea
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS + 1, TENURE_E_INVALID, NULL);
+    part_answer(ten_election_step, &election, START_MS + 1, TENURE_E_INVALID, NULL);
     assert_true(heard(&election, TENURE_EVENT_REFUSED, NULL));
     must_be_silent(&election, START_MS + 10 * TTL_MS);
     ten_election leader = make_leader(5);
     must_send(&leader, START_MS + 1000, TEN_OP_RENEW);
-    ten_election_answer(&leader, START_MS + 1001, TENURE_E_INVALID, NULL);
+    part_answer(ten_election_step, &leader, START_MS + 1001, TENURE_E_INVALID, NULL);
     assert_false(heard(&leader, TENURE_EVENT_REFUSED, NULL));
     must_send(&leader, START_MS + 1800, TEN_OP_RENEW);
 }
@@ -278,7 +281,7 @@ TEST(a_candidate_whose_answer_was_lost_recognises_itself) {
     ten_election election = make_election("me");
     ten_election_campaign(&election, START_MS);
     must_send(&election, START_MS, TEN_OP_ACQUIRE);
-    ten_election_answer(&election, START_MS + 500, TENURE_E_TIMEOUT, NULL);
+    part_answer(ten_election_step, &election, START_MS + 500, TENURE_E_TIMEOUT, NULL);
     must_send(&election, START_MS + 600, TEN_OP_ACQUIRE);
     answer_ok(&election, START_MS + 601, 5); /* what the first one was granted */
     assert_true(ten_election_is_leader(&election, START_MS + 601));
@@ -288,7 +291,7 @@ TEST(a_candidate_whose_answer_was_lost_recognises_itself) {
 TEST(a_failed_renewal_pauses_and_a_later_one_goes_on_until_the_deadline) {
     ten_election election = make_leader(5);
     must_send(&election, START_MS + 1000, TEN_OP_RENEW);
-    ten_election_answer(&election, START_MS + 1500, TENURE_E_TIMEOUT, NULL);
+    part_answer(ten_election_step, &election, START_MS + 1500, TENURE_E_TIMEOUT, NULL);
     assert_false(ten_election_is_leader(&election, START_MS + 1500));
     must_send(&election, START_MS + 1800, TEN_OP_RENEW);
     answer_ok(&election, START_MS + 1801, 5);
@@ -309,14 +312,14 @@ TEST(a_deadline_that_passes_ends_the_term_and_its_token_for_good) {
     ten_election_stopped(&election);
     /* What is left of that term is given back first, whatever the store makes of it. */
     assert_int_equal(must_send(&election, late_ms, TEN_OP_RELEASE).token, 5);
-    ten_election_answer(&election, late_ms + 1, TENURE_OK, &(ten_result){.outcome = TEN_LOST});
+    part_answer(ten_election_step, &election, late_ms + 1, TENURE_OK, &(ten_result){.outcome = TEN_LOST});
     assert_false(heard(&election, TENURE_EVENT_RELEASED, NULL));
     must_send(&election, late_ms + 1, TEN_OP_ACQUIRE);
     answer_ok(&election, late_ms + 2, 5); /* nor is it believed when it comes back */
     assert_false(ten_election_is_leader(&election, late_ms + 2));
     ten_op release = must_send(&election, late_ms + 3, TEN_OP_RELEASE);
     assert_int_equal(release.token, 5);
-    ten_election_answer(&election, late_ms + 4, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    part_answer(ten_election_step, &election, late_ms + 4, TENURE_OK, &(ten_result){.outcome = TEN_OK});
     must_send(&election, late_ms + 4, TEN_OP_ACQUIRE);
     answer_ok(&election, late_ms + 5, 6);
     assert_true(ten_election_is_leader(&election, late_ms + 5));
@@ -332,7 +335,7 @@ TEST(a_leader_gives_back_only_when_its_work_has_stopped) {
     answer_ok(&election, START_MS + 1001, 5);
     ten_election_stopped(&election);
     must_send(&election, START_MS + 1100, TEN_OP_RELEASE);
-    ten_election_answer(&election, START_MS + 1101, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    part_answer(ten_election_step, &election, START_MS + 1101, TENURE_OK, &(ten_result){.outcome = TEN_OK});
     /* Others go first. */
     must_be_silent(&election, START_MS + 1100 + TTL_MS - 1);
     must_send(&election, START_MS + 1100 + TTL_MS, TEN_OP_ACQUIRE);
@@ -341,8 +344,8 @@ TEST(a_leader_gives_back_only_when_its_work_has_stopped) {
 TEST(a_leader_that_is_asked_to_resign_does) {
     ten_election election = make_leader(5);
     must_send(&election, START_MS + 1000, TEN_OP_RENEW);
-    ten_election_answer(
-        &election, START_MS + 1001, TENURE_OK,
+    part_answer(
+        ten_election_step, &election, START_MS + 1001, TENURE_OK,
         &(ten_result){.outcome = TEN_OK, .token = 5, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS, .ask = TEN_ASK_RESIGN});
     tenure_event event;
     assert_true(heard(&election, TENURE_EVENT_STOP, &event));
@@ -351,11 +354,11 @@ TEST(a_leader_that_is_asked_to_resign_does) {
 
 TEST(a_leader_that_hears_that_it_is_asked_looks_at_once) {
     ten_election election = make_leader(5);
-    ten_election_change(&election, START_MS + 10,
-                        &(ten_change){.kind = TENURE_EVENT_ASKED, .target = "web", .instance = "other", .token = 5});
+    part_change(ten_election_step, &election, START_MS + 10,
+                &(ten_change){.kind = TENURE_EVENT_ASKED, .target = "web", .instance = "other", .token = 5});
     must_be_silent(&election, START_MS + 10);
-    ten_election_change(&election, START_MS + 10,
-                        &(ten_change){.kind = TENURE_EVENT_ASKED, .target = "web", .instance = "me", .token = 5});
+    part_change(ten_election_step, &election, START_MS + 10,
+                &(ten_change){.kind = TENURE_EVENT_ASKED, .target = "web", .instance = "me", .token = 5});
     must_send(&election, START_MS + 10, TEN_OP_RENEW);
 }
 
@@ -364,7 +367,7 @@ TEST(a_leader_that_hears_that_it_is_asked_looks_at_once) {
 #define LEAST_MS (10 * TTL_MS)
 
 static ten_op must_keep(ten_election *election, uint64_t now_ms) {
-    const ten_op *op = ten_election_request(election, now_ms, &(size_t){0});
+    const ten_op *op = part_request(ten_election_step, election, now_ms, &(size_t){0});
     assert_non_null(op);
     assert_int_equal(op->kind, TEN_OP_RENEW);
     assert_int_equal(op->flags, TEN_OP_KEEP);
@@ -372,8 +375,8 @@ static ten_op must_keep(ten_election *election, uint64_t now_ms) {
 }
 
 static void answer_kept(ten_election *election, uint64_t now_ms, uint64_t ttl_ms) {
-    ten_election_answer(election, now_ms, TENURE_OK,
-                        &(ten_result){.outcome = TEN_OK, .token = 5, .ttl_ms = ttl_ms, .remaining_ms = ttl_ms});
+    part_answer(ten_election_step, election, now_ms, TENURE_OK,
+                &(ten_result){.outcome = TEN_OK, .token = 5, .ttl_ms = ttl_ms, .remaining_ms = ttl_ms});
 }
 
 static ten_election make_keeper(void) {
@@ -419,13 +422,13 @@ TEST(a_kept_role_is_not_given_back_before_its_least_time) {
     ten_election_withdraw(&election, TEN_REASON_DONE);
     ten_election_stopped(&election);
     assert_int_equal(must_keep(&election, START_MS + 100).ttl_ms, LEAST_MS - 100);
-    ten_election_answer(&election, START_MS + 600, TENURE_E_TIMEOUT, NULL);
+    part_answer(ten_election_step, &election, START_MS + 600, TENURE_E_TIMEOUT, NULL);
     assert_int_equal(must_keep(&election, START_MS + 700).ttl_ms, LEAST_MS - 700);
     answer_kept(&election, START_MS + 701, LEAST_MS - 700);
     tenure_event event;
     assert_true(heard(&election, TENURE_EVENT_KEPT, &event));
     assert_int_equal(event.remaining_ms, LEAST_MS - 700);
-    assert_int_equal(ten_election_next_ms(&election, START_MS + 702), UINT64_MAX);
+    assert_int_equal(part_due(ten_election_due, &election, START_MS + 702).next_ms, UINT64_MAX);
 }
 
 TEST(a_role_whose_least_time_is_over_is_given_back) {
@@ -458,9 +461,9 @@ TEST(what_is_granted_after_withdrawing_is_given_back) {
     answer_ok(&election, START_MS + 2, 5);
     assert_false(heard(&election, TENURE_EVENT_ACQUIRED, NULL));
     must_send(&election, START_MS + 2, TEN_OP_RELEASE);
-    ten_election_answer(&election, START_MS + 3, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    part_answer(ten_election_step, &election, START_MS + 3, TENURE_OK, &(ten_result){.outcome = TEN_OK});
     assert_int_equal(election.state, TEN_ELECTION_IDLE);
-    assert_int_equal(ten_election_next_ms(&election, START_MS + 4), UINT64_MAX);
+    assert_int_equal(part_due(ten_election_due, &election, START_MS + 4).next_ms, UINT64_MAX);
 }
 
 TEST(a_release_without_an_answer_is_sent_again_before_anything_else) {
@@ -468,7 +471,7 @@ TEST(a_release_without_an_answer_is_sent_again_before_anything_else) {
     ten_election_resign(&election, TEN_REASON_DONE, 0);
     ten_election_stopped(&election);
     must_send(&election, START_MS + 10, TEN_OP_RELEASE);
-    ten_election_answer(&election, START_MS + 510, TENURE_E_TIMEOUT, NULL);
+    part_answer(ten_election_step, &election, START_MS + 510, TENURE_E_TIMEOUT, NULL);
     assert_false(ten_election_is_leader(&election, START_MS + 510));
     must_send(&election, START_MS + 600, TEN_OP_RELEASE);
 }
@@ -481,23 +484,23 @@ static void expect_orderly_end(ten_election *election, uint64_t deadline_ms) {
     assert_false(ten_election_is_leader(election, START_MS + 10));
     assert_int_equal(ten_election_deadline_ms(election), deadline_ms);
     size_t count;
-    assert_null(ten_election_request(election, deadline_ms - 1, &count)); /* it cannot be renewed */
+    assert_null(part_request(ten_election_step, election, deadline_ms - 1, &count)); /* it cannot be renewed */
     ten_election_stopped(election);
     ten_op op = must_send(election, deadline_ms - 1, TEN_OP_RELEASE);
     assert_int_equal(op.reason, TEN_REASON_FORCED);
     assert_true(heard(election, TENURE_EVENT_LOST, &event));
     assert_string_equal(event.reason, "forced");
     assert_int_equal(ten_election_deadline_ms(election), 0);
-    ten_election_answer(election, deadline_ms - 1, TENURE_OK, &(ten_result){.outcome = TEN_OK});
-    assert_false(heard(election, TENURE_EVENT_RELEASED, &event));           /* one end is enough */
-    assert_true(ten_election_next_ms(election, deadline_ms) > deadline_ms); /* others go first */
+    part_answer(ten_election_step, election, deadline_ms - 1, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    assert_false(heard(election, TENURE_EVENT_RELEASED, &event));                         /* one end is enough */
+    assert_true(part_due(ten_election_due, election, deadline_ms).next_ms > deadline_ms); /* others go first */
 }
 
 TEST(a_forced_leader_ends_its_work_before_the_lease_ends) {
     ten_election election = make_leader(5);
     uint64_t deadline_ms = ten_election_deadline_ms(&election);
-    ten_election_change(
-        &election, START_MS + 10,
+    part_change(
+        ten_election_step, &election, START_MS + 10,
         &(ten_change){
             .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
     expect_orderly_end(&election, deadline_ms);
@@ -506,11 +509,10 @@ TEST(a_forced_leader_ends_its_work_before_the_lease_ends) {
 TEST(a_forced_leader_hears_of_it_by_its_renewal_too) {
     ten_election election = make_leader(5);
     uint64_t deadline_ms = ten_election_deadline_ms(&election);
-    uint64_t due_ms = ten_election_next_ms(&election, START_MS);
+    uint64_t due_ms = part_due(ten_election_due, &election, START_MS).next_ms;
     must_send(&election, due_ms, TEN_OP_RENEW);
-    ten_election_answer(
-        &election, due_ms, TENURE_OK,
-        &(ten_result){.outcome = TEN_LOST, .barred = true, .holder = "me", .token = 5, .remaining_ms = 100});
+    part_answer(ten_election_step, &election, due_ms, TENURE_OK,
+                &(ten_result){.outcome = TEN_LOST, .barred = true, .holder = "me", .token = 5, .remaining_ms = 100});
     expect_orderly_end(&election, deadline_ms);
 }
 
@@ -518,8 +520,8 @@ TEST(a_forced_leader_hears_of_it_by_its_renewal_too) {
 TEST(a_forced_leader_whose_work_ends_too_late_lets_others_go_first) {
     ten_election election = make_leader(5);
     uint64_t deadline_ms = ten_election_deadline_ms(&election);
-    ten_election_change(
-        &election, START_MS + 10,
+    part_change(
+        ten_election_step, &election, START_MS + 10,
         &(ten_change){
             .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
     must_be_silent(&election, deadline_ms); /* its end is told first */
@@ -528,8 +530,9 @@ TEST(a_forced_leader_whose_work_ends_too_late_lets_others_go_first) {
     assert_string_equal(event.reason, "forced");
     ten_election_stopped(&election);
     must_send(&election, deadline_ms + 1, TEN_OP_RELEASE);
-    ten_election_answer(&election, deadline_ms + 2, TENURE_OK, &(ten_result){.outcome = TEN_OK});
-    assert_in_range(ten_election_next_ms(&election, deadline_ms + 2), deadline_ms + TTL_MS, UINT64_MAX - 1);
+    part_answer(ten_election_step, &election, deadline_ms + 2, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+    assert_in_range(part_due(ten_election_due, &election, deadline_ms + 2).next_ms, deadline_ms + TTL_MS,
+                    UINT64_MAX - 1);
 }
 
 /* Of several that belong together one is forced: that one is lost, and all are released. */
@@ -550,16 +553,16 @@ TEST(the_forced_one_of_several_is_named) {
         results[i] = (ten_result){.outcome = TEN_OK, .token = 5 + i, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
     size_t count;
     for (unsigned i = 0; i < 2; i++) { /* the slots are read first */
-        assert_non_null(ten_election_request(&election, START_MS, &count));
-        ten_election_answer(&election, START_MS, TENURE_OK, results);
+        assert_non_null(part_request(ten_election_step, &election, START_MS, &count));
+        part_answer(ten_election_step, &election, START_MS, TENURE_OK, results);
     }
     assert_true(ten_election_is_leader(&election, START_MS));
-    ten_election_change(
-        &election, START_MS + 10,
+    part_change(
+        ten_election_step, &election, START_MS + 10,
         &(ten_change){
             .kind = TENURE_EVENT_LOST, .reason = TEN_REASON_FORCED, .target = "b", .instance = "me", .token = 6});
     ten_election_stopped(&election);
-    assert_non_null(ten_election_request(&election, START_MS + 20, &count));
+    assert_non_null(part_request(ten_election_step, &election, START_MS + 20, &count));
     assert_int_equal(count, 3);
     tenure_event event;
     assert_true(heard(&election, TENURE_EVENT_LOST, &event));
@@ -569,8 +572,8 @@ TEST(the_forced_one_of_several_is_named) {
 
 TEST(a_lease_that_is_forced_at_once_is_lost_at_once) {
     ten_election election = make_leader(5);
-    ten_election_change(
-        &election, START_MS + 10,
+    part_change(
+        ten_election_step, &election, START_MS + 10,
         &(ten_change){
             .kind = TENURE_EVENT_RELEASED, .reason = TEN_REASON_FORCED, .target = "web", .instance = "me", .token = 5});
     tenure_event event;
@@ -668,7 +671,7 @@ static void step_candidate(struct contest *contest, struct candidate *candidate,
     tenure_event event;
     if (candidate->waiting_ms && now_ms >= candidate->waiting_ms) {
         candidate->waiting_ms = 0;
-        ten_election_answer(election, own_ms, candidate->error, &candidate->result);
+        part_answer(ten_election_step, election, own_ms, candidate->error, &candidate->result);
     }
     while (ten_event_queue_take(&candidate->events, &event)) {
         if (event.kind == TENURE_EVENT_ACQUIRED) {
@@ -681,7 +684,7 @@ static void step_candidate(struct contest *contest, struct candidate *candidate,
         if (event.kind == TENURE_EVENT_STOP || event.kind == TENURE_EVENT_LOST)
             ten_election_stopped(election);
     }
-    const ten_op *op = candidate->waiting_ms ? NULL : ten_election_request(election, own_ms, &(size_t){0});
+    const ten_op *op = candidate->waiting_ms ? NULL : part_request(ten_election_step, election, own_ms, &(size_t){0});
     if (op)
         send(contest, candidate, op, now_ms);
 }

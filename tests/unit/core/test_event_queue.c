@@ -69,15 +69,15 @@ TEST(without_memory_the_oldest_goes_too) {
     ten_event_queue_free(&queue);
 }
 
-static void count_seen(void *userdata, const tenure_event *event) {
-    *(uint64_t *)userdata += event->token;
+static void count_seen(void *userdata, const ten_fact *fact) {
+    *(uint64_t *)userdata += fact->event->token;
 }
 
 TEST(each_is_seen_as_it_is_put) {
     uint64_t sum = 0;
     ten_event_queue queue;
     assert_true(ten_event_queue_open(&queue));
-    queue.seen = count_seen;
+    queue.publish = count_seen;
     queue.userdata = &sum;
     put(&queue, 3);
     assert_int_equal(sum, 6);

@@ -6,17 +6,18 @@
 
 #include "base/alloc.h"
 #include "core/fleet.h"
+#include "part.h"
 
 #define TARGETS 20u
 #define MANY    150u /* more than are told one by one */
 #define TTL_MS  1500u
 
 static void list_instances(ten_fleet *fleet, uint64_t now_ms, const char *const *ids, size_t count) {
-    ten_fleet_instances_begin(fleet, now_ms);
+    (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_INSTANCES);
     for (size_t i = 0; i < count; i++)
-        ten_fleet_instance(fleet, now_ms,
-                           &(ten_instance){.instance = ids[i], .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
-    ten_fleet_instances_end(fleet, now_ms, TENURE_OK);
+        part_instance(ten_fleet_step, fleet, now_ms,
+                      &(ten_instance){.instance = ids[i], .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS});
+    (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_INSTANCES_END);
 }
 
 static ten_event_queue reported; /* by all fleets of a test */
@@ -35,7 +36,7 @@ static int free_queue(void **state) {
 #define FLEET_TEST(name) TEST_WITH(name, open_queue, free_queue)
 
 static bool wants_instances(const ten_fleet *fleet, uint64_t now_ms) {
-    return ten_fleet_part.instances_ms(fleet) <= now_ms;
+    return part_due(ten_fleet_due, fleet, now_ms).instances_ms <= now_ms;
 }
 
 static uint32_t targets_max; /* of the fleets of a test */
@@ -62,8 +63,8 @@ static ten_fleet *new_unread_fleet(const char *instance) {
 /* It has read an empty registry. */
 static ten_fleet *new_fleet_of(const char *instance) {
     ten_fleet *fleet = new_unread_fleet(instance);
-    ten_fleet_begin_listing(fleet);
-    assert_false(ten_fleet_end_listing(fleet, 1000));
+    (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING);
+    assert_false(part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING_END).lacks);
     return fleet;
 }
 
@@ -81,9 +82,9 @@ static ten_fleet *new_session_fleet(void) {
 static void list_session_instance(ten_fleet *fleet, uint64_t now_ms) {
     ten_instance me = {
         .instance = "me", .weight = 1, .ttl_ms = TTL_MS, .remaining_ms = 100 * TTL_MS, .has_session = true};
-    ten_fleet_instances_begin(fleet, now_ms);
-    ten_fleet_instance(fleet, now_ms, &me);
-    ten_fleet_instances_end(fleet, now_ms, TENURE_OK);
+    (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_INSTANCES);
+    part_instance(ten_fleet_step, fleet, now_ms, &me);
+    (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_INSTANCES_END);
 }
 
 /* Answers a request as a store would in which everything is free; counts the acquires. */
@@ -91,13 +92,13 @@ static size_t answer(ten_fleet *fleet, uint64_t now_ms) {
     ten_result results[MANY + 2] = {0};
     size_t count = 0;
     size_t acquires = 0;
-    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
     for (size_t i = 0; ops && i < count; i++) {
         acquires += ops[i].kind == TEN_OP_ACQUIRE;
         results[i] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
     }
     if (ops)
-        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
     return acquires;
 }
 
@@ -110,7 +111,7 @@ FLEET_TEST(what_a_dead_instance_held_is_taken_when_it_ends_although_the_plan_cha
         snprintf(id, sizeof id, "t-%u", i);
         assert_int_not_equal(ten_fleet_put_target(fleet, 1000, id, false), TEN_PLAN_NONE);
         ten_row row = {.target = {.id = id}, .registered = true, .holder = "dead", .token = 1, .remaining_ms = 400};
-        ten_fleet_row(fleet, 1000, &row);
+        part_row(ten_fleet_step, fleet, 1000, &row);
     }
     list_instances(fleet, 1000, instances, 2);
     assert_int_equal(answer(fleet, 1350), 0); /* it is still held */
@@ -143,13 +144,13 @@ FLEET_TEST(a_token_whose_deadline_passed_is_given_back_and_not_believed_again) {
     for (int i = 0; i < 5 && !released; i++, now_ms++) {
         ten_result results[4] = {0};
         size_t count = 0;
-        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
         for (size_t j = 0; ops && j < count; j++) {
             released |= ops[j].kind == TEN_OP_RELEASE && ops[j].token == 2;
             results[j] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
         }
         if (ops)
-            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+            part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
         assert_false(ten_fleet_may_work(fleet, number, now_ms));
     }
     assert_true(released);
@@ -161,13 +162,13 @@ static size_t answer_with(ten_fleet *fleet, uint64_t now_ms, uint64_t token, enu
     ten_result results[4] = {0};
     size_t count = 0;
     size_t found = 0;
-    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
     for (size_t i = 0; ops && i < count; i++) {
         found += ops[i].kind == kind;
         results[i] = (ten_result){.outcome = TEN_OK, .token = token, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
     }
     if (ops)
-        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
     return found;
 }
 
@@ -232,12 +233,13 @@ FLEET_TEST(work_that_was_not_begun_cannot_end) {
 /* A fleet of two with some targets that lives for a few TTLs; whatever failed, only what was granted may be worked on.
  */
 static void live_with_little_memory(ten_fleet *fleet) {
+    char ids[TARGETS][16];
     uint32_t numbers[TARGETS];
     bool granted[TARGETS] = {0};
     for (uint64_t now_ms = 1000; now_ms < 1000 + 3 * TTL_MS; now_ms += 50) {
         for (unsigned i = 0; i < TARGETS; i++) {
-            char id[16];
-            snprintf(id, sizeof id, "t-%u", i);
+            const char *id = ids[i];
+            snprintf(ids[i], sizeof ids[i], "t-%u", i);
             numbers[i] = i % 5 ? ten_fleet_put_target(fleet, now_ms, id, false) : ten_fleet_claim(fleet, now_ms, id);
         }
         ten_fleet_targets_settled(fleet, now_ms);
@@ -245,14 +247,14 @@ static void live_with_little_memory(ten_fleet *fleet) {
             list_instances(fleet, now_ms, (const char *const[]){"me", "other"}, 2);
         ten_result results[TARGETS + 2] = {0};
         size_t count = 0;
-        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
         for (size_t i = 0; ops && i < count; i++) {
             results[i] = (ten_result){.outcome = TEN_OK, .token = 2, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
             for (unsigned j = 0; j < TARGETS; j++)
-                granted[j] |= ops[i].kind == TEN_OP_ACQUIRE && ten_fleet_request_target(fleet, i) == numbers[j];
+                granted[j] |= ops[i].kind == TEN_OP_ACQUIRE && strcmp(ops[i].target, ids[j]) == 0;
         }
         if (ops)
-            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+            part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
         for (unsigned i = 0; i < TARGETS; i++)
             if (numbers[i] != TEN_PLAN_NONE && ten_fleet_may_work(fleet, numbers[i], now_ms))
                 assert_true(granted[i]);
@@ -314,7 +316,7 @@ FLEET_TEST(an_instance_that_was_declared_gone_acquires_nothing_more) {
     for (uint64_t now_ms = 1001; now_ms < 1001 + 5 * TTL_MS; now_ms += 10) {
         ten_result results[4] = {0};
         size_t count = 0;
-        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
         for (size_t i = 0; ops && i < count; i++) {
             bool acquires = ops[i].kind == TEN_OP_ACQUIRE;
             assert_false(refused && acquires);
@@ -323,7 +325,7 @@ FLEET_TEST(an_instance_that_was_declared_gone_acquires_nothing_more) {
                                   : (ten_result){.outcome = TEN_OK, .ttl_ms = TTL_MS, .remaining_ms = TTL_MS};
         }
         if (ops)
-            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+            part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
         assert_false(ten_fleet_may_work(fleet, number, now_ms));
     }
     assert_true(refused);
@@ -338,13 +340,13 @@ static size_t step(ten_fleet *fleet, uint64_t now_ms, ten_result acquire) {
     tenure_event event;
     size_t count = 0;
     size_t told = 0;
-    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
     for (size_t i = 0; ops && i < count; i++)
         results[i] = ops[i].kind == TEN_OP_ACQUIRE
                          ? acquire
                          : (ten_result){.outcome = TEN_OK, .token = ops[i].token, .ttl_ms = TTL_MS};
     if (ops)
-        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
     if (wants_instances(fleet, now_ms))
         list_instances(fleet, now_ms, instances, TEN_COUNT(instances));
     while (ten_event_queue_take(&reported, &event)) {
@@ -389,7 +391,7 @@ FLEET_TEST(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_afte
                         .token = 5};
     for (uint64_t end_ms = now_ms + 2 * TTL_MS; now_ms < end_ms; now_ms += 10)
         told += step(fleets[planned], now_ms, granted);
-    ten_fleet_change(fleets[1 - planned], now_ms, &taken);
+    part_change(ten_fleet_step, fleets[1 - planned], now_ms, &taken);
     told += step(fleets[1 - planned], now_ms + 1000, refused);
     assert_true(ten_fleet_may_work(fleets[planned], numbers[planned], now_ms));
     assert_int_equal(ten_fleet_get_unowned(fleets[0]).count + ten_fleet_get_unowned(fleets[1]).count, 0);
@@ -397,7 +399,7 @@ FLEET_TEST(a_target_that_nobody_gets_is_told_once_by_one_instance_and_again_afte
     taken.kind = TENURE_EVENT_LOST;
     taken.reason = TEN_REASON_FORCED;
     for (size_t i = 0; i < 2; i++)
-        ten_fleet_change(fleets[i], now_ms + 1000, &taken);
+        part_change(ten_fleet_step, fleets[i], now_ms + 1000, &taken);
     now_ms += 1000;
     for (uint64_t end_ms = now_ms + 10 * TTL_MS; now_ms < end_ms; now_ms += 10)
         told += step(fleets[0], now_ms, refused) + step(fleets[1], now_ms, refused);
@@ -436,21 +438,21 @@ static ten_result answer_on_session(struct sessions_store *store, const ten_op *
 static void step_on_session(ten_fleet *fleet, uint64_t now_ms, struct sessions_store *store) {
     ten_result results[8] = {0};
     size_t count = 0;
-    const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+    const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
     for (size_t i = 0; ops && i < count; i++)
         results[i] = answer_on_session(store, &ops[i]);
     if (ops)
-        ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+        part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
 }
 
 static void tell_forced(ten_fleet *fleet, uint64_t now_ms, const char *holder, uint64_t token) {
-    ten_fleet_change(fleet, now_ms,
-                     &(ten_change){.kind = TENURE_EVENT_LOST,
-                                   .reason = TEN_REASON_FORCED,
-                                   .target = "t",
-                                   .instance = holder,
-                                   .actor = "",
-                                   .token = token});
+    part_change(ten_fleet_step, fleet, now_ms,
+                &(ten_change){.kind = TENURE_EVENT_LOST,
+                              .reason = TEN_REASON_FORCED,
+                              .target = "t",
+                              .instance = holder,
+                              .actor = "",
+                              .token = token});
 }
 
 /* The feed may tell of it before a heartbeat finds it, or not. */
@@ -492,10 +494,9 @@ FLEET_TEST(a_forced_target_is_tried_no_later_than_if_it_had_not_been_forced) {
         assert_int_equal(answer(fleet, 1000), 0);
         (void)ten_fleet_put_target(fleet, 1000, "t", false);
         list_instances(fleet, 1000, instances, 2);
-        ten_fleet_row(
-            fleet, 1000,
-            &(ten_row){
-                .target = {.id = "t"}, .registered = true, .holder = "dead", .token = 1, .remaining_ms = TTL_MS});
+        part_row(ten_fleet_step, fleet, 1000,
+                 &(ten_row){
+                     .target = {.id = "t"}, .registered = true, .holder = "dead", .token = 1, .remaining_ms = TTL_MS});
         for (uint64_t now_ms = 1001; taken_ms[forced] == 0 && now_ms < 1000 + 4 * TTL_MS; now_ms++) {
             if (forced && now_ms == 1000 + TTL_MS / 2)
                 tell_forced(fleet, now_ms, "dead", 1);
@@ -518,28 +519,28 @@ FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_
     list_instances(fleet, 1000, (const char *const[]){"me", "other"}, 2);
     ten_fleet_stop(fleet, 1010);
     (void)answer(fleet, 1010); /* without weight */
-    ten_fleet_change(fleet, 1020,
-                     &(ten_change){.kind = TENURE_EVENT_ACQUIRED,
-                                   .reason = TEN_REASON_REBALANCE,
-                                   .target = "t",
-                                   .instance = "me",
-                                   .actor = "",
-                                   .token = 7});
-    ten_fleet_change(fleet, 1020,
-                     &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me", .actor = ""});
+    part_change(ten_fleet_step, fleet, 1020,
+                &(ten_change){.kind = TENURE_EVENT_ACQUIRED,
+                              .reason = TEN_REASON_REBALANCE,
+                              .target = "t",
+                              .instance = "me",
+                              .actor = "",
+                              .token = 7});
+    part_change(ten_fleet_step, fleet, 1020,
+                &(ten_change){.kind = TENURE_EVENT_INSTANCE_CHANGED, .target = "", .instance = "me", .actor = ""});
     bool released = false;
     bool left = false;
     for (uint64_t now_ms = 1020; now_ms < 1100 && !left; now_ms++) {
         ten_result results[4] = {{.outcome = TEN_OK}, {.outcome = TEN_OK}};
         size_t count = 0;
-        const ten_op *ops = ten_fleet_request(fleet, now_ms, &count);
+        const ten_op *ops = part_request(ten_fleet_step, fleet, now_ms, &count);
         for (size_t i = 0; ops && i < count; i++) {
             released |= ops[i].kind == TEN_OP_RELEASE && ops[i].token == 7;
             left |= ops[i].kind == TEN_OP_LEAVE;
             assert_true(released || !left);
         }
         if (ops)
-            ten_fleet_answer(fleet, now_ms, TENURE_OK, results);
+            part_answer(ten_fleet_step, fleet, now_ms, TENURE_OK, results);
     }
     assert_true(left);
     ten_fleet_free(fleet);
@@ -548,11 +549,11 @@ FLEET_TEST(what_was_handed_over_to_an_instance_that_stops_is_released_before_it_
 /* ---- the registry */
 
 static void list_registry(ten_fleet *fleet, uint64_t now_ms, unsigned count) {
-    ten_fleet_begin_listing(fleet);
+    (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_LISTING);
     for (unsigned i = 0; i < count; i++) {
         char id[16];
         snprintf(id, sizeof id, "t-%u", i);
-        ten_fleet_row(fleet, now_ms, &(ten_row){.target = {.id = id}, .registered = true});
+        part_row(ten_fleet_step, fleet, now_ms, &(ten_row){.target = {.id = id}, .registered = true});
     }
 }
 
@@ -567,15 +568,15 @@ static size_t count_removed(void) {
 FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch) {
     ten_fleet *fleet = new_fleet();
     list_registry(fleet, 1000, 3);
-    assert_false(ten_fleet_end_listing(fleet, 1000));
+    assert_false(part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING_END).lacks);
     list_registry(fleet, 2000, 1);
-    assert_true(ten_fleet_end_listing(fleet, 2000));
+    assert_true(part_on(ten_fleet_step, fleet, 2000, TEN_ON_LISTING_END).lacks);
     assert_int_equal(count_removed(), 0);
-    ten_fleet_begin_listing(fleet); /* the next one has begun, and has shown nothing yet */
-    ten_fleet_follow(fleet, 2010);  /* overrun is not loss */
-    assert_int_equal(ten_fleet_believe_listing(fleet, 2010), UINT64_MAX);
+    (void)part_on(ten_fleet_step, fleet, 2000, TEN_ON_LISTING); /* the next one has begun, and has shown nothing yet */
+    (void)part_on(ten_fleet_step, fleet, 2010, TEN_ON_FOLLOW);  /* overrun is not loss */
+    assert_int_equal(part_on(ten_fleet_step, fleet, 2010, TEN_ON_CHECKED).at_ms, UINT64_MAX);
     assert_int_equal(count_removed(), 2);
-    ten_fleet_unregistered(fleet, 3001, "t-0"); /* one that was read by itself */
+    part_absent(ten_fleet_step, fleet, 3001, "t-0"); /* one that was read by itself */
     assert_int_equal(count_removed(), 1);
     ten_fleet_free(fleet);
 }
@@ -583,19 +584,19 @@ FLEET_TEST(a_registry_that_has_shrunk_is_believed_when_the_feed_shows_no_epoch) 
 FLEET_TEST(a_registry_that_has_shrunk_in_an_epoch_is_believed_a_ttl_later) {
     ten_fleet *fleet = new_fleet();
     list_registry(fleet, 1000, 3);
-    assert_false(ten_fleet_end_listing(fleet, 1000));
+    assert_false(part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING_END).lacks);
     list_registry(fleet, 2000, 1);
-    assert_true(ten_fleet_end_listing(fleet, 2000));
-    ten_fleet_change(fleet, 2010,
-                     &(ten_change){.kind = TENURE_EVENT_RECOVERING, .target = "", .instance = "", .actor = ""});
+    assert_true(part_on(ten_fleet_step, fleet, 2000, TEN_ON_LISTING_END).lacks);
+    part_change(ten_fleet_step, fleet, 2010,
+                &(ten_change){.kind = TENURE_EVENT_RECOVERING, .target = "", .instance = "", .actor = ""});
     for (unsigned i = 0; i < 3; i++) { /* however often it is overrun meanwhile */
-        ten_fleet_follow(fleet, 2010 + i * 100);
-        assert_int_equal(ten_fleet_believe_listing(fleet, 2010 + i * 100), 2010 + TTL_MS);
+        (void)part_on(ten_fleet_step, fleet, 2010 + i * 100, TEN_ON_FOLLOW);
+        assert_int_equal(part_on(ten_fleet_step, fleet, 2010 + i * 100, TEN_ON_CHECKED).at_ms, 2010 + TTL_MS);
     }
     assert_int_equal(count_removed(), 0);
     list_registry(fleet, 2010 + TTL_MS, 2);
-    assert_true(ten_fleet_end_listing(fleet, 2010 + TTL_MS));
-    assert_int_equal(ten_fleet_believe_listing(fleet, 2010 + TTL_MS), UINT64_MAX);
+    assert_true(part_on(ten_fleet_step, fleet, 2010 + TTL_MS, TEN_ON_LISTING_END).lacks);
+    assert_int_equal(part_on(ten_fleet_step, fleet, 2010 + TTL_MS, TEN_ON_CHECKED).at_ms, UINT64_MAX);
     assert_int_equal(count_removed(), 1);
     ten_fleet_free(fleet);
 }
@@ -624,13 +625,13 @@ FLEET_TEST(an_instance_joins_when_it_has_read_the_targets) {
     size_t count;
     list_registry(fleet, 1000, 3);
     for (uint64_t now_ms = 1000; now_ms < 1000 + 3 * TTL_MS; now_ms++) {
-        assert_null(ten_fleet_request(fleet, now_ms, &count));
-        assert_true(ten_fleet_next_ms(fleet, now_ms) > now_ms);
+        assert_null(part_request(ten_fleet_step, fleet, now_ms, &count));
+        assert_true(part_due(ten_fleet_due, fleet, now_ms).next_ms > now_ms);
     }
     uint64_t read_ms = 1000 + 3 * TTL_MS;
-    assert_false(ten_fleet_end_listing(fleet, read_ms));
-    assert_true(ten_fleet_next_ms(fleet, read_ms) <= read_ms);
-    const ten_op *ops = ten_fleet_request(fleet, read_ms, &count);
+    assert_false(part_on(ten_fleet_step, fleet, read_ms, TEN_ON_LISTING_END).lacks);
+    assert_true(part_due(ten_fleet_due, fleet, read_ms).next_ms <= read_ms);
+    const ten_op *ops = part_request(ten_fleet_step, fleet, read_ms, &count);
     assert_int_equal(count, 1);
     assert_int_equal(ops[0].kind, TEN_OP_ANNOUNCE);
     ten_fleet_free(fleet);
@@ -640,9 +641,9 @@ TEST_WITH(an_instance_that_is_not_willing_to_know_all_targets_does_not_join, lim
     ten_fleet *fleet = new_unread_fleet("me");
     size_t count;
     list_registry(fleet, 1000, 8);
-    ten_fleet_end_listing(fleet, 1000);
+    (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING_END);
     assert_int_equal(count_told(TENURE_EVENT_REFUSED, TENURE_E_TOO_MANY), 1);
-    assert_null(ten_fleet_request(fleet, 1001, &count));
+    assert_null(part_request(ten_fleet_step, fleet, 1001, &count));
     assert_int_equal(count_told(TENURE_EVENT_STOPPED, TENURE_OK), 1);
     ten_fleet_free(fleet);
 }
@@ -653,21 +654,21 @@ TEST_WITH(an_instance_at_work_goes_on_when_there_are_too_many_targets, limit_tar
     assert_int_equal(answer(fleet, 1000), 0);
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
     list_registry(fleet, 1000, 5);
-    ten_fleet_end_listing(fleet, 1000);
+    (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING_END);
     size_t acquires = 0;
     for (uint64_t now_ms = 1001; now_ms < 1200; now_ms++)
         acquires += answer(fleet, now_ms);
     assert_int_equal(acquires, 5);
     list_registry(fleet, 1200, 8);
-    ten_fleet_end_listing(fleet, 1200);
+    (void)part_on(ten_fleet_step, fleet, 1200, TEN_ON_LISTING_END);
     assert_int_equal(count_told(TENURE_EVENT_ACQUIRE_FAILED, TENURE_E_TOO_MANY), 1);
     assert_int_equal(ten_fleet_owned_count(fleet), 5);
     /* One goes, and there is room for another. */
-    ten_fleet_unregistered(fleet, 1210, "t-0");
+    part_absent(ten_fleet_step, fleet, 1210, "t-0");
     for (uint64_t now_ms = 1210; now_ms < 1230; now_ms++)
         acquires += answer(fleet, now_ms);
-    ten_fleet_row(fleet, 1230, &(ten_row){.target = {.id = "t-7"}, .registered = true});
-    ten_fleet_registrations_end(fleet, 1230);
+    part_row(ten_fleet_step, fleet, 1230, &(ten_row){.target = {.id = "t-7"}, .registered = true});
+    (void)part_on(ten_fleet_step, fleet, 1230, TEN_ON_READ_END);
     for (uint64_t now_ms = 1230; now_ms < 1400; now_ms++)
         acquires += answer(fleet, now_ms);
     assert_int_equal(acquires, 6);
@@ -679,10 +680,10 @@ FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_s
     ten_fleet *fleet = new_fleet();
     ten_row row = {
         .target = {.id = "t"}, .registered = true, .holder = "outsider", .token = 1, .remaining_ms = 20 * TTL_MS};
-    ten_fleet_follow(fleet, 1000);
+    (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_FOLLOW);
     assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
-    ten_fleet_row(fleet, 1000, &row);
-    ten_fleet_registrations_end(fleet, 1000);
+    part_row(ten_fleet_step, fleet, 1000, &row);
+    (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_READ_END);
     list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
     uint64_t now_ms = 1000;
     for (; now_ms < 1000 + 3 * TTL_MS; now_ms += 10)
@@ -690,8 +691,8 @@ FLEET_TEST(a_listing_shows_that_a_target_is_free_although_the_feed_did_not_say_s
     row.holder = NULL;
     size_t acquires = 0;
     for (uint64_t end_ms = now_ms + 50; now_ms < end_ms; now_ms += 10) {
-        ten_fleet_follow(fleet, now_ms);
-        ten_fleet_row(fleet, now_ms, &row);
+        (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_FOLLOW);
+        part_row(ten_fleet_step, fleet, now_ms, &row);
         acquires += answer(fleet, now_ms);
     }
     assert_int_equal(acquires, 1);
@@ -706,20 +707,20 @@ FLEET_TEST(what_a_listing_lacks_is_free_unless_its_holder_was_heard_of_meanwhile
         ten_row row = {.target = {.id = "t"}, .holder = "outsider", .token = 1, .remaining_ms = 20 * TTL_MS};
         ten_change taken = {
             .kind = TENURE_EVENT_ACQUIRED, .target = "t", .instance = "outsider", .actor = "", .token = 2};
-        ten_fleet_follow(fleet, 1000);
+        (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_FOLLOW);
         assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
         assert_int_equal(ten_fleet_put_target(fleet, 1000, "t", false) == TEN_PLAN_NONE, false);
-        ten_fleet_begin_listing(fleet);
-        ten_fleet_row(fleet, 1000, &row);
-        ten_fleet_end_listing(fleet, 1000);
+        (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING);
+        part_row(ten_fleet_step, fleet, 1000, &row);
+        (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_LISTING_END);
         list_instances(fleet, 1000, (const char *const[]){"me"}, 1);
         uint64_t now_ms = 1000;
         for (; now_ms < 1000 + 3 * TTL_MS; now_ms += 10)
             assert_int_equal(answer(fleet, now_ms), 0);
-        ten_fleet_begin_listing(fleet);
+        (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_LISTING);
         if (heard)
-            ten_fleet_change(fleet, now_ms, &taken);
-        ten_fleet_end_listing(fleet, now_ms);
+            part_change(ten_fleet_step, fleet, now_ms, &taken);
+        (void)part_on(ten_fleet_step, fleet, now_ms, TEN_ON_LISTING_END);
         size_t acquires = 0;
         for (uint64_t end_ms = now_ms + 50; now_ms < end_ms; now_ms += 10)
             acquires += answer(fleet, now_ms);
@@ -733,7 +734,7 @@ FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_
     for (int removed = 0; removed < 2; removed++) {
         (void)state;
         ten_fleet *fleet = new_fleet();
-        ten_fleet_follow(fleet, 1000);
+        (void)part_on(ten_fleet_step, fleet, 1000, TEN_ON_FOLLOW);
         assert_int_equal(answer(fleet, 1000), 0); /* announces itself */
         list_instances(fleet, 1000, (const char *const[]){"me", "other"}, 2);
         if (removed) {
@@ -746,18 +747,18 @@ FLEET_TEST(what_is_handed_over_to_an_instance_that_does_not_know_it_is_released_
                              .actor = "",
                              .token = 2,
                              .reason = TEN_REASON_REBALANCE};
-        ten_fleet_change(fleet, 1001, &handed); /* to somebody else: that is no matter of this instance */
+        part_change(ten_fleet_step, fleet, 1001, &handed); /* to somebody else: that is no matter of this instance */
         assert_int_equal(answer_with(fleet, 1001, 2, TEN_OP_RELEASE), 0);
         handed.instance = "me";
         handed.token = 3;
-        ten_fleet_change(fleet, 1002, &handed);
+        part_change(ten_fleet_step, fleet, 1002, &handed);
         size_t count = 0;
-        const ten_op *ops = ten_fleet_request(fleet, 1002, &count);
+        const ten_op *ops = part_request(ten_fleet_step, fleet, 1002, &count);
         assert_int_equal(count, 1);
         assert_int_equal(ops[0].kind, TEN_OP_RELEASE);
         assert_string_equal(ops[0].target, "t");
         assert_int_equal(ops[0].token, 3);
-        ten_fleet_answer(fleet, 1002, TENURE_OK, &(ten_result){.outcome = TEN_OK});
+        part_answer(ten_fleet_step, fleet, 1002, TENURE_OK, &(ten_result){.outcome = TEN_OK});
         assert_int_equal(ten_plan_find_target(ten_fleet_plan(fleet), "t"), TEN_PLAN_NONE);
         ten_fleet_free(fleet);
     }
@@ -780,7 +781,7 @@ FLEET_TEST(after_an_outage_of_more_than_a_ttl_an_instance_takes_its_share_and_wa
         ten_change taken = {
             .kind = TENURE_EVENT_ACQUIRED, .target = ten_plan_target_id(plan, i), .instance = "other", .token = 1};
         if (strcmp(ten_plan_instance_id(plan, ten_plan_holder(plan, i)), "other") == 0)
-            ten_fleet_change(fleet, 1100, &taken);
+            part_change(ten_fleet_step, fleet, 1100, &taken);
     }
     uint64_t back_ms = 1100 + 2 * TTL_MS;
     assert_int_equal(answer(fleet, back_ms), TARGETS / 2);

@@ -4,7 +4,8 @@
  */
 #include "unit/unit.h"
 
-#include "core/lease_book.h"
+#include "core/lease_book_state.h"
+#include "part.h"
 
 #define TTL_MS    UINT64_C(3000)
 #define MARGIN_MS UINT64_C(375)
@@ -27,23 +28,13 @@ struct fixture {
     size_t user_count;
 };
 
-static void on_changed(void *userdata, ten_book_lease *lease) {
-    (void)lease;
-    ((struct seen *)userdata)->changed++;
-}
-
-static void on_failed(void *userdata, ten_book_lease *lease, int error, const ten_result *result) {
-    (void)lease;
-    (void)error;
-    (void)result;
-    ((struct seen *)userdata)->failed++;
-}
-
-static void on_lost(void *userdata, ten_book_lease *lease, enum ten_reason reason) {
-    (void)lease;
+static void on_fact(void *userdata, const ten_fact *fact) {
     struct seen *seen = userdata;
-    seen->lost++;
-    seen->reason = reason;
+    seen->changed += fact->kind == TEN_FACT_BELIEF;
+    seen->failed += fact->kind == TEN_FACT_FAILED;
+    seen->lost += fact->kind == TEN_FACT_LOST;
+    if (fact->kind == TEN_FACT_LOST)
+        seen->reason = fact->reason;
 }
 
 static ten_lease_book *make_book(const char *instance, uint32_t batch_max, ten_event_queue *events, struct seen *seen) {
@@ -52,12 +43,10 @@ static ten_lease_book *make_book(const char *instance, uint32_t batch_max, ten_e
                                     .timing = {.ttl_ms = TTL_MS},
                                     .batch_max = batch_max,
                                     .seed = 7,
-                                    .events = events,
-                                    .changed = on_changed,
-                                    .failed = on_failed,
-                                    .lost = on_lost,
-                                    .userdata = seen};
+                                    .events = events};
     ten_timing_defaults(&config.timing);
+    events->publish = on_fact;
+    events->userdata = seen;
     ten_lease_book *book = ten_lease_book_new(&config);
     assert_non_null(book);
     return book;
@@ -89,10 +78,18 @@ static ten_book_user *new_user(struct fixture *fixture, bool renewed) {
     return user;
 }
 
+/* Without those that rest. */
+static size_t count_leases(const ten_lease_book *book) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < book->room; i++)
+        count += book->leases[i] && !book->leases[i]->resting;
+    return count;
+}
+
 /* ---- asking the book, and answering it */
 
 static const ten_op *request(struct fixture *fixture, uint64_t now_ms, size_t *ret_count) {
-    return ten_lease_book_part.request(fixture->book, now_ms, ret_count);
+    return part_request(ten_lease_book_step, fixture->book, now_ms, ret_count);
 }
 
 static void must_send(struct fixture *fixture, uint64_t now_ms, enum ten_op_kind kind) {
@@ -108,7 +105,7 @@ static void must_be_silent(struct fixture *fixture, uint64_t now_ms) {
 }
 
 static void answer(struct fixture *fixture, uint64_t now_ms, const ten_result *result) {
-    ten_lease_book_part.answer(fixture->book, now_ms, TENURE_OK, result);
+    part_answer(ten_lease_book_step, fixture->book, now_ms, TENURE_OK, result);
 }
 
 static void answer_ok(struct fixture *fixture, uint64_t now_ms, uint64_t token) {
@@ -121,13 +118,13 @@ static void answer_held(struct fixture *fixture, uint64_t now_ms, uint64_t remai
 }
 
 static void answer_nothing(struct fixture *fixture, uint64_t now_ms) {
-    ten_lease_book_part.answer(fixture->book, now_ms, TENURE_E_TIMEOUT, NULL);
+    part_answer(ten_lease_book_step, fixture->book, now_ms, TENURE_E_TIMEOUT, NULL);
 }
 
 static void tell_change(struct fixture *fixture, uint64_t now_ms, enum tenure_event_kind kind, enum ten_reason reason,
                         uint64_t token) {
     ten_change change = {.kind = kind, .reason = reason, .target = "x", .instance = "other", .token = token};
-    ten_lease_book_part.change(fixture->book, now_ms, &change);
+    part_change(ten_lease_book_step, fixture->book, now_ms, &change);
 }
 
 /* Takes the events up to the first of that kind. */
@@ -157,7 +154,7 @@ BOOK_TEST(a_lease_is_acquired_at_once_and_renewed_in_time) {
     ten_book_lease *lease = hold(fixture, true);
     assert_int_equal(lease->holding.deadline_ms, START_MS + TTL_MS - MARGIN_MS);
     must_be_silent(fixture, START_MS + RENEW_MS - 1);
-    assert_int_equal(ten_lease_book_part.next_ms(fixture->book, START_MS), START_MS + RENEW_MS);
+    assert_int_equal(part_due(ten_lease_book_due, fixture->book, START_MS).next_ms, START_MS + RENEW_MS);
     must_send(fixture, START_MS + RENEW_MS, TEN_OP_RENEW);
     answer_ok(fixture, START_MS + RENEW_MS + 10, 1);
     assert_int_equal(lease->holding.deadline_ms, START_MS + RENEW_MS + TTL_MS - MARGIN_MS); /* from its sending */
@@ -184,7 +181,7 @@ BOOK_TEST(one_try_is_answered_with_the_holder) {
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     ten_book_lease *lease =
         ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS, new_user(fixture, true), &wait);
-    assert_false(ten_lease_book_part.follows(fixture->book));
+    assert_false(part_due(ten_lease_book_due, fixture->book, START_MS).follows);
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
     answer_held(fixture, START_MS, 700);
     assert_true(wait.answered);
@@ -193,14 +190,14 @@ BOOK_TEST(one_try_is_answered_with_the_holder) {
     assert_int_equal(wait.result.remaining_ms, 700);
     must_be_silent(fixture, START_MS + TTL_MS);
     ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
-    assert_int_equal(ten_lease_book_count(fixture->book), 0);
+    assert_int_equal(count_leases(fixture->book), 0);
 }
 
 BOOK_TEST(a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_heard_of) {
     struct fixture *fixture = *state;
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     (void)ten_lease_book_acquire(fixture->book, START_MS, "x", START_MS + 60000, new_user(fixture, true), &wait);
-    assert_true(ten_lease_book_part.follows(fixture->book));
+    assert_true(part_due(ten_lease_book_due, fixture->book, START_MS).follows);
     must_send(fixture, START_MS, TEN_OP_ACQUIRE);
     answer_held(fixture, START_MS, 700);
     assert_false(wait.answered);
@@ -211,7 +208,7 @@ BOOK_TEST(a_patient_caller_asks_again_when_the_other_lease_ends_or_its_end_is_he
     must_send(fixture, START_MS + 800, TEN_OP_ACQUIRE);
     answer_ok(fixture, START_MS + 800, 6);
     assert_true(wait.answered && wait.error == TENURE_OK);
-    assert_false(ten_lease_book_part.follows(fixture->book));
+    assert_false(part_due(ten_lease_book_due, fixture->book, START_MS).follows);
 }
 
 BOOK_TEST(a_patient_caller_is_refused_when_its_time_is_over) {
@@ -249,7 +246,7 @@ BOOK_TEST(a_patient_caller_outlasts_errors_of_the_store) {
     must_be_silent(fixture, START_MS + 2000);
     (void)ten_lease_book_acquire(fixture->book, START_MS + 2000, "x", UINT64_MAX, new_user(fixture, true), &patient);
     must_send(fixture, START_MS + 2000, TEN_OP_ACQUIRE);
-    ten_lease_book_part.answer(fixture->book, START_MS + 2000, TENURE_E_SCHEMA, NULL); /* it will not go away */
+    part_answer(ten_lease_book_step, fixture->book, START_MS + 2000, TENURE_E_SCHEMA, NULL); /* it will not go away */
     assert_true(patient.answered && patient.error == TENURE_E_SCHEMA);
 }
 
@@ -285,7 +282,7 @@ BOOK_TEST(a_lease_that_was_not_renewed_in_time_is_lost_and_released) {
 BOOK_TEST(a_spent_token_is_released_before_a_new_one_is_believed) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, false);
-    ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
+    (void)part_on(ten_lease_book_step, fixture->book, START_MS + TTL_MS, TEN_ON_TIMER);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     assert_ptr_equal(ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, new_user(fixture, true), &wait),
                      lease);
@@ -304,7 +301,7 @@ BOOK_TEST(a_spent_token_is_released_before_a_new_one_is_believed) {
 BOOK_TEST(a_store_that_grants_a_spent_token_again_and_again_is_an_error) {
     struct fixture *fixture = *state;
     (void)hold(fixture, false);
-    ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
+    (void)part_on(ten_lease_book_step, fixture->book, START_MS + TTL_MS, TEN_ON_TIMER);
     ten_book_wait wait = {.kind = TEN_BOOK_ACQUIRE};
     (void)ten_lease_book_acquire(fixture->book, START_MS + TTL_MS, "x", 0, new_user(fixture, true), &wait);
     for (int i = 0; i < 2; i++) {
@@ -343,7 +340,7 @@ BOOK_TEST(what_is_granted_after_it_was_dropped_is_released) {
     answer_ok(fixture, START_MS + 1, 1);
     must_send(fixture, START_MS + 1, TEN_OP_RELEASE);
     answer_ok(fixture, START_MS + 2, 1);
-    assert_int_equal(ten_lease_book_count(fixture->book), 0);
+    assert_int_equal(count_leases(fixture->book), 0);
 }
 
 BOOK_TEST(what_is_freed_is_neither_renewed_nor_released) {
@@ -352,7 +349,7 @@ BOOK_TEST(what_is_freed_is_neither_renewed_nor_released) {
     ten_lease_book_leave(fixture->book, START_MS, lease, lease->users);
     must_be_silent(fixture, START_MS + RENEW_MS);
     must_be_silent(fixture, START_MS + TTL_MS);
-    assert_int_equal(ten_lease_book_count(fixture->book), 0);
+    assert_int_equal(count_leases(fixture->book), 0);
     assert_int_equal(fixture->seen.lost, 0);
     assert_true(ten_lease_book_is_idle(fixture->book));
     /* It is remembered until the store must have ended it. */
@@ -398,7 +395,7 @@ BOOK_TEST(the_token_of_what_was_freed_is_not_believed_again_after_its_deadline) 
 BOOK_TEST(a_user_whose_lease_has_ended_has_no_claim_on_the_next_one) {
     struct fixture *fixture = *state;
     ten_book_lease *lease = hold(fixture, true);
-    ten_lease_book_part.expire(fixture->book, START_MS + TTL_MS);
+    (void)part_on(ten_lease_book_step, fixture->book, START_MS + TTL_MS, TEN_ON_TIMER);
     assert_int_equal(fixture->users[0].claim, TEN_BOOK_NO_CLAIM);
     must_send(fixture, START_MS + TTL_MS, TEN_OP_RELEASE);
     answer_ok(fixture, START_MS + TTL_MS, 1);
@@ -490,7 +487,7 @@ BOOK_TEST(the_feed_tells_an_attentive_user_of_a_forced_end) {
     tell_change(fixture, START_MS + 10, TENURE_EVENT_LOST, TEN_REASON_FORCED, 1);
     assert_int_equal(fixture->seen.lost, 0); /* nobody wants to know */
     ten_lease_book_attend(fixture->book, lease, lease->users, true);
-    assert_true(ten_lease_book_part.follows(fixture->book));
+    assert_true(part_due(ten_lease_book_due, fixture->book, START_MS).follows);
     tell_change(fixture, START_MS + 20, TENURE_EVENT_LOST, TEN_REASON_FORCED, 0); /* of an older lease */
     assert_int_equal(fixture->seen.lost, 0);
     tell_change(fixture, START_MS + 30, TENURE_EVENT_LOST, TEN_REASON_FORCED, 1);
@@ -595,7 +592,7 @@ BOOK_TEST(what_is_due_goes_together_in_bounded_batches_the_oldest_first) {
     assert_non_null(request(fixture, START_MS + 10, &count));
     assert_int_equal(count, 2);
     answer(fixture, START_MS + 10, results);
-    assert_int_equal(ten_lease_book_count(fixture->book), 6);
+    assert_int_equal(count_leases(fixture->book), 6);
 }
 
 BOOK_TEST(stopping_releases_everything_and_acquires_nothing_more) {

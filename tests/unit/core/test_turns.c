@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/election.h"
+#include "part.h"
 
 #define TTL_MS   UINT64_C(3000)
 #define STEP_MS  UINT64_C(20)
@@ -164,7 +165,7 @@ static void close_several(struct several *several) {
 
 static const ten_op *must_send(struct several *several, uint64_t now_ms, enum ten_op_kind kind, size_t count) {
     size_t found = 0;
-    const ten_op *ops = ten_election_request(&several->election, now_ms, &found);
+    const ten_op *ops = part_request(ten_election_step, &several->election, now_ms, &found);
     assert_non_null(ops);
     assert_int_equal(found, count);
     for (size_t i = 0; i < count; i++)
@@ -190,11 +191,12 @@ TEST(it_takes_the_slot_that_is_free) {
     struct several several;
     open_several(&several, TEN_ELECTION_ANY);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_held, read_free, read_held});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_held, read_free, read_held});
     assert_false(heard(&several, TENURE_EVENT_ACQUIRE_FAILED));
     const ten_op *op = must_send(&several, START_MS, TEN_OP_ACQUIRE, 1);
     assert_string_equal(op->target, "web/1");
-    ten_election_answer(&several.election, START_MS, TENURE_OK, &granted);
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK, &granted);
     assert_true(heard(&several, TENURE_EVENT_ACQUIRED));
     assert_true(ten_election_is_leader(&several.election, START_MS + 1));
     assert_string_equal(ten_election_slot_at(&several.election)->target, "web/1");
@@ -205,11 +207,13 @@ TEST(that_all_slots_are_held_is_told_once_it_is_known) {
     struct several several;
     open_several(&several, TEN_ELECTION_ANY);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_held, read_free, read_held});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_held, read_free, read_held});
     must_send(&several, START_MS, TEN_OP_ACQUIRE, 1);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, &held_by_other);
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK, &held_by_other);
     assert_true(heard(&several, TENURE_EVENT_ACQUIRE_FAILED));
-    assert_in_range(ten_election_next_ms(&several.election, START_MS), START_MS + 700, START_MS + 700 + 30);
+    assert_in_range(part_due(ten_election_due, &several.election, START_MS).next_ms, START_MS + 700,
+                    START_MS + 700 + 30);
     close_several(&several);
 }
 
@@ -217,13 +221,14 @@ TEST(a_slot_that_may_be_granted_is_asked_for_again) {
     struct several several;
     open_several(&several, TEN_ELECTION_ANY);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_free, read_free, read_free});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_free, read_free, read_free});
     const char *first = must_send(&several, START_MS, TEN_OP_ACQUIRE, 1)->target;
     for (uint64_t i = 0; i < 20; i++) {
-        ten_election_answer(&several.election, START_MS + i, TENURE_E_TIMEOUT, NULL);
+        part_answer(ten_election_step, &several.election, START_MS + i, TENURE_E_TIMEOUT, NULL);
         assert_ptr_equal(must_send(&several, START_MS + i, TEN_OP_ACQUIRE, 1)->target, first);
     }
-    ten_election_answer(&several.election, START_MS + 20, TENURE_OK, &granted);
+    part_answer(ten_election_step, &several.election, START_MS + 20, TENURE_OK, &granted);
     assert_true(heard(&several, TENURE_EVENT_ACQUIRED));
     close_several(&several);
 }
@@ -234,16 +239,18 @@ TEST(all_are_acquired_together) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_free, read_free, read_free});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_free, read_free, read_free});
     must_send(&several, START_MS, TEN_OP_ACQUIRE, 3);
     ten_result shorter = granted;
     shorter.ttl_ms = TTL_MS / 2;
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){granted, shorter, granted});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK, (ten_result[]){granted, shorter, granted});
     assert_true(heard(&several, TENURE_EVENT_ACQUIRED));
     uint64_t deadline_ms = ten_election_deadline_ms(&several.election);
     assert_true(deadline_ms < START_MS + TTL_MS / 2); /* of the first that ends */
     must_send(&several, START_MS + 1000, TEN_OP_RENEW, 3);
-    ten_election_answer(&several.election, START_MS + 1000, TENURE_OK, (ten_result[]){granted, granted, granted});
+    part_answer(ten_election_step, &several.election, START_MS + 1000, TENURE_OK,
+                (ten_result[]){granted, granted, granted});
     assert_true(ten_election_deadline_ms(&several.election) > deadline_ms);
     close_several(&several);
 }
@@ -252,17 +259,19 @@ TEST(nothing_is_held_while_one_of_all_is_missing) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_free, read_free, read_free});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_free, read_free, read_free});
     must_send(&several, START_MS, TEN_OP_ACQUIRE, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){granted, held_by_other, granted});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){granted, held_by_other, granted});
     assert_false(ten_election_is_leader(&several.election, START_MS));
     assert_int_equal(ten_election_deadline_ms(&several.election), 0);
     const ten_op *ops = must_send(&several, START_MS, TEN_OP_RELEASE, 2);
     assert_string_equal(ops[0].target, "web/0");
     assert_string_equal(ops[1].target, "web/2");
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){done, done});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK, (ten_result[]){done, done});
     assert_false(heard(&several, TENURE_EVENT_ACQUIRED));
-    assert_true(ten_election_next_ms(&several.election, START_MS) >= START_MS + 700);
+    assert_true(part_due(ten_election_due, &several.election, START_MS).next_ms >= START_MS + 700);
     close_several(&several);
 }
 
@@ -270,17 +279,19 @@ TEST(what_a_group_withholds_is_asked_for_again_with_the_one_that_was_refused) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_free, read_free, read_free});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_free, read_free, read_free});
     const ten_op *ops = must_send(&several, START_MS, TEN_OP_ACQUIRE, 3);
     for (size_t i = 0; i < 3; i++)
         assert_true(ops[i].group != 0 && ops[i].group == ops[0].group);
     ten_result withheld = {.outcome = TEN_HELD, .token = 4};
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){withheld, held_by_other, withheld});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){withheld, held_by_other, withheld});
     tenure_event event;
     assert_true(ten_event_queue_take(&several.events, &event)); /* of the one that is held, and of no other */
     assert_int_equal(event.kind, TENURE_EVENT_ACQUIRE_FAILED);
     assert_false(ten_event_queue_take(&several.events, &event));
-    uint64_t next_ms = ten_election_next_ms(&several.election, START_MS);
+    uint64_t next_ms = part_due(ten_election_due, &several.election, START_MS).next_ms;
     assert_true(next_ms >= START_MS + 700);
     must_send(&several, next_ms, TEN_OP_ACQUIRE, 3);
     close_several(&several);
@@ -290,16 +301,18 @@ TEST(the_loss_of_one_ends_the_term_of_all) {
     struct several several;
     open_several(&several, TEN_ELECTION_ALL);
     must_send(&several, START_MS, TEN_OP_READ, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){read_free, read_free, read_free});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK,
+                (ten_result[]){read_free, read_free, read_free});
     must_send(&several, START_MS, TEN_OP_ACQUIRE, 3);
-    ten_election_answer(&several.election, START_MS, TENURE_OK, (ten_result[]){granted, granted, granted});
+    part_answer(ten_election_step, &several.election, START_MS, TENURE_OK, (ten_result[]){granted, granted, granted});
     must_send(&several, START_MS + 1000, TEN_OP_RENEW, 3);
     ten_result lost = {.outcome = TEN_LOST, .holder = "other", .token = 6, .remaining_ms = 500};
-    ten_election_answer(&several.election, START_MS + 1000, TENURE_OK, (ten_result[]){granted, lost, granted});
+    part_answer(ten_election_step, &several.election, START_MS + 1000, TENURE_OK,
+                (ten_result[]){granted, lost, granted});
     assert_true(heard(&several, TENURE_EVENT_LOST));
     assert_int_equal(ten_election_deadline_ms(&several.election), 0);
     /* The others are released when the work is over, and not before. */
-    assert_null(ten_election_request(&several.election, START_MS + 1000, &(size_t){0}));
+    assert_null(part_request(ten_election_step, &several.election, START_MS + 1000, &(size_t){0}));
     ten_election_stopped(&several.election);
     must_send(&several, START_MS + 1001, TEN_OP_RELEASE, 2);
     close_several(&several);

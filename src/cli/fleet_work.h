@@ -1,0 +1,15 @@
+/*
+ * What agent and cron have in common: one instance of a fleet in a worker, under a warden.
+ */
+#ifndef TEN_CLI_FLEET_WORK_H
+#define TEN_CLI_FLEET_WORK_H
+
+#include "agent/common/store_wait.h"
+#include "agent/runner/agent.h"
+#include "cli/arguments.h"
+
+/* Checks what the options say, beside `config`, and runs it to its end. `poll`: the text of --poll; NULL: there is none.
+ * The exit code. */
+int ten_fleet_work_run(ten_arguments *arguments, ten_agent_config *config, const char *poll);
+
+#endif
