@@ -115,7 +115,7 @@ static bool is_within(uint64_t number, uint64_t least, uint64_t most) {
     return number >= least && number <= most;
 }
 
-/* False: it has been answered. Too long a value is too large, where a client may well try one. */
+/* False: it has been answered. */
 static bool keep_text(ten_request *request, const struct row *row, const struct value *value, const char **member) {
     bool too_long = row->type == TEXT && row->most > 0 && value->size > row->most;
     if (too_long && row->ways & BULKY) {
@@ -150,7 +150,7 @@ static bool keep(ten_request *request, const struct row *row, const struct value
     case SUBJECT:
         if (!is_text && value->kind != IS_NULL)
             break;
-        *(struct ten_subject *)member = (struct ten_subject){value->text, value->kind == IS_NULL};
+        *(struct ten_subject *)member = (struct ten_subject){is_text ? value->text : NULL, !is_text};
         return true;
     case ITEMS:
         if (value->kind != IS_ITEMS || !is_within(value->items.count, row->least, row->most))
@@ -275,8 +275,8 @@ bool ten_fields_read(ten_request *request, const json_t *object, enum ten_place 
     return true;
 }
 
-/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed over as
- * a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
+/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed
+ * over as a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
 
 /* The array of a body. */
 struct found {

@@ -17,7 +17,7 @@
 /* What a request about leases keeps until it is answered. */
 struct leases {
     const char *holder;
-    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": nobody yet */
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": no operation has needed it yet */
     enum ten_role role;                /* what was found that the principal may do here */
     bool owned;                        /* the holder is one of its own */
     bool require_target;
@@ -74,13 +74,14 @@ static bool owns_holder(ten_request *request, struct leases *leases) {
     return leases->owned;
 }
 
-/* Whether it matches by its version alone, whoever holds the lease. */
-static bool names_nobody(const ten_op *op, const ten_fields *fields) {
+/* Whether it matches by its version alone, for any holder. */
+static bool names_no_holder(const ten_op *op, const ten_fields *fields) {
     bool possible = op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT;
     return possible && !is_forced(op) && fields->subject.is_null;
 }
 
-/* Whom it is about. An admin's operation may name another holder, or nobody; any other is about the sender's own. */
+/* Whether the principal may do it, and for which holder. An admin's operation may name another holder, or none; any
+ * other is for the holder that the request names. */
 static bool authorize(ten_request *request, struct leases *leases, const ten_fields *fields, ten_op *op) {
     ten_error error;
     if (!has_role(request, leases, role_for(op)))
@@ -96,7 +97,7 @@ static bool authorize(ten_request *request, struct leases *leases, const ten_fie
     }
     if (op->kind == TEN_OP_READ)
         return true;
-    if (names_nobody(op, fields)) {
+    if (names_no_holder(op, fields)) {
         bool may = !request->server->has_auth ||
                    (request->principal.role == TEN_ROLE_ADMIN && strcmp(request->principal.holders, "*") == 0);
         return may || forbidden(request, "act for a holder that it does not name");
@@ -146,7 +147,7 @@ static enum ten_reason reason_of(const ten_op *op, const char *word) {
 static unsigned flags_of(const ten_request *request, const struct leases *leases, const ten_op *op,
                          const ten_fields *fields) {
     unsigned flags = fields->session == TEN_YES ? TEN_OP_SESSION : 0;
-    /* A principal of some namespaces must not begin an epoch, in which nobody new is let in anywhere. */
+    /* A principal of some namespaces must not begin an epoch, in which no store on this server grants anything new. */
     if (op->kind == TEN_OP_RENEW && !ten_request_is_everywhere(request))
         flags |= TEN_OP_NO_PROOF;
     if (leases->require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
@@ -154,7 +155,7 @@ static unsigned flags_of(const ten_request *request, const struct leases *leases
     return flags;
 }
 
-/* What only these kinds of operations need. A release may leave the version out, but a lease that somebody else has
+/* What only these kinds of operations need. A release may leave the version out, but a lease that another instance has
  * by now must not be handed on by its holder's name alone. The successor may be any instance: it decides for itself
  * whether it takes the lease. */
 static bool is_complete(ten_request *request, const ten_op *op, const ten_fields *fields) {
@@ -169,8 +170,8 @@ static bool is_complete(ten_request *request, const ten_op *op, const ten_fields
     return ten_fields_check(request, TEN_IN_HANDING, fields);
 }
 
-/* A batch that keeps or frees a lease, or is a heartbeat, is urgent. Its other operations go with it: accounts have equal
- * turns, so only its own account pays for them. */
+/* A batch that keeps or frees a lease, or is a heartbeat, is urgent. Its other operations go with it: accounts have
+ * equal turns, so only its own account pays for them. */
 static bool is_urgent(const ten_op *op) {
     return op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_HAND ||
            op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;

@@ -31,7 +31,7 @@ typedef struct ten_connection {
     struct ten_connection *next;
     struct ten_connection **link;       /* what points to it */
     struct ten_connection *next_guest;  /* of those at the expense of their address */
-    struct ten_connection **guest_link; /* NULL: it is at the expense of a principal, or of nobody */
+    struct ten_connection **guest_link; /* NULL: it is charged to a principal, or not at all */
     int fd;
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
@@ -41,7 +41,7 @@ typedef struct ten_connection {
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
-    uint64_t looked_ms;                  /* when it was looked whether the client of the stream is there */
+    uint64_t looked_ms;                  /* when it was checked that the client of the stream is there */
     const struct ten_request *paused;    /* its refusal waits; NULL: none */
     uint64_t paused_ms;                  /* until then */
     bool certified;                      /* its client has shown a certificate of --client-ca */
