@@ -1,6 +1,6 @@
 /*
- * The benchmarks of the SQLite store, of which each row is what the store does against a bare loop over libsqlite3 on the
- * same tables (bare.h). Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see
+ * The benchmarks of the SQLite store, of which each row is what the store does against a bare loop over libsqlite3 on
+ * the same tables (bare.h). Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see
  * src/store/sqlite/sqlite.c).
  */
 #include "bare.h"

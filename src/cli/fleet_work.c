@@ -1,9 +1,8 @@
 /*
- * What agent and cron have in common. Called by cmd_agent.c and cmd_cron.c.
+ * What agent and cron have in common, and role_work.c with them. Called by cmd_agent.c, cmd_cron.c and role_work.c.
  */
 #include "cli/fleet_work.h"
 
-#include "agent/warden/warden.h"
 #include "cli/host_check.h"
 #include "cli/visible.h"
 
@@ -25,17 +24,18 @@ int ten_fleet_work_run(ten_arguments *arguments, ten_agent_config *config, const
     if (ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0 ||
         (poll && ten_agent_parse_poll(poll, config, &error) < 0) || ten_agent_check(config, &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
-    int exit_code = ten_host_check_isolation(config->isolation);
-    if (exit_code)
-        return exit_code;
-    ten_warden_config warden = {.work = work,
-                                .userdata = config,
-                                .store = arguments->store,
-                                .namespace_name = arguments->namespace_name,
-                                .ttl_ms = arguments->timing.ttl_ms,
-                                .grace_ms = config->grace_ms,
-                                .retry_exit = TEN_EXIT_STORE,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level};
-    return ten_warden_run(&warden);
+    return ten_work_run(arguments, config->isolation,
+                        &(ten_warden_config){.work = work, .userdata = config, .grace_ms = config->grace_ms});
+}
+
+int ten_work_run(const ten_arguments *arguments, enum ten_isolation_wish isolation, const ten_warden_config *config) {
+    int exit_code = ten_host_check_isolation(isolation);
+    ten_warden_config warden = *config;
+    warden.store = arguments->store;
+    warden.namespace_name = arguments->namespace_name;
+    warden.ttl_ms = arguments->timing.ttl_ms;
+    warden.retry_exit = TEN_EXIT_STORE;
+    warden.log_format = (enum ten_log_format)arguments->log_format;
+    warden.log_level = (enum ten_log_level)arguments->log_level;
+    return exit_code ? exit_code : ten_warden_run(&warden);
 }

@@ -6,10 +6,14 @@
 
 #include "agent/common/store_wait.h"
 #include "agent/runner/agent.h"
+#include "agent/warden/warden.h"
 #include "cli/arguments.h"
 
-/* Checks what the options say, beside `config`, and runs it to its end. `poll`: the text of --poll; NULL: there is none.
- * The exit code. */
+/* Checks what the options say, beside `config`, and runs it to its end. `poll`: the text of --poll; NULL: there is
+ * none. The exit code. */
 int ten_fleet_work_run(ten_arguments *arguments, ten_agent_config *config, const char *poll);
+/* Runs work under a warden to its end, where its commands can be isolated as asked; fills in what the arguments say.
+ * The exit code. */
+int ten_work_run(const ten_arguments *arguments, enum ten_isolation_wish isolation, const ten_warden_config *config);
 
 #endif

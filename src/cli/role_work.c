@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/warden/warden.h"
-#include "cli/host_check.h"
+#include "cli/fleet_work.h"
 #include "cli/visible.h"
 
 /* An exit code; 0: there are a role and a command, and the first word of the command is not taken for the role. */
@@ -99,20 +98,11 @@ static int work_on(ten_shared *shared, void *userdata) {
 }
 
 int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config) {
-    int exit_code = ten_host_check_isolation(config->isolation);
-    if (exit_code)
-        return exit_code;
-    ten_warden_config warden = {.work = work_on,
-                                .userdata = config,
-                                .store = config->store,
-                                .namespace_name = arguments->namespace_name,
-                                .ttl_ms = arguments->timing.ttl_ms,
-                                .grace_ms = config->grace_ms,
-                                .retry_exit = TEN_EXIT_STORE,
-                                .one_shot = config->once,
-                                .lost_exit = TEN_EXIT_LOST,
-                                .pass_signals = true,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level};
-    return ten_warden_run(&warden);
+    return ten_work_run(arguments, config->isolation,
+                        &(ten_warden_config){.work = work_on,
+                                             .userdata = config,
+                                             .grace_ms = config->grace_ms,
+                                             .one_shot = config->once,
+                                             .lost_exit = TEN_EXIT_LOST,
+                                             .pass_signals = true});
 }
