@@ -149,15 +149,15 @@ static double postgres_size(const struct subject *subject) {
 /* What is in use; the file does not shrink. */
 static double etcd_size(const struct subject *subject) {
     ten_etcd_store *store = (ten_etcd_store *)((ten_record_store *)subject->store)->backend;
-    uint64_t deadline_ms = ten_now_ms() + TIMEOUT_MS;
     char body[80];
     json_t *answer = NULL;
     if (subject->store->ops->ping(subject->store, TIMEOUT_MS) < 0)
         return 0;
     snprintf(body, sizeof body, "{\"revision\":\"%" PRIu64 "\",\"physical\":true}", store->head.revision);
-    if (ten_etcd_ask(store, "/v3/kv/compaction", body, true, deadline_ms, &answer) == TENURE_OK)
+    store->deadline_ms = ten_now_ms() + TIMEOUT_MS;
+    if (ten_etcd_ask(store, "/v3/kv/compaction", body, true, &answer) == TENURE_OK)
         json_decref(answer);
-    if (ten_etcd_ask(store, "/v3/maintenance/status", "{}", false, deadline_ms, &answer) < 0)
+    if (ten_etcd_ask(store, "/v3/maintenance/status", "{}", false, &answer) < 0)
         return 0;
     double size = (double)ten_etcd_number(answer, "dbSizeInUse");
     json_decref(answer);

@@ -69,7 +69,7 @@ static bool are_ports_good(const char *hosts) {
         const char *from = bracket ? bracket : host;
         const char *colon = memchr(from, ':', size - (size_t)(from - host));
         host += size;
-        if (!colon || colon + 1 == host || memchr(colon + 1, ':', (size_t)(host - colon - 1)))
+        if (!colon || memchr(colon + 1, ':', (size_t)(host - colon - 1)))
             continue;
         size_t digits = strspn(colon + 1, "0123456789");
         unsigned long port = strtoul(colon + 1, NULL, 10);

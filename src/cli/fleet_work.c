@@ -16,26 +16,34 @@ static int work(ten_shared *shared, void *userdata) {
 
 int ten_fleet_work_run(ten_arguments *arguments, ten_agent_config *config, const char *poll) {
     ten_error error;
-    ten_timing_defaults(&arguments->timing);
-    config->store = arguments->store;
-    config->context = ten_arguments_options(arguments);
-    config->log_format = (enum ten_log_format)arguments->log_format;
-    config->log_level = (enum ten_log_level)arguments->log_level;
-    if (ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0 ||
-        (poll && ten_agent_parse_poll(poll, config, &error) < 0) || ten_agent_check(config, &error) < 0)
+    int exit_code = ten_work_configure(arguments, &config->runner);
+    if (exit_code)
+        return exit_code;
+    if ((poll && ten_agent_parse_poll(poll, config, &error) < 0) || ten_agent_check(config, &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
-    return ten_work_run(arguments, config->isolation,
-                        &(ten_warden_config){.work = work, .userdata = config, .grace_ms = config->grace_ms});
+    return ten_work_run(arguments, &config->runner, &(ten_warden_config){.work = work, .userdata = config});
 }
 
-int ten_work_run(const ten_arguments *arguments, enum ten_isolation_wish isolation, const ten_warden_config *config) {
-    int exit_code = ten_host_check_isolation(isolation);
+int ten_work_configure(ten_arguments *arguments, ten_runner_options *runner) {
+    ten_error error;
+    ten_timing_defaults(&arguments->timing);
+    runner->store = arguments->store;
+    runner->context = ten_arguments_options(arguments);
+    runner->log_format = (enum ten_log_format)arguments->log_format;
+    runner->log_level = (enum ten_log_level)arguments->log_level;
+    bool valid = ten_timing_grace(&arguments->timing, &runner->grace_ms, &error) == TENURE_OK;
+    return valid ? TEN_EXIT_DONE : ten_arguments_usage(arguments, "%s", error.message);
+}
+
+int ten_work_run(const ten_arguments *arguments, const ten_runner_options *runner, const ten_warden_config *config) {
+    int exit_code = ten_host_check_isolation(runner->isolation);
     ten_warden_config warden = *config;
-    warden.store = arguments->store;
+    warden.store = runner->store;
     warden.namespace_name = arguments->namespace_name;
     warden.ttl_ms = arguments->timing.ttl_ms;
+    warden.grace_ms = runner->grace_ms;
     warden.retry_exit = TEN_EXIT_STORE;
-    warden.log_format = (enum ten_log_format)arguments->log_format;
-    warden.log_level = (enum ten_log_level)arguments->log_level;
+    warden.log_format = runner->log_format;
+    warden.log_level = runner->log_level;
     return exit_code ? exit_code : ten_warden_run(&warden);
 }

@@ -12,8 +12,10 @@
 /* Checks what the options say, beside `config`, and runs it to its end. `poll`: the text of --poll; NULL: there is
  * none. The exit code. */
 int ten_fleet_work_run(ten_arguments *arguments, ten_agent_config *config, const char *poll);
-/* Runs work under a warden to its end, where its commands can be isolated as asked; fills in what the arguments say.
- * The exit code. */
-int ten_work_run(const ten_arguments *arguments, enum ten_isolation_wish isolation, const ten_warden_config *config);
+/* What the common options say of any work. An exit code; 0: go on. */
+int ten_work_configure(ten_arguments *arguments, ten_runner_options *runner);
+/* Runs work under a warden to its end, where its commands can be isolated as asked; `config` has the rest of what the
+ * warden knows. The exit code. */
+int ten_work_run(const ten_arguments *arguments, const ten_runner_options *runner, const ten_warden_config *config);
 
 #endif

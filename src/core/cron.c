@@ -293,8 +293,8 @@ static struct stretch stretch_of(const ten_zone *zone, size_t number) {
                             .offset_s = first ? zone->first_offset_s : zone->transitions[number - 1].offset_s};
 }
 
-/* What the clock had shown, or passed over, before it was changed to what this stretch begins with. Changes may follow each
- * other closely. */
+/* What the clock had shown, or passed over, before it was changed to what this stretch begins with. Changes may
+ * follow each other closely. */
 static int64_t shown_before(const ten_zone *zone, const struct stretch *stretch) {
     int64_t shown_s = INT64_MIN;
     for (size_t i = stretch->number; i-- > 0;) {

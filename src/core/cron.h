@@ -2,13 +2,14 @@
  * Schedules as crontabs have them: which instants they mean. Pure: text, offsets of a zone and times in, instants out.
  * Called by core/cron_job.h and by `tenure cron`.
  *
- * A schedule is five fields (minute, hour, day of the month, month, weekday) with names, ranges, steps and lists, one of
- * @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually, or `@every D`. Fields mean local time of the zone;
- * if both days are given (neither begins with `*`) one of them is enough. `@every D` are the multiples of D since
+ * A schedule is five fields (minute, hour, day of the month, month, weekday) with names, ranges, steps and lists, one
+ * of @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually, or `@every D`. Fields mean local time of the
+ * zone; if both days are given (neither begins with `*`) one of them is enough. `@every D` are the multiples of D since
  * 1970-01-01 00:00 UTC, so that every host means the same ones.
  *
  * Where the clock is changed:
- *  - A fixed time of the day (neither the minute nor the hour begins with `*`) that is left out comes at the moment of the
+ *  - A fixed time of the day (neither the minute nor the hour begins with `*`) that is left out comes at the moment
+ *    of the
  *    change, and one that comes twice is meant the first time alone.
  *  - Otherwise a schedule follows the clock on the wall: what is left out does not come, what comes twice comes twice.
  */

@@ -265,7 +265,8 @@ void ten_cron_job_ended(ten_cron_job *job, enum ten_cron_end end, int code, uint
     job->missed = 0;
     log_run(job, end, job->instant_ms, since(job->instant_ms, ran ? job->memory.started_ms : now_ms), duration_ms,
             (uint64_t)code);
-    /* What came while it ran has been passed over; not what came before it started, which is still to be made up for. */
+    /* What came while it ran has been passed over; not what came before it started, which is still to be made up
+     * for. */
     int64_t last_ms = ten_cron_last(job->schedule, job->zone, job->memory.started_ms, now_ms);
     bool later = last_ms != TEN_CRON_NEVER && last_ms > job->instant_ms; /* not if the clock was set back meanwhile */
     if (job->policy.overlap == TEN_CRON_OVERLAP_SKIP && later &&

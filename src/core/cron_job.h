@@ -1,16 +1,16 @@
 /*
- * One job of a crontab under its lease: which instant runs now, and what is remembered of it. Pure: it is told the time,
- * the grant with its checkpoint, and what has become of writes and commands; it says what to do next. The agent carries it
- * out (src/agent/runner/cron.c); the simulator runs whole fleets of it (tests/sim/cron_run.c).
+ * One job of a crontab under its lease: which instant runs now, and what is remembered of it. Pure: it gets the time,
+ * the grant with its checkpoint, and what has become of writes and commands; it says what to do next. The agent carries
+ * it out (src/agent/runner/cron.c); the simulator runs whole fleets of it (tests/sim/cron_run.c).
  *
  * Each instant runs at most once in the fleet, because the checkpoint beside the lease remembers the last one, and is
  * written under the token *before* the command starts:
  *
  *      IDLE --due--> CLAIMING --written--> READY --started--> RUNNING --ended--> REPORTING --written--> IDLE
  *
- * A runner that dies between CLAIMING and its end leaves an instant that is not run again: its successor finds the claim
- * without a result, and reports it as lost. Hosts' clocks may differ: an instant that is not after the remembered one is
- * never run, whatever the clock says.
+ * A runner that dies between CLAIMING and its end leaves an instant that is not run again: its successor finds the
+ * claim without a result, and reports it as lost. Hosts' clocks may differ: an instant that is not after the remembered
+ * one is never run, whatever the clock says.
  */
 #ifndef TEN_CORE_CRON_JOB_H
 #define TEN_CORE_CRON_JOB_H
@@ -84,7 +84,7 @@ typedef struct ten_cron_job {
     int64_t instant_ms;     /* that is claimed, or runs */
     int64_t passed_ms;      /* instants up to this have been counted as missed */
     uint64_t missed;        /* result of the last look: how many instants were passed over */
-    bool lost;              /* result of the last grant: a run whose end nobody knows; memory tells which */
+    bool lost;              /* result of the last grant: a run whose end is not known; memory has it */
 } ten_cron_job;
 
 /* Other schedules or policies are set in the fields; what is under way goes on. */

@@ -172,7 +172,7 @@ int ten_cron_log_each(const char *checkpoint, ten_cron_run_fn each, void *userda
         while (start > 0 && runs[start - 1] != ',')
             start--;
         if (!take_run(runs + start, runs + size, &run))
-            return 0; /* somebody else's: what is older is not understood either */
+            return 0; /* written by another program: what is older is not understood either */
         r = each(&run, userdata);
         size = start > 0 ? start - 1 : 0;
     }

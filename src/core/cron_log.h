@@ -1,11 +1,11 @@
 /*
- * The runs of a job of a crontab, as text beside what its checkpoint remembers (cron_job.h): so that every store keeps them,
- * a successor has them, and they change in the same step as the claim. The oldest make room for new ones: TEN_CRON_LOG_MAX
- * bytes are about 200 runs. Pure. Written by cron_job.c; read by core/history.c and `tenure cron ls`.
+ * The runs of a job of a crontab, as text beside what its checkpoint remembers (cron_job.h): so that every store keeps
+ * them, a successor has them, and they change in the same step as the claim. The oldest make room for new ones:
+ * TEN_CRON_LOG_MAX bytes are about 200 runs. Pure. Written by cron_job.c; read by core/history.c and `tenure cron ls`.
  *
- * The text is ` log=TOKEN;RUN,RUN...`, the oldest first. A run is INSTANT.LATE.DURATION.KCODE[@TOKEN] with numbers to the
- * base 36 and times in ms; K is the letter of enum ten_cron_end. A run without a token has that of the next one, and the last
- * one that of the head: so the oldest can be cut off.
+ * The text is ` log=TOKEN;RUN,RUN...`, the oldest first. A run is INSTANT.LATE.DURATION.KCODE[@TOKEN] with numbers to
+ * the base 36 and times in ms; K is the letter of enum ten_cron_end. A run without a token has that of the next one,
+ * and the last one that of the head: so the oldest can be cut off.
  */
 #ifndef TEN_CORE_CRON_LOG_H
 #define TEN_CORE_CRON_LOG_H
@@ -20,8 +20,8 @@ enum ten_cron_end {
     TEN_CRON_KILLED, /* by a signal */
     TEN_CRON_TIMED_OUT,
     TEN_CRON_NOT_STARTED, /* the command could not be started */
-    TEN_CRON_LOST,        /* its runner died or lost the lease: nobody knows */
-    TEN_CRON_MISSED,      /* it did not run, because nobody could run it in time */
+    TEN_CRON_LOST,        /* its runner died or lost the lease: its end is not known */
+    TEN_CRON_MISSED,      /* it did not run, because no instance could run it in time */
     TEN_CRON_OVERLAPPED,  /* it did not run, because the run before it was under way */
     TEN_CRON_ENDS,
 };

@@ -1,7 +1,7 @@
 /*
- * Offsets of a time zone from UTC, read from the bytes of a TZif file (RFC 8536, what /usr/share/zoneinfo has). Pure: the
- * caller reads the file. Times behind the last transition of the file follow its footer rule, which is unrolled up to the
- * year 2199; after that the last offset stays. Used by core/cron.h.
+ * Offsets of a time zone from UTC, read from the bytes of a TZif file (RFC 8536, what /usr/share/zoneinfo has). Pure:
+ * the caller reads the file. Times behind the last transition of the file follow its footer rule, which is unrolled up
+ * to the year 2199; after that the last offset stays. Used by core/cron.h.
  */
 #ifndef TEN_CORE_CRON_ZONE_H
 #define TEN_CORE_CRON_ZONE_H

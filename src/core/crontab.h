@@ -1,7 +1,7 @@
 /*
  * A line of a Tenure crontab, `NAME [key=value...] SCHEDULE COMMAND`, as text. Pure. The keys: tz, missed, max-late,
- * overlap, jitter, timeout. Blank lines and those that begin with # are the caller's to leave out. Called by the agent's
- * source of jobs and by `tenure cron check`.
+ * overlap, jitter, timeout. Blank lines and those that begin with # are the caller's to leave out. Called by the
+ * agent's source of jobs and by `tenure cron check`.
  */
 #ifndef TEN_CORE_CRONTAB_H
 #define TEN_CORE_CRONTAB_H
@@ -23,8 +23,8 @@ typedef struct ten_crontab_line {
 /* False: *mistake says what is wrong, and where. */
 bool ten_crontab_parse(const char *line, ten_crontab_line *ret_line, ten_cron_mistake *mistake);
 
-/* A line of a user's crontab (`SCHEDULE COMMAND`), as one of ours, under that name. False: it is no job (a variable, @reboot),
- * or a mistake; the reason says which. */
+/* A line of a user's crontab (`SCHEDULE COMMAND`), as one of ours, under that name. False: it is no job (a variable,
+ * @reboot), or a mistake; the reason says which. */
 bool ten_crontab_import(const char *line, const char *name, char *text, size_t size, ten_cron_mistake *mistake);
 
 #endif

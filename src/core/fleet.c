@@ -1,5 +1,5 @@
 /*
- * The fleet: its handle, what the program wants, held targets, and events. Called by the runtime and by the simulator.
+ * The fleet: its handle, work, the end of leases, and events. Called by the runtime and by the simulator.
  * What to send is decided in fleet_request.c, what an answer means in fleet_answer.c, and what other instances do is
  * followed in fleet_view.c.
  */
@@ -20,7 +20,7 @@
 void ten_fleet_tell(ten_fleet *fleet, uint32_t number, tenure_event event) {
     if (!event.token)
         event.token = ten_fleet_holding(fleet, number).token;
-    ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), NULL);
+    ten_event_queue_put_about(fleet->config.events, event, ten_plan_target_id(fleet->plan, number), NULL);
 }
 
 void ten_fleet_tell_end(ten_fleet *fleet, uint32_t number, enum tenure_event_kind kind, enum ten_reason reason) {
@@ -33,27 +33,15 @@ void ten_fleet_look(ten_fleet *fleet, uint32_t number) {
 
 /* ---- the end of a lease */
 
-void ten_fleet_forget(ten_fleet *fleet, uint32_t number) {
-    ten_timers_clear(&fleet->looks, number);
-    ten_fleet_drop(fleet, number);
-    ten_fleet_forget_pin(fleet, number);
-    fleet->known_count -= fleet->targets[number].known;
-    fleet->targets[number] = (struct ten_fleet_target){.holder = TEN_NOBODY};
-    ten_fleet_changed(fleet, number);
-    if (ten_plan_target_id(fleet->plan, number))
-        ten_plan_remove_target(fleet->plan, number);
-}
-
 void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
-    struct ten_fleet_target *target = &fleet->targets[number];
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     ten_fleet_leave_order(fleet, number);
-    target->unclaimed = false;
+    ten_fleet_move(fleet, number, TEN_MOVE_END);
     held->keep_ms = 0;
     /* While a request about it is in flight, its number and its id are still needed. What has expired is released
      * first: if the target is put again, its token must not be believed again. */
     bool needed = held->busy || held->holding.flight != TEN_FLIGHT_NONE || held->holding.expired;
-    if (target->removed && !needed)
+    if (ten_fleet_is_removed(&fleet->targets[number]) && !needed)
         ten_fleet_forget(fleet, number);
     else
         ten_fleet_look(fleet, number);
@@ -65,82 +53,22 @@ void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     ten_fleet_changed(fleet, number);
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_LOST, reason);
     target->end_reason = (uint8_t)reason;
-    if (target->holder == fleet->self) {
-        target->holder = TEN_NOBODY;
-        target->when_ms = fleet->now_ms;
-    }
+    if (target->holder == fleet->self)
+        ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_fail(fleet, number);
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY &&
-           ten_holding_expire(&ten_fleet_held(fleet, fleet->oldest)->holding, fleet->now_ms))
-        ten_fleet_lost(fleet, fleet->oldest, TEN_REASON_EXPIRED);
+    while (fleet->held.oldest != TEN_NOBODY &&
+           ten_holding_expire(&ten_fleet_held(fleet, fleet->held.oldest)->holding, fleet->now_ms))
+        ten_fleet_lost(fleet, fleet->held.oldest, TEN_REASON_EXPIRED);
 }
 
 /* ---- what the program wants */
 
-static bool make_room(ten_fleet *fleet, uint32_t number) {
-    if (!ten_timers_reserve(&fleet->looks, number + 1) ||
-        (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
-        return false;
-    if (!TEN_GROW(fleet->targets, fleet->target_room, number + 1))
-        return false;
-    while (fleet->target_bound <= number)
-        fleet->targets[fleet->target_bound++] = (struct ten_fleet_target){.holder = TEN_NOBODY};
-    return true;
-}
-
-bool ten_fleet_is_full(const ten_fleet *fleet) {
-    return fleet->known_count >= fleet->targets_max;
-}
-
-/* The number of a target, which is added if it was not known; TEN_NOBODY: out of memory, or one too many. */
-static uint32_t make_known(ten_fleet *fleet, const char *id, bool unplanned) {
-    if (ten_fleet_is_full(fleet) && ten_plan_find_target(fleet->plan, id) == TEN_NOBODY)
-        return TEN_NOBODY;
-    uint32_t number = ten_plan_add_target(fleet->plan, id);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    if (!make_room(fleet, number)) {
-        ten_plan_remove_target(fleet->plan, number);
-        return TEN_NOBODY;
-    }
-    struct ten_fleet_target *target = &fleet->targets[number];
-    if (!target->known) {
-        *target = (struct ten_fleet_target){
-            .known = true, .holder = TEN_NOBODY, .when_ms = fleet->now_ms, .unplanned = unplanned};
-        fleet->known_count++;
-        ten_fleet_changed(fleet, number);
-    }
-    target->removed = false;
-    return number;
-}
-
-uint32_t ten_fleet_put_target(ten_fleet *fleet, uint64_t now_ms, const char *id, bool paused) {
-    fleet->now_ms = now_ms;
-    uint32_t number = make_known(fleet, id, false);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    fleet->targets[number].unplanned = false;
-    fleet->targets[number].paused = paused;
-    ten_plan_set_aside(fleet->plan, number, paused);
-    ten_fleet_look(fleet, number);
-    return number;
-}
-
 void ten_fleet_targets_settled(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
     ten_fleet_settle(fleet);
-}
-
-void ten_fleet_remove_target(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
-    fleet->now_ms = now_ms;
-    fleet->targets[number].removed = true;
-    fleet->targets[number].claimed = false;
-    ten_fleet_forget_pin(fleet, number);
-    ten_plan_set_aside(fleet->plan, number, true);
-    ten_fleet_look(fleet, number);
 }
 
 void ten_fleet_begin_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
@@ -159,69 +87,37 @@ bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     return true;
 }
 
-uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
-    fleet->now_ms = now_ms;
-    uint32_t number = make_known(fleet, id, true);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    fleet->targets[number].claimed = true;
-    ten_plan_set_aside(fleet->plan, number, fleet->targets[number].unplanned || fleet->targets[number].paused);
-    fleet->targets[number].unclaimed = false;
-    fleet->targets[number].when_ms = ten_min_u64(fleet->targets[number].when_ms, now_ms);
-    ten_fleet_look(fleet, number);
-    return number;
-}
-
-void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
-    fleet->now_ms = now_ms;
-    fleet->targets[number].claimed = false;
-    fleet->targets[number].unclaimed = ten_fleet_is_held(fleet, number);
-    if (fleet->targets[number].unplanned)
-        fleet->targets[number].removed = true; /* nothing else keeps it here */
-    ten_fleet_look(fleet, number);
-}
-
-/* It is known only until it is released. */
-uint32_t ten_fleet_put_unwanted(ten_fleet *fleet, const char *id) {
-    uint32_t number = make_known(fleet, id, true);
-    if (number == TEN_NOBODY)
-        return TEN_NOBODY;
-    fleet->targets[number].removed = true;
-    ten_plan_set_aside(fleet->plan, number, true);
-    return number;
-}
-
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     fleet->now_ms = now_ms;
-    fleet->own_weight = weight;
-    if (fleet->asked_to_drain || fleet->stopping)
+    fleet->own.full_weight = weight;
+    if (fleet->own.drained || fleet->end.stopping)
         weight = 0;
-    if (fleet->weight == weight)
+    if (fleet->own.weight == weight)
         return;
     /* It may acquire again, as a fallback too: decide about all targets. */
-    for (uint32_t i = 0; fleet->weight == 0 && i < fleet->target_bound; i++)
-        if (fleet->targets[i].known)
+    for (uint32_t i = 0; fleet->own.weight == 0 && i < fleet->target_bound; i++)
+        if (ten_fleet_is_known(&fleet->targets[i]))
             ten_fleet_look(fleet, i);
-    fleet->weight = weight;
-    fleet->next_beat_ms = now_ms; /* the other instances need the weight for their plans */
-    if (fleet->announced)
-        ten_plan_set_instance(fleet->plan, fleet->instance, weight);
+    fleet->own.weight = weight;
+    fleet->own.next_beat_ms = now_ms; /* the other instances need the weight for their plans */
+    if (fleet->own.announced)
+        ten_plan_set_instance(fleet->plan, fleet->config.instance, weight);
     ten_fleet_settle(fleet);
 }
 
 void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
-    if (!fleet->stopping) {
+    if (!fleet->end.stopping) {
         /* The store refuses to hand over to an instance without weight. */
-        fleet->parted = !fleet->announced || fleet->weight == 0;
-        fleet->part_until_ms = now_ms + ten_min_u64(fleet->timing.ttl_ms / 5, PART_MAX_MS);
-        fleet->weight = 0;
-        fleet->next_beat_ms = now_ms;
+        fleet->end.parted = !fleet->own.announced || fleet->own.weight == 0;
+        fleet->end.part_until_ms = now_ms + ten_min_u64(fleet->config.timing.ttl_ms / 5, PART_MAX_MS);
+        fleet->own.weight = 0;
+        fleet->own.next_beat_ms = now_ms;
     }
-    fleet->stopping = true;
-    if (fleet->refused && !fleet->left)
+    fleet->end.stopping = true;
+    if (fleet->end.refused && !fleet->end.left)
         ten_fleet_leave(fleet);
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
+    for (uint32_t number = fleet->held.oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
         ten_fleet_look(fleet, number);
 }
 
@@ -231,33 +127,24 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     ten_fleet *fleet = ten_calloc(1, sizeof *fleet);
     if (!fleet)
         return NULL;
-    fleet->timing = config->timing;
-    fleet->settle_ms = config->settle_ms;
-    fleet->rank_delay_ms =
-        config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
-    fleet->fallback_ms = fleet->rank_delay_ms * FALLBACK_DELAYS;
-    fleet->weight = fleet->own_weight = config->weight;
-    fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
-    fleet->targets_max = config->targets_max ? config->targets_max : UINT32_MAX;
-    fleet->hands = config->hands;
-    fleet->sessions = config->sessions;
-    fleet->metadata = config->metadata;
-    fleet->registry = config->registry;
-    fleet->events = config->events;
-    fleet->checkpoints = config->checkpoints;
-    fleet->make_room = config->make_room;
-    fleet->userdata = config->userdata;
+    fleet->config = *config;
+    if (!config->rank_delay_ms)
+        fleet->config.rank_delay_ms = ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
+    if (!config->batch_max)
+        fleet->config.batch_max = BATCH_MAX_DEFAULT;
+    if (!config->targets_max)
+        fleet->config.targets_max = UINT32_MAX;
+    fleet->fallback_ms = fleet->config.rank_delay_ms * FALLBACK_DELAYS;
+    fleet->own.weight = fleet->own.full_weight = config->weight;
     fleet->random = config->seed;
-    fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
-    fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;
-    fleet->next_list_ms = fleet->next_pin_ms = UINT64_MAX;
-    snprintf(fleet->instance, sizeof fleet->instance, "%s", config->instance);
-    snprintf(fleet->namespace_name, sizeof fleet->namespace_name, "%s", config->namespace_name);
+    fleet->self = fleet->held.oldest = fleet->held.newest = TEN_NOBODY;
+    fleet->now_ms = fleet->own.start_ms = fleet->own.next_beat_ms = now_ms;
+    fleet->view.next_list_ms = fleet->pins.next_ms = UINT64_MAX;
     fleet->plan = ten_fleet_make_plan(fleet);
     /* A heartbeat and a leave are sent in addition to the batch. */
-    fleet->ops = ten_calloc(fleet->batch_max + 2, sizeof *fleet->ops);
-    fleet->op_targets = ten_calloc(fleet->batch_max + 2, sizeof *fleet->op_targets);
-    if (!fleet->plan || !fleet->ops || !fleet->op_targets) {
+    fleet->request.ops = ten_calloc(fleet->config.batch_max + 2, sizeof *fleet->request.ops);
+    fleet->request.targets = ten_calloc(fleet->config.batch_max + 2, sizeof *fleet->request.targets);
+    if (!fleet->plan || !fleet->request.ops || !fleet->request.targets) {
         ten_fleet_free(fleet);
         return NULL;
     }
@@ -270,27 +157,27 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_plan_free(fleet->plan);
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
-    ten_free(fleet->held);
-    ten_free(fleet->pins);
+    ten_free(fleet->held.list);
+    ten_free(fleet->pins.list);
     ten_free(fleet->instances);
-    ten_free(fleet->ops);
-    ten_free(fleet->op_targets);
+    ten_free(fleet->request.ops);
+    ten_free(fleet->request.targets);
     ten_free(fleet);
 }
 
 bool ten_fleet_is_announced(const ten_fleet *fleet) {
-    return fleet->announced;
+    return fleet->own.announced;
 }
 
 bool ten_fleet_is_busy(const ten_fleet *fleet) {
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
+    for (uint32_t number = fleet->held.oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
         if (ten_fleet_held(fleet, number)->busy)
             return true;
     return false;
 }
 
 bool ten_fleet_knows(const ten_fleet *fleet, uint32_t number) {
-    return number < fleet->target_bound && fleet->targets[number].known;
+    return number < fleet->target_bound && ten_fleet_is_known(&fleet->targets[number]);
 }
 
 const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
@@ -299,11 +186,11 @@ const ten_plan *ten_fleet_plan(const ten_fleet *fleet) {
 
 bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t number, uint64_t now_ms) {
     const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    return held && fleet->targets[number].known && ten_holding_may_work(&held->holding, now_ms);
+    return held && ten_fleet_is_known(&fleet->targets[number]) && ten_holding_may_work(&held->holding, now_ms);
 }
 
 size_t ten_fleet_owned_count(const ten_fleet *fleet) {
-    return fleet->owned_count;
+    return fleet->held.count;
 }
 
 const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {

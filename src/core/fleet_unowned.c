@@ -7,24 +7,20 @@
 
 #include "core/fleet_state.h"
 
-static bool is_wanted(const struct ten_fleet_target *target) {
-    return target->known && !target->paused && !target->removed && !target->unplanned;
-}
-
 /* As far as this instance knows. A live instance renews what it holds. */
 static bool has_holder(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
     if (ten_fleet_is_held(fleet, number))
         return true;
     if (target->holder == TEN_OUTSIDER)
-        return target->when_ms > fleet->now_ms && !target->barren;
+        return target->when_ms > fleet->now_ms && target->news != TEN_NEWS_BARREN;
     return target->holder != TEN_NOBODY && target->holder != fleet->self;
 }
 
 static bool is_first_by_name(const ten_fleet *fleet) {
     for (uint32_t i = 0; i < fleet->instance_room; i++) {
         const char *id = fleet->instances[i].known ? ten_plan_instance_id(fleet->plan, i) : NULL;
-        if (id && strcmp(id, fleet->instance) < 0)
+        if (id && strcmp(id, fleet->config.instance) < 0)
             return false;
     }
     return true;
@@ -47,7 +43,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         struct ten_fleet_target *target = &fleet->targets[i];
         if (ten_fleet_flight(fleet, i) == TEN_FLIGHT_ACQUIRE)
             continue; /* its answer comes next */
-        if (!is_wanted(target) || has_holder(fleet, i)) {
+        if (!ten_fleet_is_planned(target) || has_holder(fleet, i)) {
             target->unowned_ms = 0;
             target->unowned_told = false;
             continue;
@@ -57,7 +53,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         found.count++;
         found.since_ms = found.since_ms ? ten_min_u64(found.since_ms, target->unowned_ms) : target->unowned_ms;
         uint64_t free_ms = fleet->now_ms - target->unowned_ms;
-        if (free_ms <= fleet->timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
+        if (free_ms <= fleet->config.timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
             continue;
         target->unowned_told = true;
         ten_fleet_tell(fleet, i,

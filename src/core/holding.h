@@ -63,6 +63,13 @@ typedef struct ten_holding {
     bool spent : 1; /* known_token is spent. Lower ones are never believed again in any case */
 } ten_holding;
 
+/* What a later grant needs of a holding that is at rest, in 8 bytes: tokens are below 2^53. */
+typedef struct ten_holding_rest {
+    uint64_t known_token : 62;
+    uint64_t spent : 1;
+    uint64_t stray : 1;
+} ten_holding_rest;
+
 /* ---- reading */
 
 /* Before or after its deadline: call ten_holding_expire() first if that matters. */

@@ -65,11 +65,11 @@ void ten_work_start(ten_work *work, const ten_work_rules *rules, const ten_work_
 /* ---- ending */
 
 void ten_work_end(ten_work *work) {
-    work->told = true;
+    work->cancelled = true;
 }
 
 void ten_work_hurry(ten_work *work) {
-    work->told = true;
+    work->cancelled = true;
     work->hurried = true;
 }
 
@@ -94,8 +94,8 @@ static enum ten_work_why why_end(const ten_work *work, const ten_work_lease *lea
         return TEN_WORK_LATE;
     if (!lease->confirmed && work->rules->stop_when_uncertain)
         return TEN_WORK_UNCERTAIN;
-    if (work->told)
-        return TEN_WORK_TOLD;
+    if (work->cancelled)
+        return TEN_WORK_CANCELLED;
     return now_ms >= work->timeout_ms ? TEN_WORK_OVERDUE : TEN_WORK_BY_ITSELF;
 }
 
@@ -109,7 +109,7 @@ static uint64_t patience_ms(const ten_work *work, enum ten_work_why why) {
     return why == TEN_WORK_OVERDUE ? rules->kill_overdue_after_ms : rules->kill_after_ms;
 }
 
-/* Also of a lease that is lost: until its last deadline nobody else is let in, as a rule. */
+/* Also of a lease that is lost: until its last deadline no other instance gets it, as a rule. */
 static bool must_kill(const ten_work *work, uint64_t now_ms) {
     return work->hurried || now_ms >= work->kill_ms ||
            ten_work_pressure(work->ends_ms, work->rules->grace_ms, now_ms) == TEN_WORK_KILL;
@@ -127,8 +127,8 @@ static void shorten(ten_work *work, enum ten_work_why why, uint64_t now_ms) {
 static enum ten_work_step look_at_ending(ten_work *work, const ten_work_lease *lease, uint64_t now_ms) {
     if (is_lost(work, lease))
         shorten(work, TEN_WORK_LOST, now_ms);
-    else if (work->told)
-        shorten(work, TEN_WORK_TOLD, now_ms);
+    else if (work->cancelled)
+        shorten(work, TEN_WORK_CANCELLED, now_ms);
     if (work->state == TEN_WORK_ASKED && must_kill(work, now_ms))
         move(work, TEN_WORK_KILLED);
     return work->state == TEN_WORK_KILLED ? TEN_WORK_KILL : TEN_WORK_NOTHING;
@@ -224,5 +224,5 @@ bool ten_work_is_over(const ten_work *work) {
 }
 
 bool ten_work_is_cut_short(const ten_work *work) {
-    return work->told || work->why > TEN_WORK_OVERDUE;
+    return work->cancelled || work->why > TEN_WORK_OVERDUE;
 }

@@ -1,5 +1,5 @@
 /*
- * One piece of work under a lease: a poll, a hook or a command. Pure: it is told the time, what is known of the lease
+ * One piece of work under a lease: a poll, a hook or a command. Pure: it gets the time, what is known of the lease
  * and how much of the work is left, and says what to do. It signals and starts nothing; the poller, the leader (through
  * core/term.h) and the simulator carry out what it says, and the warden uses its arithmetic of the grace.
  *
@@ -67,13 +67,13 @@ enum ten_work_state {
 enum ten_work_why {
     TEN_WORK_BY_ITSELF, /* it is not: the work has ended by itself, or runs */
     TEN_WORK_OVERDUE,   /* its time-out is over */
-    TEN_WORK_TOLD,      /* ten_work_end() */
+    TEN_WORK_CANCELLED, /* ten_work_end() */
     TEN_WORK_UNCERTAIN, /* a renewal failed, and the rules say stop */
     TEN_WORK_LATE,      /* a grace before the deadline, no renewal was confirmed */
     TEN_WORK_LOST,      /* the lease is held no more */
 };
 
-/* What is left of the work. Whoever looks does not count what cannot be seen as gone. Once it is published, this is
+/* What is left of the work. What cannot be seen does not count as gone. Once it is published, this is
  * about its message: TEN_WORK_NONE when it has left, or will never leave. */
 enum ten_work_left {
     TEN_WORK_ALL,       /* the process itself runs */
@@ -100,7 +100,7 @@ typedef struct ten_work {
     uint64_t timeout_ms;    /* the moment of its time-out */
     uint64_t kill_ms;       /* while it is asked or being killed: when asking ends; else 0 */
     uint64_t send_until_ms; /* while its message is on its way: when that is dropped; else 0 */
-    bool told;              /* to end */
+    bool cancelled;         /* ten_work_end() */
     bool hurried;
     bool stopping;  /* ten_work_flush() */
     bool flushing;  /* send_until_ms counts from that */

@@ -43,8 +43,8 @@ enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, 
     worker->is_past_deadlines = last_end_ms != 0 && now_ms > last_end_ms + worker->rules.ttl_ms / 2;
     if (worker->is_past_deadlines)
         return TEN_WORKER_PAST_DEADLINES;
-    /* One that is stopped does not renew, and may go on if it is woken before its deadlines. Then it may renew before its
-     * loop turns. */
+    /* One that is stopped does not renew, and may go on if it is woken before its deadlines. Then it may renew
+     * before its loop turns. */
     bool renewed = silent && last_end_ms > worker->silent_end_ms;
     worker->renewing_ms = renewed ? worker->renewing_ms + watched_ms : 0;
     worker->deaf_ms = silent && stopping ? worker->deaf_ms + watched_ms : 0;

@@ -37,7 +37,7 @@ enum ten_worker_state {
     TEN_WORKER_PAST_DEADLINES, /* past its last deadline, and it has not noticed, not even when a call on a slow store
                                   must have ended: it may hold a lock of the store */
     TEN_WORKER_HUNG,           /* its loop hangs, while its leases may be renewed by another thread: for nothing; or it
-                                  is stopped, or hangs, and does not hear that it was asked to end */
+                                  is stopped, or hangs, and does not notice that it was asked to end */
 };
 
 /* How a worker has ended. */
@@ -53,9 +53,9 @@ typedef struct ten_worker_end {
 void ten_worker_init(ten_worker *worker, const ten_worker_rules *rules);
 /* The first one, or another that was wanted. */
 void ten_worker_started(ten_worker *worker, uint64_t now_ms);
-/* Judges the worker; call it at least every ten_worker_look_ms(). last_end_ms: the latest deadline of its leases, or 0 if
- * it holds none. turns: how often its loop has turned, or 0 if it is not in its loop. stopping: it was asked to end. Kill
- * a worker in any state but TEN_WORKER_FINE. */
+/* Judges the worker; call it at least every ten_worker_look_ms(). last_end_ms: the latest deadline of its leases, or
+ * 0 if it holds none. turns: how often its loop has turned, or 0 if it is not in its loop. stopping: it was asked to
+ * end. Kill a worker in any state but TEN_WORKER_FINE. */
 enum ten_worker_state ten_worker_look(ten_worker *worker, uint64_t last_end_ms, uint64_t turns, bool stopping,
                                       uint64_t now_ms);
 uint64_t ten_worker_look_ms(const ten_worker *worker);
@@ -63,8 +63,8 @@ uint64_t ten_worker_look_ms(const ten_worker *worker);
  * followed one that a signal killed and found no store or could not start: its predecessor could, so it may be possible
  * again soon. */
 bool ten_worker_is_wanted_again(const ten_worker *worker, const ten_worker_end *end, bool stopping);
-/* The exit code of the warden, if no other worker follows. One that was asked to end before its loop began has done what
- * was asked, although the signal killed it. */
+/* The exit code of the warden, if no other worker follows. One that was asked to end before its loop began has done
+ * what was asked, although the signal killed it. */
 int ten_worker_exit_code(const ten_worker *worker, const ten_worker_end *end, bool stopping);
 /* The pause before the next one, which follows a crash. */
 uint64_t ten_worker_pause_ms(ten_worker *worker, uint64_t now_ms);

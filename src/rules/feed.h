@@ -1,6 +1,6 @@
 /*
- * How an entry of the feed is written: a value as rules/value.h has it. The store adds the number and the time. Pure. Called by
- * store/apply.c and store/changes.c.
+ * How an entry of the feed is written: a value as rules/value.h has it. The store adds the number and the time. Pure.
+ * Called by store/apply.c and store/changes.c.
  */
 #ifndef TEN_RULES_FEED_H
 #define TEN_RULES_FEED_H

@@ -35,15 +35,15 @@ uint64_t ten_instance_row_session_end_ms(const ten_instance_row *row, uint64_t s
     return row->exists && row->session == session ? row->session_ends_ms : 0;
 }
 
-/* After an epoch the row may be older than it was, and so may its version: a holder must not take it for the one that it
- * knows. The floor grows with each epoch by far more than there are touches, unless the wall clock was set back. Then the
- * time of the epoch is another one. */
+/* After an epoch the row may be older than it was, and so may its version: a holder must not take it for the one that
+ * it knows. The floor grows with each epoch by far more than there are touches, unless the wall clock was set back.
+ * Then the time of the epoch is another one. */
 uint64_t ten_instance_row_reported_version(const ten_instance_row *row, uint64_t token_floor, uint64_t epoch_ms) {
     return row->session_version + token_floor + epoch_ms;
 }
 
-/* A session that has not ended goes on, also after the instance had left: its leases are there. Then whoever made it leave
- * may have done more. One that has ended never comes back: its leases may be other instances' by now. */
+/* A session that has not ended goes on, also after the instance had left: its leases are there. Then whoever made it
+ * leave may have done more. One that has ended never comes back: its leases may be other instances' by now. */
 static void extend_session(ten_instance_row *row, const ten_op *op, uint64_t now_ms, uint64_t next_session,
                            bool joins) {
     bool lives = row->session != 0 && row->session_ends_ms > now_ms;
@@ -100,8 +100,8 @@ static void announce(ten_instance_row *row, const ten_op *op, uint64_t now_ms, u
     result->session_version = row->session_version;
 }
 
-/* Leaving does not end the session: what cannot be stopped is not released, and whoever works under its leases believes in
- * them until their end. So the row stays until then; after a plain leave as one that refuses nobody. */
+/* Leaving does not end the session: what cannot be stopped is not released, and whoever works under its leases believes
+ * in them until their end. So the row stays until then; after a plain leave as one that refuses nobody. */
 static void leave(ten_instance_row *row, const ten_op *op, uint64_t now_ms, ten_result *result,
                   ten_instance_effect *effect) {
     bool live = ten_instance_row_is_live(row, now_ms);

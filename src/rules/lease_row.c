@@ -2,16 +2,15 @@
  * The rules of the store contract for one lease. Called by store/apply_lease.c.
  *
  *      free ---acquire---> held ---release, force now---> free
- *                           | \--force--> barred ---its TTL passes---> free
- *                           |--hand---> held by the successor
- *                           \---its TTL passes---> free
+ *                           | \--force--> barred ---its TTL passes---> free |--hand---> held by the successor \---its
+ *                           TTL passes---> free
  *
  * A free lease keeps its counter. The row does not change when the TTL passes: every reader compares its end with the
  * time.
  *
- * A lease that hangs on a session ends with it. It leaves the session, with the end that the session has at that moment,
- * when it is forced or renewed without TEN_OP_SESSION: its holder may believe in it until then. Whatever is done to it by
- * others raises the version of the session, by which its holder notices.
+ * A lease that hangs on a session ends with it. It leaves the session, with the end that the session has at that
+ * moment, when it is forced or renewed without TEN_OP_SESSION: its holder may believe in it until then. Whatever is
+ * done to it by others raises the version of the session, by which its holder notices.
  */
 #include "rules/lease_row.h"
 
@@ -57,8 +56,8 @@ static void put_on_session(ten_lease_row *row, const ten_session *session, ten_l
     row->session = session->id;
     row->ttl_ms = session->ttl_ms;
     row->ends_ms = session->ends_ms;
-    /* The end of its own stays beside that of the session: attaching never shortens, not even when it was prepared before
-     * a renewal. */
+    /* The end of its own stays beside that of the session: attaching never shortens, not even when it was prepared
+     * before a renewal. */
     effect->life = TEN_LIFE_AS_IT_IS;
     effect->row_changed = true;
 }
@@ -165,8 +164,8 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     result->outcome = TEN_OK;
 }
 
-/* Tokens start at 1 or at the wall clock in ms, and grow by one. A number far beyond the clock is a mistake. Taken for a
- * token, it would use the target up. */
+/* Tokens start at 1 or at the wall clock in ms, and grow by one. A number far beyond the clock is a mistake. Taken for
+ * a token, it would use the target up. */
 static bool is_plausible(uint64_t token, const ten_lease_context *context) {
     return token <= ten_max_u64(context->wall_ms, context->token_floor) + TEN_TOKEN_AHEAD_MS;
 }
@@ -198,8 +197,8 @@ static bool is_meant(const ten_lease_row *row, const ten_op *op) {
     return by_token && !row->foreign && (!op->holder || strcmp(row->holder, op->holder) == 0);
 }
 
-/* A holder may shorten its own lease, because it knows. A renewal by the token alone may come from anybody who knows the
- * token, and the holder would not hear of it: it believes in the TTL for which it asked itself. */
+/* A holder may shorten its own lease, because it knows. A renewal by the token alone may come from anybody who knows
+ * the token, and the holder would not hear of it: it believes in the TTL for which it asked itself. */
 static uint64_t renewed_ttl_ms(const ten_lease_row *row, const ten_op *op) {
     return op->holder && op->ttl_ms ? op->ttl_ms : ten_max_u64(op->ttl_ms, row->ttl_ms);
 }

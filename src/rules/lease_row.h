@@ -1,6 +1,6 @@
 /*
- * What an operation does to one lease, as a pure function of the lease, the operation and the time. store/apply_lease.c reads
- * the record, calls this and commits what has come of it. It knows nothing about storage.
+ * What an operation does to one lease, as a pure function of the lease, the operation and the time. store/apply_lease.c
+ * reads the record, calls this and commits what has come of it. It knows nothing about storage.
  */
 #ifndef TEN_RULES_LEASE_ROW_H
 #define TEN_RULES_LEASE_ROW_H
@@ -47,22 +47,22 @@ typedef struct ten_lease_effect {
     bool released;
     bool asked;
     bool checkpointed; /* the operation's checkpoint is to be stored, under the token of the row */
-    /* A renewal has shown a token that this store never granted, although it is not recovering: the store has lost data.
-     * The store begins an epoch and applies the operation again, which then puts the lease back. */
+    /* A renewal has shown a token that this store never granted, although it is not recovering: the store has lost
+     * data. The store begins an epoch and applies the operation again, which then puts the lease back. */
     bool proves_loss;
     enum ten_reason reason; /* of the loss or the release */
     char former_holder[TENURE_HOLDER_MAX + 1];
     uint64_t former_token;
-    /* The lease hung on the session of a holder that did not send the operation: the store raises the version of that session, in
-     * the same step. */
+    /* The lease hung on the session of a holder that did not send the operation: the store raises the version of that
+     * session, in the same step. */
     bool touched_session;
     uint64_t lost_at_ms; /* Unix time at which the lease that is found expired now did expire; 0: not known */
     /* Of a row that changed: which end of its own the lease has from now on. `with` points into the row. */
     ten_life life;
 } ten_lease_effect;
 
-/* Applies an acquire, renew, release, hand, read, checkpoint or (with a target) ask to the row. Fills in result and effect;
- * result->holder points into the row. The caller checks whether a required target is registered. */
+/* Applies an acquire, renew, release, hand, read, checkpoint or (with a target) ask to the row. Fills in result and
+ * effect; result->holder points into the row. The caller checks whether a required target is registered. */
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                          ten_lease_effect *effect);
 
@@ -72,12 +72,13 @@ void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_c
 size_t ten_lease_row_changes(const ten_lease_row *row, const ten_op *op, const ten_lease_effect *effect,
                              ten_change changes[TEN_LEASE_CHANGES_MAX]);
 
-/* Whether the counter of a target may be forgotten. If so (TEN_FORGET_DONE), *forgotten is raised to the token of the row:
- * the caller stores it for the namespace and removes the row. */
+/* Whether the counter of a target may be forgotten. If so (TEN_FORGET_DONE), *forgotten is raised to the token of the
+ * row: the caller stores it for the namespace and removes the row. */
 enum ten_forget_outcome ten_lease_row_forget(const ten_lease_row *row, bool registered,
                                              const ten_lease_context *context, uint64_t *forgotten);
 
-/* What expired unnoticed is free from now on: who forgets what was free for long may not know for how long it has been. */
+/* What expired unnoticed is free from now on: who forgets what was free for long may not know for how long it has
+ * been. */
 void ten_lease_row_expire(ten_lease_row *row, uint64_t wall_ms, ten_lease_effect *effect);
 
 /* Whether the lease is held at that moment. */
@@ -87,8 +88,8 @@ bool ten_lease_row_is_held(const ten_lease_row *row, uint64_t now_ms);
 bool ten_lease_row_read(const ten_record *record, ten_lease_row *row);
 /* Its value; the name is the holder, the number the token. `old` as in rules/value.h. */
 void ten_lease_row_write(ten_buf *value, const char *old, const ten_lease_row *row);
-/* The value of a checkpoint, whose number is the token under which it was written; and its text, which lies in `texts`. NULL:
- * the record is damaged. */
+/* The value of a checkpoint, whose number is the token under which it was written; and its text, which lies in `texts`.
+ * NULL: the record is damaged. */
 void ten_lease_row_write_checkpoint(ten_buf *value, const char *text);
 const char *ten_lease_row_read_checkpoint(const ten_record *record, ten_buf *texts);
 /* Whether the records of both differ in nothing but their ends. */

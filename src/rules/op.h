@@ -38,9 +38,9 @@ enum ten_op_kind {
     /* namespace, target, token, holder, successor, ttl_ms, reason: if the holder has it under that token, the successor
      * has it from now on, under the next token, and nobody can get in between. It ends after the TTL, or with the
      * successor's heartbeat, whichever comes first. The successor believes in it only after a request of its own: an
-     * acquire, which finds that it has it. Refused (TEN_UNKNOWN), and nothing changes, if the successor is not announced,
-     * is draining or was declared gone, if the lease was forced, and while the store is recovering: a late request must
-     * not let anybody in */
+     * acquire, which finds that it has it. Refused (TEN_UNKNOWN), and nothing changes, if the successor is not
+     * announced, is draining or was declared gone, if the lease was forced, and while the store is recovering: a late
+     * request must not let anybody in */
     TEN_OP_HAND,
     /* namespace, target, token, [holder], checkpoint: if the target is held under that token (and by that holder), the
      * text is kept beside the lease in place of the one before; "" removes it. It stays when the lease ends, and goes
@@ -59,12 +59,12 @@ enum ten_op_flag {
      * epoch need not wait for it to end */
     TEN_OP_KEEP = 1u << 4,
     TEN_OP_WITH_CHECKPOINT = 1u << 5, /* acquire, read: the result brings the checkpoint along */
-    /* Acquire, renew: the lease is to hang on the session of its holder, see store.h; a wish, the result says what it has
-     * come to. Announce: the instance has a session. Release, hand: the holder itself sends it, and knows. */
+    /* Acquire, renew: the lease is to hang on the session of its holder, see store.h; a wish, the result says what it
+     * has come to. Announce: the instance has a session. Release, hand: the holder itself sends it, and knows. */
     TEN_OP_SESSION = 1u << 6,
-    /* renew: whoever sends it may not speak for other namespaces. Where an epoch concerns the whole store, a token that it
-     * never granted is no proof of a loss, and the lease is lost: a client of one namespace could else keep everybody
-     * out of all the others */
+    /* renew: whoever sends it may not speak for other namespaces. Where an epoch concerns the whole store, a token that
+     * it never granted is no proof of a loss, and the lease is lost: a client of one namespace could else keep
+     * everybody out of all the others */
     TEN_OP_NO_PROOF = 1u << 10,
 };
 
@@ -120,8 +120,8 @@ enum ten_outcome {
      * Read: the lease as it is; if it is free, a NULL holder and the last token granted */
     TEN_OK,
     /* Acquire: another instance holds the target: holder, token, remaining_ms (at least 1); a NULL holder while the
-     * store is recovering. In a group also, without a holder and with a remaining_ms of 0: it is free, but another target
-     * of the group was refused (ten_result_is_withheld()) */
+     * store is recovering. In a group also, without a holder and with a remaining_ms of 0: it is free, but another
+     * target of the group was refused (ten_result_is_withheld()) */
     TEN_HELD,
     /* Renew, release: not held under that token (and by that holder); holder and token describe the present lease.
      * Leave: the instance was not announced. Ask: the target has no holder, or not that one */
@@ -145,12 +145,12 @@ typedef struct ten_result {
      * been lost or forgotten; `token` is an upper bound of those, and none of this target's that is known */
     bool recovering;
     enum ten_ask ask; /* renew, announce: what is asked of this holder or instance */
-    /* Announce: the session of the instance; 0: it has none. Acquire, renew, read: the session on which the lease hangs;
-     * 0: it has an end of its own. */
+    /* Announce: the session of the instance; 0: it has none. Acquire, renew, read: the session on which the lease
+     * hangs; 0: it has an end of its own. */
     uint64_t session;
     uint64_t session_version; /* announce: another one than before: somebody has touched a lease of that session */
-    /* With TEN_OP_WITH_CHECKPOINT, of an acquire or a read that is TEN_OK; NULL: there is none. And the token under which
-     * it was written */
+    /* With TEN_OP_WITH_CHECKPOINT, of an acquire or a read that is TEN_OK; NULL: there is none. And the token under
+     * which it was written */
     const char *checkpoint;
     uint64_t checkpoint_token;
 } ten_result;
@@ -170,8 +170,8 @@ enum ten_target_action {
     TEN_TARGET_UNPIN,
 };
 
-/* A registered target is to be held by an instance, or by any other one. It ends by the store's clock, and goes with the
- * registration. */
+/* A registered target is to be held by an instance, or by any other one. It ends by the store's clock, and goes with
+ * the registration. */
 typedef struct ten_pin {
     const char *instance; /* NULL: there is none */
     bool away;            /* any but that instance */
@@ -237,8 +237,8 @@ typedef struct ten_instance {
 
 /* The kinds of events and of entries of the feed are those of the C API (enum tenure_event_kind). In a feed,
  * TENURE_EVENT_LOST is written at once for a forced lease, and for an expired one when the target is acquired next.
- * TENURE_EVENT_UNOWNED and those of crontabs are never in a feed: core/history.h derives them from the other entries and
- * from the checkpoint of the job. */
+ * TENURE_EVENT_UNOWNED and those of crontabs are never in a feed: core/history.h derives them from the other entries
+ * and from the checkpoint of the job. */
 #define TEN_EVENT_COUNT (TENURE_EVENT_UNANNOUNCED + 1)
 
 #define TEN_FEED_MAX      10000u  /* entries that a backend keeps at least */

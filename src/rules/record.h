@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* In the order in which a backend locks them. */
 enum ten_kind {
@@ -25,6 +26,10 @@ typedef struct ten_key {
     enum ten_kind kind;
     const char *id;
 } ten_key;
+
+static inline bool ten_key_is(ten_key key, ten_key other) {
+    return key.kind == other.kind && strcmp(key.id, other.id) == 0;
+}
 
 #define TEN_FOREVER     UINT64_MAX /* of a time: without end, or not known */
 #define TEN_VERSION_ANY UINT64_MAX

@@ -19,8 +19,8 @@ typedef struct ten_target_row {
 bool ten_target_row_read(const ten_record *record, ten_target_row *row, ten_buf *texts);
 void ten_target_row_write(ten_buf *value, const char *old, const ten_target_row *row);
 
-/* Carries out the edit; edit->found says whether the target was registered. `pin`: where the text of a pin lies. Whether
- * something changed, and then *ret_change is for the feed. */
+/* Carries out the edit; edit->found says whether the target was registered. `pin`: where the text of a pin lies.
+ * Whether something changed, and then *ret_change is for the feed. */
 bool ten_target_row_edit(ten_target_row *row, const char *namespace_name, ten_target_edit *edit, uint64_t wall_ms,
                          ten_buf *pin, ten_change *ret_change);
 

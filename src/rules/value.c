@@ -53,7 +53,8 @@ static bool next_field(const char **at, const char **ret_name, size_t *ret_size,
     return false;
 }
 
-/* The digits at its beginning. Every operation reads several: strtoull() knows of bases and locales, and takes longer. */
+/* The digits at its beginning. Every operation reads several: strtoull() knows of bases and locales, and takes
+ * longer. */
 static uint64_t read_number(const char *text) {
     uint64_t number = 0;
     for (; *text >= '0' && *text <= '9'; text++)

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "server/metrics.h"
 
 #define MEMORY_MAX         ((uint64_t)96 * 1024 * 1024)
 #define MEMORY_RESERVE     ((uint64_t)16 * 1024 * 1024)
@@ -32,6 +33,7 @@ struct entry {
     char group[INET6_ADDRSTRLEN + 8];
 };
 
+/* What is done with a namespace, at the expense of the account that began it. */
 struct use {
     ten_grant grant;
     size_t count;
@@ -142,7 +144,8 @@ void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account) {
     struct entry *entry = (struct entry *)account;
     if (!entry || --entry->connections > 0)
         return;
-    /* What it has used is remembered, or its next connection would find that somebody else had. */
+    /* What it has used is remembered: else the namespaces that it began would be charged to the next one that uses
+     * them. */
     if (!account->stranger && accounts->addresses.count <= ADDRESSES_KEPT)
         return;
     disown(accounts, &accounts->written, TEN_RESOURCE_NAMESPACES, account);
@@ -156,25 +159,31 @@ void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account) {
 
 /* ---- namespaces */
 
-static struct use *find_use(ten_map *map, const char *namespace_name) {
-    struct use *use = ten_map_get(map, namespace_name);
-    if (use)
+/* The account is charged for a use that begins. NULL: it has its share of them. */
+static struct use *use_namespace(ten_accounts *accounts, ten_map *uses, const char *namespace_name,
+                                 ten_account *account, enum ten_resource resource) {
+    struct use *use = ten_map_get(uses, namespace_name);
+    ten_grant grant = {0};
+    if (use || !ten_budget_resize(&accounts->budget, &grant, account, resource, 1, TEN_USUAL))
         return use;
     use = ten_calloc(1, sizeof *use);
-    if (use && ten_map_put(map, namespace_name, use))
+    if (use && ten_map_put(uses, namespace_name, use)) {
+        use->grant = grant;
         return use;
+    }
     ten_free(use);
+    ten_budget_return(&accounts->budget, &grant, resource);
     return NULL;
 }
 
-static void drop_use(ten_accounts *accounts, ten_map *map, const char *namespace_name, enum ten_resource resource) {
-    struct use *use = ten_map_remove(map, namespace_name);
+static void end_use(ten_accounts *accounts, ten_map *uses, const char *namespace_name, enum ten_resource resource) {
+    struct use *use = ten_map_remove(uses, namespace_name);
     if (use)
         ten_budget_return(&accounts->budget, &use->grant, resource);
     ten_free(use);
 }
 
-/* One that nobody has written to for long. */
+/* One that was last written to long ago. */
 static const char *find_old(const ten_accounts *accounts, uint64_t now_ms) {
     size_t at = 0;
     for (const ten_map_entry *found; (found = ten_map_next(&accounts->written, &at));)
@@ -187,60 +196,36 @@ static void forget_old(ten_accounts *accounts, uint64_t now_ms) {
     char name[TENURE_NAMESPACE_MAX + 1];
     for (const char *old; (old = find_old(accounts, now_ms));) {
         snprintf(name, sizeof name, "%s", old);
-        drop_use(accounts, &accounts->written, name, TEN_RESOURCE_NAMESPACES);
+        end_use(accounts, &accounts->written, name, TEN_RESOURCE_NAMESPACES);
     }
 }
 
 bool ten_accounts_write_to(ten_accounts *accounts, ten_account *account, const char *namespace_name, uint64_t now_ms) {
-    struct use *use = ten_map_get(&accounts->written, namespace_name);
-    if (!use) {
-        if (!ten_budget_has_room(&accounts->budget, account, TEN_RESOURCE_NAMESPACES, 1, TEN_USUAL))
-            forget_old(accounts, now_ms);
-        ten_grant grant = {0};
-        if (!ten_budget_resize(&accounts->budget, &grant, account, TEN_RESOURCE_NAMESPACES, 1, TEN_USUAL))
-            return false;
-        use = find_use(&accounts->written, namespace_name);
-        if (!use) {
-            ten_budget_return(&accounts->budget, &grant, TEN_RESOURCE_NAMESPACES);
-            return false;
-        }
-        use->grant = grant;
-    }
-    use->at_ms = now_ms;
-    return true;
+    if (!ten_map_get(&accounts->written, namespace_name) &&
+        !ten_budget_has_room(&accounts->budget, account, TEN_RESOURCE_NAMESPACES, 1, TEN_USUAL))
+        forget_old(accounts, now_ms);
+    struct use *use = use_namespace(accounts, &accounts->written, namespace_name, account, TEN_RESOURCE_NAMESPACES);
+    if (use)
+        use->at_ms = now_ms;
+    return use != NULL;
 }
 
 bool ten_accounts_stream(ten_accounts *accounts, ten_account *account, const char *namespace_name) {
-    struct use *use = find_use(&accounts->streamed, namespace_name);
-    if (!use)
-        return false;
-    if (use->count == 0 &&
-        !ten_budget_resize(&accounts->budget, &use->grant, account, TEN_RESOURCE_FEEDS, 1, TEN_USUAL)) {
-        drop_use(accounts, &accounts->streamed, namespace_name, TEN_RESOURCE_FEEDS);
-        return false;
-    }
-    use->count++;
-    return true;
-}
-
-bool ten_accounts_measure(ten_accounts *accounts, ten_account *account, const char *namespace_name) {
-    ten_grant grant = {0};
-    if (namespace_name[0] == '\0' || ten_map_get(&accounts->measured, namespace_name))
-        return namespace_name[0] != '\0';
-    if (!ten_budget_resize(&accounts->budget, &grant, account, TEN_RESOURCE_GAUGES, 1, TEN_USUAL))
-        return false;
-    struct use *use = find_use(&accounts->measured, namespace_name);
+    struct use *use = use_namespace(accounts, &accounts->streamed, namespace_name, account, TEN_RESOURCE_FEEDS);
     if (use)
-        use->grant = grant;
-    else
-        ten_budget_return(&accounts->budget, &grant, TEN_RESOURCE_GAUGES);
+        use->count++;
     return use != NULL;
 }
 
 void ten_accounts_stream_end(ten_accounts *accounts, const char *namespace_name) {
     struct use *use = ten_map_get(&accounts->streamed, namespace_name);
     if (use && --use->count == 0)
-        drop_use(accounts, &accounts->streamed, namespace_name, TEN_RESOURCE_FEEDS);
+        end_use(accounts, &accounts->streamed, namespace_name, TEN_RESOURCE_FEEDS);
+}
+
+bool ten_accounts_measure(ten_accounts *accounts, ten_account *account, const char *namespace_name) {
+    return namespace_name[0] != '\0' &&
+           use_namespace(accounts, &accounts->measured, namespace_name, account, TEN_RESOURCE_GAUGES);
 }
 
 /* ---- what is said of it */
@@ -282,9 +267,9 @@ static void write_label(ten_buf *to, const char *name) {
     }
 }
 
-static void write_one(ten_buf *to, const ten_account *account, const char *metric, const uint64_t *values, bool all) {
+static void write_one(ten_buf *to, const ten_account *account, const char *metric, const uint64_t *values) {
     for (size_t i = 0; i < TEN_RESOURCE_COUNT; i++) {
-        if (i == TEN_RESOURCE_TIME && !all)
+        if (i == TEN_RESOURCE_TIME && values == account->used)
             continue;
         ten_buf_format(to, "%s{principal=\"", metric);
         write_label(to, account->name);
@@ -293,17 +278,16 @@ static void write_one(ten_buf *to, const ten_account *account, const char *metri
     }
 }
 
-typedef void (*write_fn)(ten_buf *to, const ten_account *account);
-
 static void write_used(ten_buf *to, const ten_account *account) {
-    write_one(to, account, "tenure_principal_used", account->used, false);
+    write_one(to, account, "tenure_principal_used", account->used);
 }
 
 static void write_refused(ten_buf *to, const ten_account *account) {
-    write_one(to, account, "tenure_principal_refused_total", account->refused, true);
+    write_one(to, account, "tenure_principal_refused_total", account->refused);
 }
 
-static void write_each(const ten_accounts *accounts, const ten_account *only, ten_buf *to, write_fn write) {
+static void write_each(const ten_accounts *accounts, const ten_account *only, ten_buf *to,
+                       void (*write)(ten_buf *to, const ten_account *account)) {
     ten_account sum = accounts->gone;
     snprintf(sum.name, sizeof sum.name, "%s", accounts->has_auth ? "unauthenticated" : "everybody");
     size_t at = 0;
@@ -322,10 +306,9 @@ static void write_each(const ten_accounts *accounts, const ten_account *only, te
 }
 
 void ten_accounts_metrics(const ten_accounts *accounts, const ten_account *only, ten_buf *to) {
-    ten_buf_text(to, "# HELP tenure_principal_used What a principal uses of the server.\n"
-                     "# TYPE tenure_principal_used gauge\n");
+    ten_metrics_head(to, "tenure_principal_used", "gauge", "What a principal uses of the server.");
     write_each(accounts, only, to, write_used);
-    ten_buf_text(to, "# HELP tenure_principal_refused_total What was refused because a principal had its share.\n"
-                     "# TYPE tenure_principal_refused_total counter\n");
+    ten_metrics_head(to, "tenure_principal_refused_total", "counter",
+                     "What was refused because a principal had its share.");
     write_each(accounts, only, to, write_refused);
 }

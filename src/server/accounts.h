@@ -18,9 +18,9 @@ typedef struct ten_accounts {
     bool has_auth;
     ten_map principals; /* name -> entry */
     ten_map addresses;  /* group -> entry; only those that have a connection */
-    ten_map written;    /* namespace -> who is charged for it, and when it was last written to */
-    ten_map streamed;   /* namespace -> who is charged for it, and how many streams it has */
-    ten_map measured;   /* namespace -> who is charged for its place in the metrics */
+    ten_map written;    /* namespace -> its use: when it was last written to */
+    ten_map streamed;   /* namespace -> its use: how many streams it has */
+    ten_map measured;   /* namespace -> its use: its place in the metrics */
     ten_account gone;   /* what addresses that have left were refused */
     ten_line_gate strangers_limits;
     ten_line_gate strangers_denials;
@@ -41,7 +41,7 @@ ten_account *ten_accounts_of_principal(ten_accounts *accounts, const char *name)
 ten_account *ten_accounts_of_address(ten_accounts *accounts, const struct sockaddr *address);
 void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account);
 
-/* Somebody writes to a namespace. False: its account is in too many new ones already. */
+/* An account writes to a namespace. False: it has begun too many of them already. */
 bool ten_accounts_write_to(ten_accounts *accounts, ten_account *account, const char *namespace_name, uint64_t now_ms);
 /* A stream of a namespace begins, and ends. */
 bool ten_accounts_stream(ten_accounts *accounts, ten_account *account, const char *namespace_name);

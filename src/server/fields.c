@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "server/server_state.h"
 
-/* SUBJECT is a text that may be null, which means something. ITEMS is an array. */
+/* NUMBER is an integer, SUBJECT a text or null, which means something. Ids are checked after they were read. */
 enum type { NUMBER, TTL, TRUTH, TEXT, HOLDER, TARGET, SUBJECT, ITEMS, OBJECT };
 
 enum way {
@@ -25,25 +25,11 @@ enum way {
     PRINTABLE = 1u << 7,
 };
 
-/* As the rows have them. */
+/* Places, as the rows name them. */
 enum {
-    LISTING = TEN_IN_LISTING,
-    EDITS = TEN_IN_EDITS,
-    EDIT = TEN_IN_EDIT,
-    PINNING = TEN_IN_PINNING,
-    UNPINNING = TEN_IN_UNPINNING,
-    FORGETTING = TEN_IN_FORGETTING,
-    ACQUIRING = TEN_IN_ACQUIRING,
-    RENEWING = TEN_IN_RENEWING,
-    RELEASING = TEN_IN_RELEASING,
-    HANDING = TEN_IN_HANDING,
-    CHECKPOINTING = TEN_IN_CHECKPOINTING,
-    BATCH = TEN_IN_BATCH,
-    ITEM = TEN_IN_ITEM,
-    INSTANCES = TEN_IN_INSTANCES,
-    HEARTBEAT = TEN_IN_HEARTBEAT,
-    STREAM = TEN_IN_STREAM,
-    HISTORY = TEN_IN_HISTORY,
+#define X(name) name = TEN_IN_##name,
+    TEN_PLACES(X)
+#undef X
 };
 
 struct row {
@@ -68,25 +54,21 @@ static const unsigned families[] = {ACQUIRING | RENEWING | RELEASING | HANDING, 
 /* These may have any others. */
 static const unsigned open_places = EDITS | EDIT | FORGETTING;
 
-static const struct row *find(unsigned places, const char *name, size_t length) {
-    for (size_t i = 0; i < TEN_COUNT(rows); i++)
-        if (rows[i].places & places && !(rows[i].ways & QUERY) && rows[i].length == length &&
-            memcmp(rows[i].name, name, length) == 0)
-            return &rows[i];
-    return NULL;
-}
+/* A body, or a part of it, that is read. */
+struct reading {
+    ten_request *request;
+    enum ten_place place;
+    ten_fields *fields;
+    size_t row;    /* where the next member is looked for: what a Tenure writes is in the order of the rows */
+    uint64_t seen; /* rows */
+};
 
-static bool is_known(unsigned place, const char *name, size_t length) {
-    for (size_t i = 0; i < TEN_COUNT(families); i++)
-        if (families[i] & place && find(families[i], name, length))
-            return true;
-    return (open_places & place) != 0;
-}
+_Static_assert(TEN_COUNT(rows) <= 64, "a bit for each row");
 
 /* ---- what is wrong */
 
 uint64_t ten_fields_least_ttl_ms(const ten_request *request) {
-    return ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->leases)->ttl_min_ms);
+    return ten_max_u64(TENURE_TTL_MIN_MS, ten_lane_capabilities(request->server->lanes[TEN_LEASES])->ttl_min_ms);
 }
 
 static uint64_t least_of(const ten_request *request, const struct row *row) {
@@ -97,33 +79,22 @@ static uint64_t most_of(const ten_request *request, const struct row *row) {
     return row->type == TTL ? request->server->config->ttl_max_ms : row->most;
 }
 
-static bool refuse_number(ten_request *request, const struct row *row) {
-    ten_reply_error(request, 400, "bad_request", "%s must be an integer between %llu and %llu%s", row->name,
-                    (unsigned long long)least_of(request, row), (unsigned long long)most_of(request, row),
-                    row->type == TTL ? " on this server (tenure serve --max-ttl)" : "");
-    return false;
-}
-
-static bool refuse(ten_request *request, const struct row *row, bool missing) {
-    static const char *const rules[] = {
-        [TRUTH] = "must be true or false",           [TEXT] = "must be a string without a NUL",
-        [HOLDER] = "must be a string without a NUL", [TARGET] = "must be a string without a NUL",
-        [SUBJECT] = "must be a string or null",      [OBJECT] = "must be an object"};
-    const char *required = missing ? "is required and " : "";
-    if (row->type == ITEMS)
-        ten_reply_error(request, 400, "bad_request", "%s %smust be an array of %llu to %llu", row->name, required,
-                        (unsigned long long)row->least, (unsigned long long)row->most);
-    else if (row->type == NUMBER || row->type == TTL)
-        ten_reply_error(request, 400, "bad_request", "%s %smust be an integer", row->name, required);
-    else
-        ten_reply_error(request, 400, "bad_request", "%s %s%s", row->name, required, rules[row->type]);
-    return false;
-}
-
-static bool refuse_length(ten_request *request, const struct row *row) {
-    ten_reply_error(request, row->ways & BULKY ? 413 : 400, row->ways & BULKY ? "too_large" : "bad_request",
-                    "%s must have at most %llu bytes%s", row->name, (unsigned long long)row->most,
-                    row->ways & PRINTABLE ? ", and no control characters" : "");
+/* Answers with the rule of the row. */
+static bool refuse(ten_request *request, const struct row *row, const char *lack) {
+    unsigned long long least = least_of(request, row);
+    unsigned long long most = most_of(request, row);
+    char rule[120] = "a string without a NUL";
+    if (row->type == NUMBER || row->type == TTL)
+        snprintf(rule, sizeof rule, "an integer between %llu and %llu%s", least, most,
+                 row->type == TTL ? " on this server (tenure serve --max-ttl)" : "");
+    else if (row->type == ITEMS)
+        snprintf(rule, sizeof rule, "an array of %llu to %llu", least, most);
+    else if (row->type == TRUTH || row->type == OBJECT)
+        snprintf(rule, sizeof rule, "%s", row->type == TRUTH ? "true or false" : "an object");
+    else if (most > 0)
+        snprintf(rule, sizeof rule, "a string of at most %llu bytes%s", most,
+                 row->ways & PRINTABLE ? " without control characters" : " without a NUL");
+    ten_reply_error(request, 400, "bad_request", "%s %smust be %s", row->name, lack, rule);
     return false;
 }
 
@@ -140,91 +111,71 @@ struct value {
     const json_t *object;
 };
 
-static bool fits(enum type type, const struct value *value) {
-    switch (type) {
-    case NUMBER:
-    case TTL:
-        return value->kind == IS_NUMBER;
-    case TRUTH:
-        return value->kind == IS_TRUTH;
-    case TEXT:
-    case HOLDER:
-    case TARGET:
-        return value->kind == IS_TEXT && strlen(value->text) == value->size;
-    case SUBJECT:
-        return value->kind == IS_NULL || (value->kind == IS_TEXT && strlen(value->text) == value->size);
-    case ITEMS:
-        return value->kind == IS_ITEMS;
-    default:
-        return value->kind == IS_OBJECT;
-    }
+static bool is_within(uint64_t number, uint64_t least, uint64_t most) {
+    return number >= least && number <= most;
 }
 
-/* Ids are checked later: some are required, and some not even looked at. */
-static bool keep_text(ten_request *request, const struct row *row, const struct value *value, void *member) {
-    bool bounded = row->type == TEXT && row->most > 0;
-    if (bounded &&
-        (value->size > row->most || (row->ways & PRINTABLE && !ten_utf8_is_printable(value->text, value->size))))
-        return refuse_length(request, row);
-    *(const char **)member = row->ways & EMPTY && value->size == 0 ? NULL : value->text;
+/* False: it has been answered. */
+static bool keep_text(ten_request *request, const struct row *row, const struct value *value, const char **member) {
+    bool too_long = row->type == TEXT && row->most > 0 && value->size > row->most;
+    if (too_long && row->ways & BULKY) {
+        ten_reply_error(request, 413, "too_large", "%s must be at most %llu bytes", row->name,
+                        (unsigned long long)row->most);
+        return false;
+    }
+    if (too_long || (row->ways & PRINTABLE && !ten_utf8_is_printable(value->text, value->size)))
+        return refuse(request, row, "");
+    *member = row->ways & EMPTY && value->size == 0 ? NULL : value->text;
     return true;
 }
 
+/* Puts a value where its row says. False: it has been answered. */
 static bool keep(ten_request *request, const struct row *row, const struct value *value, ten_fields *fields) {
     void *member = (char *)fields + row->offset;
+    bool is_text = value->kind == IS_TEXT && strlen(value->text) == value->size;
     if (value->kind == IS_NULL && row->ways & NULLABLE)
         return true;
-    bool is_number = row->type == NUMBER || row->type == TTL;
-    if (!fits(row->type, value))
-        return row->ways & LOOSE || (is_number ? refuse_number(request, row) : refuse(request, row, false));
     switch (row->type) {
     case NUMBER:
     case TTL:
-        if (value->number < least_of(request, row) || value->number > most_of(request, row))
-            return refuse_number(request, row);
+        if (value->kind != IS_NUMBER || !is_within(value->number, least_of(request, row), most_of(request, row)))
+            return refuse(request, row, "");
         *(uint64_t *)member = value->number;
         return true;
     case TRUTH:
+        if (value->kind != IS_TRUTH)
+            break;
         *(enum ten_truth *)member = value->truth ? TEN_YES : TEN_NO;
         return true;
     case SUBJECT:
-        *(struct ten_subject *)member = (struct ten_subject){value->text, value->kind == IS_NULL};
+        if (!is_text && value->kind != IS_NULL)
+            break;
+        *(struct ten_subject *)member = (struct ten_subject){is_text ? value->text : NULL, !is_text};
         return true;
     case ITEMS:
-        if (value->items.count < row->least || value->items.count > row->most)
-            return row->ways & LOOSE || refuse(request, row, false);
+        if (value->kind != IS_ITEMS || !is_within(value->items.count, row->least, row->most))
+            break;
         *(ten_items *)member = value->items;
         return true;
     case OBJECT:
+        if (value->kind != IS_OBJECT)
+            break;
         *(const json_t **)member = value->object;
         return true;
     default:
-        return keep_text(request, row, value, member);
+        if (is_text)
+            return keep_text(request, row, value, member);
     }
-}
-
-static bool keep_member(ten_request *request, enum ten_place place, const char *name, size_t length,
-                        const struct value *value, ten_fields *fields) {
-    const struct row *row = find(place, name, length);
-    if (row)
-        return keep(request, row, value, fields);
-    if (is_known(place, name, length))
-        return true;
-    ten_reply_error(request, 400, "bad_request", "unknown member '%.*s'", (int)ten_min_u64(length, 60), name);
-    return false;
+    return row->ways & LOOSE || refuse(request, row, "");
 }
 
 static bool is_given(const struct row *row, const ten_fields *fields) {
     const void *member = (const char *)fields + row->offset;
-    switch (row->type) {
-    case NUMBER:
-    case TTL:
+    if (row->type == NUMBER || row->type == TTL)
         return *(const uint64_t *)member != 0;
-    case ITEMS:
+    if (row->type == ITEMS)
         return ((const ten_items *)member)->count > 0;
-    default:
-        return *(const char *const *)member != NULL;
-    }
+    return *(const char *const *)member != NULL;
 }
 
 static bool check_name(ten_request *request, const struct row *row, const char *name) {
@@ -236,24 +187,57 @@ static bool check_name(ten_request *request, const struct row *row, const char *
 }
 
 bool ten_fields_check(ten_request *request, enum ten_place place, const ten_fields *fields) {
-    for (size_t i = 0; i < TEN_COUNT(rows); i++) {
-        const struct row *row = &rows[i];
+    for (const struct row *row = rows; row < rows + TEN_COUNT(rows); row++) {
         bool is_name = row->type == HOLDER || row->type == TARGET;
-        if (!(row->places & place) || (!is_name && !(row->ways & REQUIRED)))
+        if (!(row->places & place) || !(is_name || row->ways & REQUIRED))
             continue;
-        if (!is_given(row, fields)) {
-            if (row->ways & REQUIRED)
-                return refuse(request, row, true);
-        } else if (is_name && !check_name(request, row, *(const char *const *)((const char *)fields + row->offset))) {
+        bool given = is_given(row, fields);
+        if (!given && row->ways & REQUIRED)
+            return refuse(request, row, "is required and ");
+        if (given && is_name && !check_name(request, row, *(const char *const *)((const char *)fields + row->offset)))
             return false;
-        }
     }
     return true;
 }
 
 bool ten_fields_check_ttl(ten_request *request, uint64_t ttl_ms) {
     static const struct row row = {.name = "ttl_ms", .type = TTL};
-    return (ttl_ms >= least_of(request, &row) && ttl_ms <= most_of(request, &row)) || refuse_number(request, &row);
+    return is_within(ttl_ms, least_of(request, &row), most_of(request, &row)) || refuse(request, &row, "");
+}
+
+/* ---- one member */
+
+static const struct row *find(unsigned places, const char *name, size_t length, size_t from) {
+    for (size_t i = 0; i < TEN_COUNT(rows); i++) {
+        const struct row *row = &rows[(from + i) % TEN_COUNT(rows)];
+        if (row->length == length && row->places & places && !(row->ways & QUERY) &&
+            memcmp(row->name, name, length) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static unsigned family_of(enum ten_place place) {
+    for (size_t i = 0; i < TEN_COUNT(families); i++)
+        if (families[i] & place)
+            return families[i];
+    return 0;
+}
+
+static bool keep_member(struct reading *reading, const char *name, size_t length, const struct value *value) {
+    const struct row *own = find(reading->place, name, length, reading->row);
+    const struct row *row = own ? own : find(family_of(reading->place), name, length, 0);
+    size_t number = row ? (size_t)(row - rows) : 0;
+    if (!row && open_places & reading->place)
+        return true;
+    if (!row || reading->seen & UINT64_C(1) << number) {
+        ten_reply_error(reading->request, 400, "bad_request", row ? "'%.*s' is there twice" : "unknown member '%.*s'",
+                        (int)ten_min_u64(length, 60), name);
+        return false;
+    }
+    reading->seen |= UINT64_C(1) << number;
+    reading->row = number + 1;
+    return !own || keep(reading->request, row, value, reading->fields);
 }
 
 /* ---- read by jansson */
@@ -279,108 +263,84 @@ static struct value value_of(const json_t *json) {
     }
 }
 
-static bool read_object(ten_request *request, const json_t *object, enum ten_place place, ten_fields *fields) {
+bool ten_fields_read(ten_request *request, const json_t *object, enum ten_place place, ten_fields *fields) {
+    struct reading reading = {request, place, fields, 0, 0};
     const char *name;
     json_t *json;
     json_object_foreach((json_t *)(uintptr_t)object, name, json) {
         const struct value value = value_of(json);
-        if (!keep_member(request, place, name, strlen(name), &value, fields))
+        if (!keep_member(&reading, name, strlen(name), &value))
             return false;
     }
     return true;
 }
 
-bool ten_fields_read(ten_request *request, const json_t *object, enum ten_place place, ten_fields *fields) {
-    return read_object(request, object, place, fields) && ten_fields_check(request, place, fields);
-}
+/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed
+ * over as a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
 
-/* ---- read where it is: a body of plain members and at most one array of plain objects (base/plain.h), which has been
- * looked at as a whole before. Texts are ended over their closing quotes. */
+/* The array of a body. */
+struct found {
+    ten_items items;
+    const char *end;
+};
 
-static bool pass_value(ten_plain *plain) {
-    const char *text;
-    size_t size;
-    uint64_t number;
-    return TEN_PLAIN_IS(plain, "\"") ? ten_plain_text(plain, &text, &size)
-                                     : ten_plain_number(plain, &number) || TEN_PLAIN_IS(plain, "true") ||
-                                           TEN_PLAIN_IS(plain, "false") || TEN_PLAIN_IS(plain, "null");
-}
+static bool pass_object(ten_plain *plain, struct reading *reading, struct found *found);
 
-static bool pass_object(ten_plain *plain, ten_items *items);
-
-static bool pass_items(ten_plain *plain, ten_items *items) {
-    if (!items || items->text)
+/* The items of an array, which were found before if it is read now. */
+static bool pass_items(ten_plain *plain, bool is_read, struct found *found) {
+    if (!is_read && (!found || found->end))
         return false;
-    items->text = plain->at;
-    do {
-        if (!pass_object(plain, NULL))
+    if (is_read) {
+        plain->at = found->end;
+        return true;
+    }
+    found->items.text = plain->at;
+    do
+        if (!pass_object(plain, NULL, NULL))
             return false;
-        items->count++;
-    } while (TEN_PLAIN_IS(plain, ","));
+    while (++found->items.count && TEN_PLAIN_IS(plain, ","));
+    found->end = plain->at + 1;
     return TEN_PLAIN_IS(plain, "]");
 }
 
-/* Whether an object comes next, and where its items are; `items` NULL: it must have none. Then it is passed over. */
-static bool pass_object(ten_plain *plain, ten_items *items) {
-    const char *name;
-    size_t length;
+static bool pass_value(ten_plain *plain, bool is_read, struct found *found, struct value *value) {
+    value->kind = IS_NULL;
+    if (TEN_PLAIN_IS(plain, "\"")) {
+        value->kind = IS_TEXT;
+        return ten_plain_text(plain, &value->text, &value->size);
+    }
+    if (TEN_PLAIN_IS(plain, "[")) {
+        value->kind = IS_ITEMS;
+        bool good = pass_items(plain, is_read, found);
+        value->items = good ? found->items : value->items;
+        return good;
+    }
+    value->truth = TEN_PLAIN_IS(plain, "true");
+    if (value->truth || TEN_PLAIN_IS(plain, "false")) {
+        value->kind = IS_TRUTH;
+        return true;
+    }
+    if (TEN_PLAIN_IS(plain, "null"))
+        return true;
+    value->kind = IS_NUMBER;
+    return ten_plain_number(plain, &value->number);
+}
+
+/* Passes over an object, and reads it if that is wanted. False: it is not plain, or it has been answered. */
+static bool pass_object(ten_plain *plain, struct reading *reading, struct found *found) {
     if (!TEN_PLAIN_IS(plain, "{"))
         return false;
-    do
-        if (!TEN_PLAIN_IS(plain, "\"") || !ten_plain_text(plain, &name, &length) || !TEN_PLAIN_IS(plain, ":") ||
-            !(TEN_PLAIN_IS(plain, "[") ? pass_items(plain, items) : pass_value(plain)))
-            return false;
-    while (TEN_PLAIN_IS(plain, ","));
-    return TEN_PLAIN_IS(plain, "}");
-}
-
-static struct value read_value(ten_plain *plain, const ten_items *items) {
-    struct value value = {.kind = IS_NULL};
-    if (TEN_PLAIN_IS(plain, "\"")) {
-        value.kind = IS_TEXT;
-        (void)ten_plain_text(plain, &value.text, &value.size);
-        ((char *)(uintptr_t)value.text)[value.size] = '\0';
-    } else if (TEN_PLAIN_IS(plain, "[")) {
-        value.kind = IS_ITEMS;
-        value.items = *items;
-        ten_items passed = {0};
-        (void)pass_items(plain, &passed);
-    } else if (TEN_PLAIN_IS(plain, "true") || TEN_PLAIN_IS(plain, "false")) {
-        value.kind = IS_TRUTH;
-        value.truth = plain->at[-2] == 'u';
-    } else if (!TEN_PLAIN_IS(plain, "null")) {
-        value.kind = IS_NUMBER;
-        (void)ten_plain_number(plain, &value.number);
-    }
-    return value;
-}
-
-/* One that has a member twice is refused, as jansson does. */
-static bool read_plain(ten_request *request, ten_plain *plain, const ten_items *items, enum ten_place place,
-                       ten_fields *fields) {
-    const char *names[TEN_COUNT(rows)];
-    size_t lengths[TEN_COUNT(rows)];
-    size_t count = 0;
-    (void)TEN_PLAIN_IS(plain, "{");
     do {
-        const char *name = NULL;
-        size_t length = 0;
-        (void)TEN_PLAIN_IS(plain, "\"");
-        (void)ten_plain_text(plain, &name, &length);
-        (void)TEN_PLAIN_IS(plain, ":");
-        const struct value value = read_value(plain, items);
-        for (size_t i = 0; i < count; i++)
-            if (lengths[i] == length && memcmp(names[i], name, length) == 0) {
-                ten_reply_error(request, 400, "bad_request", "the body is not JSON: '%.*s' is there twice",
-                                (int)ten_min_u64(length, 60), name);
-                return false;
-            }
-        if (!keep_member(request, place, name, length, &value, fields))
+        struct value value;
+        const char *name;
+        size_t length;
+        if (!TEN_PLAIN_IS(plain, "\"") || !ten_plain_text(plain, &name, &length) || !TEN_PLAIN_IS(plain, ":") ||
+            !pass_value(plain, reading != NULL, found, &value))
             return false;
-        if (count < TEN_COUNT(rows)) {
-            names[count] = name;
-            lengths[count++] = length;
-        }
+        if (reading && value.kind == IS_TEXT)
+            ((char *)(uintptr_t)value.text)[value.size] = '\0';
+        if (reading && !keep_member(reading, name, length, &value))
+            return false;
     } while (TEN_PLAIN_IS(plain, ","));
     return TEN_PLAIN_IS(plain, "}");
 }
@@ -388,10 +348,11 @@ static bool read_plain(ten_request *request, ten_plain *plain, const ten_items *
 bool ten_fields_next(ten_request *request, ten_items *items, enum ten_place place, ten_fields *fields) {
     size_t at = items->at++;
     if (items->text) {
+        struct reading reading = {request, place, fields, 0, 0};
         ten_plain plain = {.at = items->text, .end = request->body.data + request->body.size};
-        bool good = read_plain(request, &plain, NULL, place, fields);
+        bool good = pass_object(&plain, &reading, NULL);
         items->text = plain.at + 1; /* a comma, or the end */
-        return good && ten_fields_check(request, place, fields);
+        return good;
     }
     const json_t *item = json_array_get(items->array, at);
     if (json_is_object(item))
@@ -400,20 +361,18 @@ bool ten_fields_next(ten_request *request, ten_items *items, enum ten_place plac
     return false;
 }
 
+/* ---- a whole request */
+
 static bool take_body(ten_request *request, ten_fields *fields) {
-    enum ten_place place = request->operation->place;
+    struct reading reading = {request, request->operation->place, fields, 0, 0};
     const ten_buf *body = &request->body;
     ten_plain plain = {.at = body->data, .end = body->data + body->size};
-    ten_items items = {0};
-    if (body->size > 0 && pass_object(&plain, &items) && plain.at == plain.end) {
-        plain.at = body->data;
-        items.text = items.count ? items.text : NULL;
-        return ten_gate_grow(request, 2 * body->size) && read_plain(request, &plain, &items, place, fields);
-    }
-    return ten_body_parse(request) && read_object(request, request->json, place, fields);
+    struct found found = {0};
+    if (body->size == 0 || open_places & reading.place || !pass_object(&plain, NULL, &found) || plain.at != plain.end)
+        return ten_body_parse(request) && ten_fields_read(request, request->json, reading.place, fields);
+    plain.at = body->data;
+    return ten_gate_grow(request, 2 * body->size) && pass_object(&plain, &reading, &found);
 }
-
-/* ---- read from the query */
 
 static bool take_argument(ten_request *request, const struct row *row, ten_fields *fields) {
     const char *text = ten_request_argument(request, row->name);
@@ -434,8 +393,7 @@ bool ten_fields_take(ten_request *request, ten_fields *fields) {
     enum ten_place place = request->operation->place;
     if (request->method != TEN_GET && !take_body(request, fields))
         return false;
-    for (size_t i = 0; i < TEN_COUNT(rows); i++) {
-        const struct row *row = &rows[i];
+    for (const struct row *row = rows; row < rows + TEN_COUNT(rows); row++) {
         bool looked_for = row->ways & QUERY || (row->ways & ALSO_QUERY && !is_given(row, fields));
         if (row->places & place && looked_for && !take_argument(request, row, fields))
             return false;

@@ -11,27 +11,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a field may stand. */
+/* Where a field may stand. An edit is an item of edits, and an item an operation of a batch. */
+#define TEN_PLACES(X)                                                                                                  \
+    X(LISTING)                                                                                                         \
+    X(EDITS)                                                                                                           \
+    X(EDIT)                                                                                                            \
+    X(REGISTRATION)                                                                                                    \
+    X(PINNING)                                                                                                         \
+    X(UNPINNING)                                                                                                       \
+    X(FORGETTING)                                                                                                      \
+    X(ACQUIRING)                                                                                                       \
+    X(RENEWING)                                                                                                        \
+    X(RELEASING)                                                                                                       \
+    X(HANDING)                                                                                                         \
+    X(CHECKPOINTING)                                                                                                   \
+    X(BATCH)                                                                                                           \
+    X(ITEM)                                                                                                            \
+    X(INSTANCES)                                                                                                       \
+    X(HEARTBEAT)                                                                                                       \
+    X(STREAM)                                                                                                          \
+    X(HISTORY)
+
+enum ten_place_number {
+#define X(name) TEN_NUMBER_OF_##name,
+    TEN_PLACES(X)
+#undef X
+};
+
 enum ten_place {
-    TEN_IN_NOWHERE = 0,
-    TEN_IN_LISTING = 1u << 0,
-    TEN_IN_EDITS = 1u << 1,
-    TEN_IN_EDIT = 1u << 2, /* an item of those */
-    TEN_IN_REGISTRATION = 1u << 3,
-    TEN_IN_PINNING = 1u << 4,
-    TEN_IN_UNPINNING = 1u << 5,
-    TEN_IN_FORGETTING = 1u << 6,
-    TEN_IN_ACQUIRING = 1u << 7,
-    TEN_IN_RENEWING = 1u << 8,
-    TEN_IN_RELEASING = 1u << 9,
-    TEN_IN_HANDING = 1u << 10,
-    TEN_IN_CHECKPOINTING = 1u << 11,
-    TEN_IN_BATCH = 1u << 12,
-    TEN_IN_ITEM = 1u << 13, /* an operation of a batch */
-    TEN_IN_INSTANCES = 1u << 14,
-    TEN_IN_HEARTBEAT = 1u << 15,
-    TEN_IN_STREAM = 1u << 16,
-    TEN_IN_HISTORY = 1u << 17,
+#define X(name) TEN_IN_##name = 1u << TEN_NUMBER_OF_##name,
+    TEN_PLACES(X)
+#undef X
+        TEN_IN_NOWHERE = 0
 };
 
 enum ten_truth { TEN_UNSAID, TEN_NO, TEN_YES };
@@ -44,7 +55,7 @@ typedef struct ten_items {
     size_t count; /* 0: they are not given */
     size_t at;
     const struct json_t *array;
-    const char *text; /* NULL: they are in the array */
+    const char *text; /* the next one; NULL: they are in the array */
 } ten_items;
 
 /* Members keep what the caller has put there until they are given. Texts last as long as the input of the request. */
@@ -70,12 +81,12 @@ struct ten_request;
 
 /* Reads the body and the query of a request, as its operation has them. Each returns false when it has answered. */
 bool ten_fields_take(struct ten_request *request, ten_fields *fields);
-/* A part of a body that is an object of its own; NULL is none, without members. */
+/* A part of a body that is an object of its own; NULL: one without members. What it requires is not checked. */
 bool ten_fields_read(struct ten_request *request, const struct json_t *object, enum ten_place place,
                      ten_fields *fields);
-/* The next item, an object; there is one. */
+/* The same for the next item; there is one. */
 bool ten_fields_next(struct ten_request *request, ten_items *items, enum ten_place place, ten_fields *fields);
-/* Whether what was read elsewhere is also good for this place: what it requires is there, and names are names. */
+/* Whether what this place requires is there, and names are names; wherever it was read. */
 bool ten_fields_check(struct ten_request *request, enum ten_place place, const ten_fields *fields);
 bool ten_fields_check_ttl(struct ten_request *request, uint64_t ttl_ms);
 /* The least TTL that the store grants. */

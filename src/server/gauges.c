@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "server/metrics.h"
 
 #define NAMESPACES_MAX 64u
 #define PAGE           10000u
@@ -150,50 +151,46 @@ struct writing {
     ten_buf *to;
 };
 
-/* The next one from *at on; NULL: that was all. */
-static const struct space *next_shown(const struct writing *writing, size_t *at) {
-    while (*at < writing->count) {
-        const struct space *space = &writing->gauges->spaces[(*at)++];
+static void write_metric(const struct writing *writing, const char *name, const char *type, const char *help,
+                         void (*write)(ten_buf *to, const char *name, const struct space *space)) {
+    ten_metrics_head(writing->to, name, type, help);
+    for (size_t i = 0; i < writing->count; i++) {
+        const struct space *space = &writing->gauges->spaces[i];
         if (writing->is_shown(space->name, writing->userdata))
-            return space;
+            write(writing->to, name, space);
     }
-    return NULL;
 }
 
-static void write_number(const struct writing *writing, const char *name, const char *help,
-                         uint64_t (*value)(const struct space *)) {
-    ten_buf_format(writing->to, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
-    size_t at = 0;
-    for (const struct space *space; (space = next_shown(writing, &at));)
-        ten_buf_format(writing->to, "%s{namespace=\"%s\"} %llu\n", name, space->name, (unsigned long long)value(space));
+static void write_number(ten_buf *to, const char *name, const struct space *space, uint64_t number) {
+    ten_buf_format(to, "%s{namespace=\"%s\"} %llu\n", name, space->name, (unsigned long long)number);
 }
 
-static uint64_t held_of(const struct space *space) {
-    return space->held;
+static void write_held(ten_buf *to, const char *name, const struct space *space) {
+    write_number(to, name, space, space->held);
 }
 
-static uint64_t unowned_of(const struct space *space) {
-    return space->unowned.count;
+static void write_unowned(ten_buf *to, const char *name, const struct space *space) {
+    write_number(to, name, space, space->unowned.count);
+}
+
+static void write_longest(ten_buf *to, const char *name, const struct space *space) {
+    ten_buf_format(to, "%s{namespace=\"%s\"} %.3f\n", name, space->name, (double)space->longest_ms / 1e3);
+}
+
+static void write_takeovers(ten_buf *to, const char *name, const struct space *space) {
+    for (unsigned reason = TEN_REASON_NONE + 1; reason < TEN_REASON_COUNT; reason++)
+        ten_buf_format(to, "%s{namespace=\"%s\",reason=\"%s\"} %llu\n", name, space->name,
+                       ten_reason_name((enum ten_reason)reason), (unsigned long long)space->takeovers[reason]);
 }
 
 static void write_all(const struct writing *writing) {
-    ten_buf *to = writing->to;
-    size_t at = 0;
-    write_number(writing, "tenure_leases_held", "Leases that are held.", held_of);
-    write_number(writing, "tenure_targets_unowned", "Registered targets that nobody holds.", unowned_of);
-    ten_buf_text(to,
-                 "# HELP tenure_targets_unowned_seconds_max How long the longest unowned of them has been seen so.\n"
-                 "# TYPE tenure_targets_unowned_seconds_max gauge\n");
-    for (const struct space *space; (space = next_shown(writing, &at));)
-        ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", space->name,
-                       (double)space->longest_ms / 1e3);
-    ten_buf_text(to, "# HELP tenure_takeovers_total Leases taken after another, by how that one ended.\n"
-                     "# TYPE tenure_takeovers_total counter\n");
-    at = 0;
-    for (const struct space *space; (space = next_shown(writing, &at));)
-        for (unsigned reason = TEN_REASON_NONE + 1; reason < TEN_REASON_COUNT; reason++)
-            ten_buf_format(to, "tenure_takeovers_total{namespace=\"%s\",reason=\"%s\"} %llu\n", space->name,
-                           ten_reason_name((enum ten_reason)reason), (unsigned long long)space->takeovers[reason]);
+    write_metric(writing, "tenure_leases_held", "gauge", "Leases that are held.", write_held);
+    write_metric(writing, "tenure_targets_unowned", "gauge", "Registered targets that no instance holds.",
+                 write_unowned);
+    write_metric(writing, "tenure_targets_unowned_seconds_max", "gauge",
+                 "How long the longest unowned of them has been seen so.", write_longest);
+    write_metric(writing, "tenure_takeovers_total", "counter", "Leases taken after another, by how that one ended.",
+                 write_takeovers);
 }
 
 int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_gauges_filter *is_shown,

@@ -39,7 +39,7 @@ static bool is_foreign(const char *origin, const char *host) {
 }
 
 /* libmicrohttpd has a bounded room for each connection, and closes one without an answer if the parts of a query do
- * not fit into it. So the query is cut before: in libmicrohttpd's own copy, which nobody else reads. */
+ * not fit into it. So the query is cut before: in libmicrohttpd's own copy, which nothing else reads. */
 void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection *connection) {
     ten_connection *ours = ten_connection_of(connection);
     union {
@@ -77,7 +77,7 @@ static bool adjoins(const char *end, const char *next, size_t most) {
 struct framing {
     unsigned hosts, lengths, encodings, authorizations, types;
     const char *encoding;
-    const char *end; /* of what was looked at */
+    const char *end; /* of the last header that was checked */
     bool malformed;
 };
 
@@ -109,7 +109,7 @@ static bool is_well_formed(const char *name, const char *value) {
     return true;
 }
 
-/* Whether it begins with the name of a header that is looked at here, and goes on: a folded one without a value. */
+/* Whether it begins with the name of a header that is checked here, and goes on: a folded one without a value. */
 static bool is_continued(const char *name, const char *framing_name) {
     size_t length = strlen(framing_name);
     return strncasecmp(name, framing_name, length) == 0 && name[length] != '\0';

@@ -110,8 +110,7 @@ void ten_server_history_get(ten_request *request) {
         !take_query(request, &fields, history))
         return;
     bool is_long = history->recent || history->query.limit > TEN_FLEET_FEED;
-    (void)ten_request_work(request, is_long ? request->server->listing : request->server->reading, read_changes,
-                           answer_changes);
+    (void)ten_request_work(request, is_long ? TEN_LISTING : TEN_READING, read_changes, answer_changes);
 }
 
 /* ---- the stream */

@@ -176,8 +176,7 @@ void ten_server_instances_get(ten_request *request) {
     nodes->limit = fields.limit;
     nodes->with_plan = fields.plan == TEN_YES;
     nodes->with_shares = nodes->with_plan || fields.shares != TEN_NO; /* our own clients count for themselves */
-    ten_lane *lane = nodes->with_shares ? request->server->listing : request->server->reading;
-    (void)ten_request_work(request, lane, list_nodes, answer_nodes);
+    (void)ten_request_work(request, nodes->with_shares ? TEN_LISTING : TEN_READING, list_nodes, answer_nodes);
 }
 
 /* ---- heartbeats */
@@ -270,5 +269,5 @@ static void answer_owner(ten_request *request, const ten_result *results) {
 }
 
 void ten_server_owner_get(ten_request *request) {
-    (void)ten_request_work(request, request->server->reading, find_owner, answer_owner);
+    (void)ten_request_work(request, TEN_READING, find_owner, answer_owner);
 }

@@ -15,7 +15,7 @@
 #define USUAL_OPS_MAX   1000u
 #define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
 #define OP_US           10u /* an operation, in time */
-#define UNTOLD_MAX      64u /* jobs that wait for the loop to tell of them */
+#define UNSIGNALLED_MAX 64u /* jobs for which the thread is not woken yet */
 #define GONE_AFTER_MS   500u
 
 /* Jobs that go together in the order of their turns, others in the order in which they came. */
@@ -36,7 +36,7 @@ struct ten_lane {
     bool down;
     uint64_t errors;
     char message[256];
-    size_t untold; /* the loop's own: jobs since the thread was told of one */
+    size_t unsignalled; /* the loop's own: jobs since the thread was woken */
     /* The thread's own. */
     ten_op *ops;
     ten_result *results;
@@ -316,15 +316,15 @@ void ten_lane_put(ten_lane *lane, ten_job *job, enum ten_urgency urgency, ten_ac
     job->next = *at;
     *at = job;
     pthread_mutex_unlock(&lane->lock);
-    lane->untold++;
-    if (lane->untold >= UNTOLD_MAX)
+    lane->unsignalled++;
+    if (lane->unsignalled >= UNSIGNALLED_MAX)
         ten_lane_tell(lane);
 }
 
 void ten_lane_tell(ten_lane *lane) {
-    if (lane->untold > 0)
+    if (lane->unsignalled > 0)
         pthread_cond_signal(&lane->arrived);
-    lane->untold = 0;
+    lane->unsignalled = 0;
 }
 
 bool ten_lane_is_up(ten_lane *lane, char message[256]) {

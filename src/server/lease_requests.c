@@ -17,11 +17,15 @@
 /* What a request about leases keeps until it is answered. */
 struct leases {
     const char *holder;
-    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": nobody yet */
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": no operation has needed it yet */
     enum ten_role role;                /* what was found that the principal may do here */
     bool owned;                        /* the holder is one of its own */
     bool require_target;
+    bool only_reads;
+    enum ten_urgency urgency;
     size_t checkpoints;
+    size_t forced; /* what only an admin may do; the first of them: */
+    const ten_op *first_forced;
     size_t count;
     ten_op *ops;
     ten_op first[2]; /* these, or of a batch its own */
@@ -70,13 +74,14 @@ static bool owns_holder(ten_request *request, struct leases *leases) {
     return leases->owned;
 }
 
-/* Whether it matches by its version alone, whoever holds the lease. */
-static bool names_nobody(const ten_op *op, const ten_fields *fields) {
+/* Whether it matches by its version alone, for any holder. */
+static bool names_no_holder(const ten_op *op, const ten_fields *fields) {
     bool possible = op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT;
     return possible && !is_forced(op) && fields->subject.is_null;
 }
 
-/* Whom it is about. An admin's operation may name another holder, or nobody; any other is about the sender's own. */
+/* Whether the principal may do it, and for which holder. An admin's operation may name another holder, or none; any
+ * other is for the holder that the request names. */
 static bool authorize(ten_request *request, struct leases *leases, const ten_fields *fields, ten_op *op) {
     ten_error error;
     if (!has_role(request, leases, role_for(op)))
@@ -92,7 +97,7 @@ static bool authorize(ten_request *request, struct leases *leases, const ten_fie
     }
     if (op->kind == TEN_OP_READ)
         return true;
-    if (names_nobody(op, fields)) {
+    if (names_no_holder(op, fields)) {
         bool may = !request->server->has_auth ||
                    (request->principal.role == TEN_ROLE_ADMIN && strcmp(request->principal.holders, "*") == 0);
         return may || forbidden(request, "act for a holder that it does not name");
@@ -142,7 +147,7 @@ static enum ten_reason reason_of(const ten_op *op, const char *word) {
 static unsigned flags_of(const ten_request *request, const struct leases *leases, const ten_op *op,
                          const ten_fields *fields) {
     unsigned flags = fields->session == TEN_YES ? TEN_OP_SESSION : 0;
-    /* A principal of some namespaces must not begin an epoch, in which nobody new is let in anywhere. */
+    /* A principal of some namespaces must not begin an epoch, in which no store on this server grants anything new. */
     if (op->kind == TEN_OP_RENEW && !ten_request_is_everywhere(request))
         flags |= TEN_OP_NO_PROOF;
     if (leases->require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
@@ -150,7 +155,7 @@ static unsigned flags_of(const ten_request *request, const struct leases *leases
     return flags;
 }
 
-/* What only these kinds of operations need. A release may leave the version out, but a lease that somebody else has
+/* What only these kinds of operations need. A release may leave the version out, but a lease that another instance has
  * by now must not be handed on by its holder's name alone. The successor may be any instance: it decides for itself
  * whether it takes the lease. */
 static bool is_complete(ten_request *request, const ten_op *op, const ten_fields *fields) {
@@ -160,9 +165,26 @@ static bool is_complete(ten_request *request, const ten_op *op, const ten_fields
         return ten_fields_check(request, TEN_IN_CHECKPOINTING, fields);
     if (op->kind != TEN_OP_HAND)
         return true;
-    if (!ten_lane_capabilities(request->server->leases)->hands)
+    if (!ten_lane_capabilities(request->server->lanes[TEN_LEASES])->hands)
         return wrong(request, "the store of this server cannot hand a lease over; release it instead");
     return ten_fields_check(request, TEN_IN_HANDING, fields);
+}
+
+/* A batch that keeps or frees a lease, or is a heartbeat, is urgent. Its other operations go with it: accounts have
+ * equal turns, so only its own account pays for them. */
+static bool is_urgent(const ten_op *op) {
+    return op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_HAND ||
+           op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
+}
+
+static void count_op(struct leases *leases, const ten_op *op) {
+    leases->checkpoints += (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
+    leases->only_reads = (leases->count == 0 || leases->only_reads) && op->kind == TEN_OP_READ;
+    if (is_urgent(op))
+        leases->urgency = TEN_URGENT;
+    if (is_admins(op) && leases->forced++ == 0)
+        leases->first_forced = op;
+    leases->count++;
 }
 
 /* Adds an operation; there is room for it. False: it has been answered. */
@@ -185,8 +207,7 @@ static bool add_op(ten_request *request, enum ten_op_kind kind, unsigned flags, 
         return false;
     op->flags |= flags_of(request, leases, op, fields);
     op->reason = reason_of(op, fields->reason);
-    leases->checkpoints += (op->flags & TEN_OP_WITH_CHECKPOINT) != 0;
-    leases->count++;
+    count_op(leases, op);
     return true;
 }
 
@@ -194,15 +215,6 @@ static bool add_op(ten_request *request, enum ten_op_kind kind, unsigned flags, 
 
 static uint64_t expires_at(const ten_result *result) {
     return result->remaining_ms ? ten_wall_ms(&ten_system_clock) + result->remaining_ms : 0;
-}
-
-static void write_grant(ten_request *request, const ten_result *result) {
-    ten_json_number(&request->reply, "version", result->token);
-    ten_json_time(&request->reply, "expires_at", expires_at(result));
-    ten_json_number(&request->reply, "ttl_ms", result->ttl_ms);
-    if (result->checkpoint)
-        ten_json_text(&request->reply, "checkpoint", result->checkpoint);
-    ten_reply_close(request);
 }
 
 /* The outcomes that every single request shares. True: it has been answered. */
@@ -228,24 +240,6 @@ static void answer_get(ten_request *request, const ten_result *result) {
     if (result->holder)
         ten_json_number(reply, "remaining_ms", result->remaining_ms);
     ten_reply_close(request);
-}
-
-static void answer_acquire(ten_request *request, const ten_result *result) {
-    if (answer_usual(request, result))
-        return;
-    (void)ten_reply_open(request, 201);
-    write_grant(request, result);
-}
-
-static void answer_renew(ten_request *request, const ten_result *result) {
-    if (answer_usual(request, result))
-        return;
-    if (result->outcome == TEN_LOST) {
-        ten_reply_lost(request, result);
-        return;
-    }
-    (void)ten_reply_open(request, 200);
-    write_grant(request, result);
 }
 
 /* After the release the lease was read: a target that is not known is another answer than one that was not held. */
@@ -285,9 +279,11 @@ static const char refused_hand[] =
     "the lease was not handed over: the successor is not announced, drains or has left, the lease was forced, "
     "or the store is recovering";
 
-static void answer_hand(ten_request *request, const ten_result *result) {
-    if (result->outcome == TEN_UNKNOWN) {
-        ten_reply_error(request, 409, "refused", "%s: %s", request->job.ops->successor, refused_hand);
+/* An acquire, a renewal or a handoff. */
+static void answer_grant(ten_request *request, const ten_result *result) {
+    const ten_op *op = request->job.ops;
+    if (op->kind == TEN_OP_HAND && result->outcome == TEN_UNKNOWN) {
+        ten_reply_error(request, 409, "refused", "%s: %s", op->successor, refused_hand);
         return;
     }
     if (answer_usual(request, result))
@@ -296,8 +292,15 @@ static void answer_hand(ten_request *request, const ten_result *result) {
         ten_reply_lost(request, result);
         return;
     }
-    ten_json_text(ten_reply_open(request, 200), "holder_id", result->holder);
-    write_grant(request, result);
+    ten_buf *reply = ten_reply_open(request, op->kind == TEN_OP_ACQUIRE ? 201 : 200);
+    if (op->kind == TEN_OP_HAND)
+        ten_json_text(reply, "holder_id", result->holder);
+    ten_json_number(reply, "version", result->token);
+    ten_json_time(reply, "expires_at", expires_at(result));
+    ten_json_number(reply, "ttl_ms", result->ttl_ms);
+    if (result->checkpoint)
+        ten_json_text(reply, "checkpoint", result->checkpoint);
+    ten_reply_close(request);
 }
 
 /* ---- one lease */
@@ -332,11 +335,11 @@ void ten_server_lease_get(ten_request *request) {
 }
 
 void ten_server_lease_acquire(ten_request *request) {
-    apply_one(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_acquire);
+    apply_one(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_grant);
 }
 
 void ten_server_lease_renew(ten_request *request) {
-    apply_one(request, TEN_OP_RENEW, 0, answer_renew);
+    apply_one(request, TEN_OP_RENEW, 0, answer_grant);
 }
 
 void ten_server_lease_release(ten_request *request) {
@@ -344,7 +347,7 @@ void ten_server_lease_release(ten_request *request) {
 }
 
 void ten_server_lease_hand(ten_request *request) {
-    apply_one(request, TEN_OP_HAND, 0, answer_hand);
+    apply_one(request, TEN_OP_HAND, 0, answer_grant);
 }
 
 void ten_server_checkpoint_get(ten_request *request) {
@@ -424,40 +427,6 @@ static bool take_op(ten_request *request, ten_items *items) {
     return add_op(request, kind, flags, fields.id, &fields);
 }
 
-/* Forced releases, handoffs that are asked for, drains: a line for each batch. */
-static void log_admin(const ten_request *request, const struct leases *leases) {
-    const ten_op *first = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < leases->count; i++) {
-        if (!is_admins(&leases->ops[i]))
-            continue;
-        first = first ? first : &leases->ops[i];
-        count++;
-    }
-    if (first)
-        ten_request_log_admin(request, leases->actor, first->kind == TEN_OP_ASK ? "ask" : "force", first->target,
-                              count);
-}
-
-static bool only_reads(const struct leases *leases) {
-    for (size_t i = 0; i < leases->count; i++)
-        if (leases->ops[i].kind != TEN_OP_READ)
-            return false;
-    return true;
-}
-
-/* A batch that keeps or frees a lease, or is a heartbeat. Its other operations go with it: accounts have equal turns,
- * so only its own account pays for them. */
-static enum ten_urgency urgency_of(const struct leases *leases) {
-    for (size_t i = 0; i < leases->count; i++) {
-        enum ten_op_kind kind = leases->ops[i].kind;
-        if (kind == TEN_OP_RENEW || kind == TEN_OP_RELEASE || kind == TEN_OP_HAND || kind == TEN_OP_ANNOUNCE ||
-            kind == TEN_OP_LEAVE)
-            return TEN_URGENT;
-    }
-    return TEN_USUAL;
-}
-
 void ten_server_lease_batch(ten_request *request) {
     ten_fields fields = {0};
     struct leases *leases = own_leases(request);
@@ -477,12 +446,16 @@ void ten_server_lease_batch(ten_request *request) {
         (void)wrong(request, "at most 160 operations of a batch may return a checkpoint");
         return;
     }
-    if (only_reads(leases)) { /* it needs no place among the renewals */
+    if (leases->only_reads) { /* it needs no place among the renewals */
         request->job.ops = leases->ops;
         request->job.op_count = leases->count;
-        (void)ten_request_work(request, request->server->reading, read_leases, NULL);
+        (void)ten_request_work(request, TEN_READING, read_leases, NULL);
         return;
     }
-    log_admin(request, leases);
-    (void)ten_request_apply(request, leases->ops, leases->count, urgency_of(leases), write_outcomes);
+    if (leases->forced > 0) {
+        const ten_op *first = leases->first_forced;
+        ten_request_log_admin(request, leases->actor, first->kind == TEN_OP_ASK ? "ask" : "force", first->target,
+                              leases->forced);
+    }
+    (void)ten_request_apply(request, leases->ops, leases->count, leases->urgency, write_outcomes);
 }

@@ -21,9 +21,12 @@ void ten_metrics_count(ten_metrics *metrics, enum ten_route_kind route, unsigned
     metrics->renew_sum_us += took_us;
 }
 
+void ten_metrics_head(ten_buf *to, const char *name, const char *type, const char *help) {
+    ten_buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
 static void write_requests(const ten_metrics *metrics, ten_buf *to) {
-    ten_buf_text(to, "# HELP tenure_http_requests_total Requests answered, by kind and status.\n"
-                     "# TYPE tenure_http_requests_total counter\n");
+    ten_metrics_head(to, "tenure_http_requests_total", "counter", "Requests answered, by kind and status.");
     for (size_t route = 0; route < TEN_ROUTE_COUNT; route++)
         for (size_t i = 0; i < TEN_METRIC_CODES; i++)
             if (metrics->requests[route][i])
@@ -34,8 +37,7 @@ static void write_requests(const ten_metrics *metrics, ten_buf *to) {
 
 static void write_renewals(const ten_metrics *metrics, ten_buf *to) {
     uint64_t count = 0;
-    ten_buf_text(to, "# HELP tenure_renew_seconds Time from a renewal's arrival until its answer.\n"
-                     "# TYPE tenure_renew_seconds histogram\n");
+    ten_metrics_head(to, "tenure_renew_seconds", "histogram", "Time from a renewal's arrival until its answer.");
     for (size_t i = 0; i < TEN_METRIC_BUCKETS; i++) {
         count += metrics->renew_buckets[i];
         ten_buf_format(to, "tenure_renew_seconds_bucket{le=\"%g\"} %llu\n", (double)bounds_us[i] / 1e6,
@@ -49,26 +51,20 @@ static void write_renewals(const ten_metrics *metrics, ten_buf *to) {
                    (unsigned long long)count, (double)metrics->renew_sum_us / 1e6, (unsigned long long)count);
 }
 
+static void write_gauge(ten_buf *to, const char *name, uint64_t value, const char *help) {
+    ten_metrics_head(to, name, "gauge", help);
+    ten_buf_format(to, "%s %llu\n", name, (unsigned long long)value);
+}
+
 void ten_metrics_write(const ten_metrics *metrics, const char *store, uint64_t store_errors, bool store_up,
                        uint64_t readers, ten_buf *to) {
     write_requests(metrics, to);
     write_renewals(metrics, to);
-    ten_buf_format(to,
-                   "# HELP tenure_store_errors_total Calls on the store that failed.\n"
-                   "# TYPE tenure_store_errors_total counter\n"
-                   "tenure_store_errors_total{store=\"%s\"} %llu\n"
-                   "# HELP tenure_store_up Whether the store answered the last call.\n"
-                   "# TYPE tenure_store_up gauge\n"
-                   "tenure_store_up %d\n"
-                   "# HELP tenure_http_connections Open connections.\n"
-                   "# TYPE tenure_http_connections gauge\n"
-                   "tenure_http_connections %llu\n"
-                   "# HELP tenure_event_readers Open event streams.\n"
-                   "# TYPE tenure_event_readers gauge\n"
-                   "tenure_event_readers %llu\n"
-                   "# HELP tenure_build_info The version that runs.\n"
-                   "# TYPE tenure_build_info gauge\n"
-                   "tenure_build_info{version=\"%s\"} 1\n",
-                   store, (unsigned long long)store_errors, store_up ? 1 : 0, (unsigned long long)metrics->connections,
-                   (unsigned long long)readers, tenure_version());
+    ten_metrics_head(to, "tenure_store_errors_total", "counter", "Calls on the store that failed.");
+    ten_buf_format(to, "tenure_store_errors_total{store=\"%s\"} %llu\n", store, (unsigned long long)store_errors);
+    write_gauge(to, "tenure_store_up", store_up, "Whether the store answered the last call.");
+    write_gauge(to, "tenure_http_connections", metrics->connections, "Open connections.");
+    write_gauge(to, "tenure_event_readers", readers, "Open event streams.");
+    ten_metrics_head(to, "tenure_build_info", "gauge", "The version that runs.");
+    ten_buf_format(to, "tenure_build_info{version=\"%s\"} 1\n", tenure_version());
 }

@@ -67,28 +67,32 @@ void ten_reply_store_error(ten_request *request, int error, const char *message)
     }
 }
 
-void ten_reply_held(ten_request *request, const ten_result *result) {
-    char message[400];
-    if (result->holder)
-        snprintf(message, sizeof message, "%s is held by %s", request->route.id, result->holder);
-    else
-        snprintf(message, sizeof message, "the store is recovering: nobody new is let in before %llu ms have passed",
-                 (unsigned long long)result->remaining_ms);
-    begin_error(request, 409, "held", message);
+/* With the lease as it is. */
+static void reply_lease(ten_request *request, unsigned status, const char *code, const char *message,
+                        const ten_result *result) {
+    begin_error(request, status, code, message);
     ten_json_text(&request->reply, "holder_id", result->holder);
     ten_json_number(&request->reply, "version", result->token);
     ten_json_number(&request->reply, "remaining_ms", result->remaining_ms);
     end_error(request);
 }
 
+void ten_reply_held(ten_request *request, const ten_result *result) {
+    char message[400];
+    if (result->holder)
+        snprintf(message, sizeof message, "%s is held by %s", request->route.id, result->holder);
+    else
+        snprintf(message, sizeof message, "the store is recovering: it grants nothing new before %llu ms have passed",
+                 (unsigned long long)result->remaining_ms);
+    reply_lease(request, 409, "held", message, result);
+}
+
 void ten_reply_lost(ten_request *request, const ten_result *result) {
-    begin_error(request, 404, "lost", "the lease is lost: stop the work");
-    if (result->holder) {
-        ten_json_text(&request->reply, "holder_id", result->holder);
-        ten_json_number(&request->reply, "version", result->token);
-        ten_json_number(&request->reply, "remaining_ms", result->remaining_ms);
-    }
-    end_error(request);
+    static const char message[] = "the lease is lost: stop the work";
+    if (result->holder)
+        reply_lease(request, 404, "lost", message, result);
+    else
+        ten_reply_error(request, 404, "lost", "%s", message);
 }
 
 void ten_reply_stale(ten_request *request, const ten_result *result) {

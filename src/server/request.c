@@ -69,17 +69,12 @@ static void finish(ten_job *job, int error, const char *message, const ten_resul
         request->answer(request, results);
 }
 
-/* The first of the two numbers of a lane for ten_account_turn(). */
-static unsigned queue_of(const struct ten_server *server, const ten_lane *lane) {
-    return lane == server->leases ? 0 : lane == server->reading ? 2 : 4;
-}
-
-static bool wait(ten_request *request, ten_lane *lane, enum ten_urgency urgency) {
+static bool wait(ten_request *request, enum ten_lane_number lane, enum ten_urgency urgency) {
     if (!ten_gate_queue(request, urgency))
         return false;
     request->state = TEN_REQUEST_WAITING;
     request->queued = true; /* from here on it is the lane's */
-    ten_lane_put(lane, &request->job, urgency, request->account, queue_of(request->server, lane));
+    ten_lane_put(request->server->lanes[lane], &request->job, urgency, request->account, 2 * (unsigned)lane);
     return true;
 }
 
@@ -89,16 +84,17 @@ bool ten_request_apply(ten_request *request, const ten_op *ops, size_t count, en
     request->job.op_count = count;
     request->job.finish = finish;
     request->answer = answer;
-    return wait(request, request->server->leases, urgency);
+    return wait(request, TEN_LEASES, urgency);
 }
 
-bool ten_request_work(ten_request *request, ten_lane *lane, int (*own_work)(ten_request *request, ten_store *store),
+bool ten_request_work(ten_request *request, enum ten_lane_number lane,
+                      int (*own_work)(ten_request *request, ten_store *store),
                       void (*answer)(ten_request *request, const ten_result *results)) {
     request->job.work = work;
     request->job.finish = finish;
     request->work = own_work;
     request->answer = answer;
-    if (request->method == TEN_GET || lane == request->server->reading)
+    if (request->method == TEN_GET || lane == TEN_READING)
         request->job.client_fd = ten_connection_fd(request);
     return wait(request, lane, TEN_USUAL);
 }

@@ -53,7 +53,7 @@ unsigned ten_route_methods(enum ten_route_kind kind) {
 
 const char *ten_route_name(enum ten_route_kind kind) {
     static const char *const names[] = {
-#define ROUTE(kind, word) word,
+#define ROUTE(kind, word, template) word,
 #include "server/api.def"
     };
     return names[kind];
@@ -132,7 +132,8 @@ static enum ten_route_kind find(ten_route *route, char *path) {
         enum ten_route_kind kind;
         const char *template;
     } paths[] = {
-#define PATH(kind, template) {TEN_ROUTE_##kind, template},
+#define ROUTE(kind, word, template) {TEN_ROUTE_##kind, template},
+#define PATH(kind, template)        {TEN_ROUTE_##kind, template},
 #include "server/api.def"
     };
     char *segments[SEGMENTS_MAX] = {0};
@@ -142,7 +143,7 @@ static enum ten_route_kind find(ten_route *route, char *path) {
     if (strcmp(segments[0], "scenes") == 0)
         return TEN_ROUTE_REDIRECT;
     for (size_t i = 0; i < TEN_COUNT(paths); i++)
-        if (matches(paths[i].template, segments, count))
+        if (paths[i].template && matches(paths[i].template, segments, count))
             return keep_names(route, paths[i].template, segments) ? paths[i].kind : TEN_ROUTE_BAD_PATH;
     return TEN_ROUTE_NOT_FOUND;
 }

@@ -18,7 +18,7 @@ enum ten_method {
 };
 
 enum ten_route_kind {
-#define ROUTE(kind, word) TEN_ROUTE_##kind,
+#define ROUTE(kind, word, template) TEN_ROUTE_##kind,
 #include "server/api.def"
     TEN_ROUTE_COUNT
 };

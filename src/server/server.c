@@ -32,7 +32,6 @@
 #define MEMORY_PER_ONE  ((size_t)16 * 1024) /* request line and headers, up to about 8 KiB, and the answer's head */
 #define DRAIN_MS        5000u
 #define LINGER_MS       100u /* for what has been sent, and not yet been read, when the end comes */
-#define FILE_MAX        ((size_t)256 * 1024)
 #define TLS_PRIORITIES  "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct loop {
@@ -62,7 +61,7 @@ static int listen_unix(struct loop *loop, const char *path, ten_error *error) {
                         sizeof address.sun_path - 1);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     loop->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* One that nobody listens on any more is left from a process that was killed. */
+    /* A socket without a listener is left from a process that was killed. */
     bool stale = lstat(path, &about) == 0 && S_ISSOCK(about.st_mode) &&
                  connect(loop->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED;
     if (stale) {
@@ -100,7 +99,7 @@ static void note_address(struct loop *loop) {
              port);
 }
 
-/* An address that others can reach asks for TLS and auth, because whoever reaches it is an admin without. */
+/* An address that others can reach requires TLS and auth: without auth, every client that reaches it is an admin. */
 static int check_exposure(const ten_server_config *config, const struct addrinfo *info, ten_error *error) {
     bool safe = config->tls_cert && config->auth_file;
     if (is_loopback(info->ai_addr) || safe || config->insecure)
@@ -151,18 +150,6 @@ static size_t leave_alone(void *userdata, struct MHD_Connection *connection, cha
     return strlen(text);
 }
 
-static int read_file(const char *path, char **ret_text, ten_error *error) {
-    TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *text = ten_calloc(1, FILE_MAX + 1);
-    ssize_t size = fd >= 0 && text ? ten_pread_all(fd, text, FILE_MAX, 0) : -errno;
-    if (size <= 0) {
-        ten_free(text);
-        return ten_fail_errno(error, TENURE_E_INVALID, size < 0 ? (int)-size : ENODATA, "cannot read %s", path);
-    }
-    *ret_text = text;
-    return TENURE_OK;
-}
-
 static int read_identity(struct ten_server *server, ten_error *error) {
     bool exposed = false;
     const ten_server_config *config = server->config;
@@ -177,12 +164,15 @@ static int start_daemon(struct loop *loop, ten_error *error) {
     const ten_server_config *config = loop->server.config;
     struct MHD_OptionItem tls[5] = {{MHD_OPTION_END, 0, NULL}};
     size_t count = 0;
+    gnutls_datum_t trust = {0};
+    mode_t mode;
     unsigned idle_s = (unsigned)ten_max_u64(1, (config->request_ms + 999) / 1000);
     int r = TENURE_OK;
     if (config->tls_cert) {
         r = read_identity(&loop->server, error);
         if (r == TENURE_OK && config->client_ca)
-            r = read_file(config->client_ca, &loop->trust, error);
+            r = ten_tls_read_file(config->client_ca, &trust, &mode, error);
+        loop->trust = (char *)trust.data;
         if (r < 0)
             return r;
         tls[count++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES};
@@ -285,9 +275,8 @@ static void run_once(struct loop *loop, int http_fd) {
         take_signals(loop);
     ten_connections_sweep(&loop->server);
     (void)MHD_run(loop->server.daemon);
-    ten_lane_tell(loop->server.leases);
-    ten_lane_tell(loop->server.reading);
-    ten_lane_tell(loop->server.listing);
+    for (size_t i = 0; i < TEN_LANES; i++)
+        ten_lane_tell(loop->server.lanes[i]);
 }
 
 static int http_fd_of(const struct loop *loop) {
@@ -350,14 +339,18 @@ static bool was_stopped(void *userdata) {
     return ten_store_wait_signal(loop->signal_fd) != 0;
 }
 
-/* Before it listens: nobody connects to a server that cannot answer yet. */
+static ten_log_config log_of(const struct ten_server *server) {
+    return (ten_log_config){.fd = STDERR_FILENO,
+                            .format = server->config->log_format,
+                            .level = server->config->log_level,
+                            .clock = &ten_system_clock,
+                            .instance = server->instance};
+}
+
+/* Before it listens: no client connects to a server that cannot answer yet. */
 static int wait_for_store(struct loop *loop, ten_error *error) {
     const ten_server_config *config = loop->server.config;
-    ten_log_config log = {.fd = STDERR_FILENO,
-                          .format = config->log_format,
-                          .level = config->log_level,
-                          .clock = &ten_system_clock,
-                          .instance = loop->server.instance};
+    ten_log_config log = log_of(&loop->server);
     ten_store_wait wait = {.store = config->store,
                            .wait_ms = config->store_wait_ms,
                            .log = &log,
@@ -387,21 +380,13 @@ static int open_all(struct loop *loop, ten_error *error) {
                                                      : listen_tcp(loop, config->listen, error);
     if (r == TENURE_OK)
         r = ten_finished_open(&server->finished, error);
-    if (r == TENURE_OK)
-        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->leases, error);
-    if (r == TENURE_OK)
-        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->reading, error);
-    if (r == TENURE_OK)
-        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->listing, error);
+    for (size_t i = 0; r == TENURE_OK && i < TEN_LANES; i++)
+        r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->lanes[i], error);
     if (r == TENURE_OK && !(server->gauges = ten_gauges_new()))
         r = ten_fail_memory(error, "the gauges");
     if (r == TENURE_OK)
         r = ten_events_open(config->store, config->timeout_ms, &server->events, error);
-    ten_log_config log = {.fd = STDERR_FILENO,
-                          .format = config->log_format,
-                          .level = config->log_level,
-                          .clock = &ten_system_clock,
-                          .instance = server->instance};
+    ten_log_config log = log_of(server);
     if (r == TENURE_OK)
         r = ten_log_open(&log, &server->log, error);
     return r == TENURE_OK ? start_daemon(loop, error) : r;
@@ -410,9 +395,8 @@ static int open_all(struct loop *loop, ten_error *error) {
 static void close_all(struct loop *loop) {
     struct ten_server *server = &loop->server;
     /* Requests that still wait are answered by the lanes' end, then let go. */
-    ten_lane_close(server->leases);
-    ten_lane_close(server->reading);
-    ten_lane_close(server->listing);
+    for (size_t i = 0; i < TEN_LANES; i++)
+        ten_lane_close(server->lanes[i]);
     if (server->daemon) {
         resume_finished(loop);
         ten_connections_resume(server);
@@ -447,7 +431,8 @@ int ten_server_run(const ten_server_config *config, void (*ready)(const char *ad
         if (config->insecure)
             TEN_LOG(
                 loop.server.log, TEN_LOG_WARN, "insecure", TEN_TEXT("address", loop.server.address),
-                TEN_TEXT("error", "--insecure: whoever reaches this address may do everything without TLS and auth"));
+                TEN_TEXT("error",
+                         "--insecure: every client that reaches this address may do everything, without TLS and auth"));
         serve(&loop);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_stopped", TEN_TEXT("address", loop.server.address));
     }

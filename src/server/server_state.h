@@ -31,7 +31,7 @@ typedef struct ten_connection {
     struct ten_connection *next;
     struct ten_connection **link;       /* what points to it */
     struct ten_connection *next_guest;  /* of those at the expense of their address */
-    struct ten_connection **guest_link; /* NULL: it is at the expense of a principal, or of nobody */
+    struct ten_connection **guest_link; /* NULL: it is charged to a principal, or not at all */
     int fd;
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
@@ -41,20 +41,25 @@ typedef struct ten_connection {
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
-    uint64_t looked_ms;                  /* when it was looked whether the client of the stream is there */
+    uint64_t looked_ms;                  /* when it was checked that the client of the stream is there */
     const struct ten_request *paused;    /* its refusal waits; NULL: none */
     uint64_t paused_ms;                  /* until then */
     bool certified;                      /* its client has shown a certificate of --client-ca */
     bool greets;                         /* by TLS, and has sent no request yet */
 } ten_connection;
 
+enum ten_lane_number {
+    TEN_LEASES,  /* one operation or a batch of them */
+    TEN_READING, /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
+    TEN_LISTING, /* whatever may take long */
+    TEN_LANES
+};
+
 struct ten_server {
     const ten_server_config *config;
     struct MHD_Daemon *daemon;
     ten_finished finished;
-    ten_lane *leases;  /* one operation or a batch of them */
-    ten_lane *reading; /* what fleets read all the time, in bounded steps: the feed, instances, certain targets */
-    ten_lane *listing; /* whatever may take long */
+    ten_lane *lanes[TEN_LANES];
     ten_events *events;
     ten_metrics metrics;
     ten_gauges *gauges;
@@ -153,7 +158,8 @@ bool ten_request_apply(ten_request *request, const ten_op *ops, size_t count, en
                        void (*answer)(ten_request *request, const ten_result *results));
 /* The same for work on the store alone, in one of the other lanes. Without an `answer` it is 200, and what was
  * written. */
-bool ten_request_work(ten_request *request, ten_lane *lane, int (*work)(ten_request *request, ten_store *store),
+bool ten_request_work(ten_request *request, enum ten_lane_number lane,
+                      int (*work)(ten_request *request, ten_store *store),
                       void (*answer)(ten_request *request, const ten_result *results));
 /* Frees what it needs no more once its answer is written. */
 void ten_request_free_input(ten_request *request);

@@ -32,7 +32,7 @@ static int ping(ten_request *request, ten_store *store) {
 }
 
 static void answer_ready(ten_request *request, const ten_result *results) {
-    const ten_lane *lane = request->server->listing;
+    const ten_lane *lane = request->server->lanes[TEN_LISTING];
     ten_buf *reply = ten_reply_open(request, 200);
     (void)results;
     ten_json_text(reply, "status", "ready");
@@ -44,7 +44,7 @@ static void answer_ready(ten_request *request, const ten_result *results) {
 }
 
 void ten_server_ready(ten_request *request) {
-    (void)ten_request_work(request, request->server->listing, ping, answer_ready);
+    (void)ten_request_work(request, TEN_LISTING, ping, answer_ready);
 }
 
 /* ---- metrics */
@@ -68,10 +68,11 @@ static void write_metrics(ten_request *request, bool up) {
     ten_buf_clear(&request->reply);
     ten_reply_status(request, 200);
     request->type = METRICS_TYPE;
-    ten_metrics_write(&server->metrics, ten_lane_store_name(server->leases),
-                      ten_lane_errors(server->leases) + ten_lane_errors(server->reading) +
-                          ten_lane_errors(server->listing),
-                      up, ten_events_count(server->events), &request->reply);
+    uint64_t errors = 0;
+    for (size_t i = 0; i < TEN_LANES; i++)
+        errors += ten_lane_errors(server->lanes[i]);
+    ten_metrics_write(&server->metrics, ten_lane_store_name(server->lanes[TEN_LEASES]), errors, up,
+                      ten_events_count(server->events), &request->reply);
     ten_accounts_metrics(&server->accounts, ten_request_is_everywhere(request) ? NULL : request->account,
                          &request->reply);
 }
@@ -79,9 +80,9 @@ static void write_metrics(ten_request *request, bool up) {
 void ten_server_metrics_get(ten_request *request) {
     struct ten_server *server = request->server;
     char message[256];
-    bool up = ten_lane_is_up(server->leases, message);
+    bool up = ten_lane_is_up(server->lanes[TEN_LEASES], message);
     write_metrics(request, up);
-    if (up && !ten_request_work(request, server->listing, read_gauges, answer_metrics))
+    if (up && !ten_request_work(request, TEN_LISTING, read_gauges, answer_metrics))
         write_metrics(request, up); /* without what the store would say */
 }
 
@@ -113,5 +114,5 @@ static int list_names(ten_request *request, ten_store *store) {
 }
 
 void ten_server_namespaces_get(ten_request *request) {
-    (void)ten_request_work(request, request->server->listing, list_names, NULL);
+    (void)ten_request_work(request, TEN_LISTING, list_names, NULL);
 }

@@ -186,7 +186,7 @@ static void get_certain(ten_request *request, struct arguments *arguments) {
     }
     (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_id, arguments);
     if (arguments->good)
-        (void)ten_request_work(request, request->server->reading, list_targets, answer_certain);
+        (void)ten_request_work(request, TEN_READING, list_targets, answer_certain);
 }
 
 void ten_server_targets_get(ten_request *request) {
@@ -209,7 +209,7 @@ void ten_server_targets_get(ten_request *request) {
     listing->current = fields.current == TEN_YES;
     listing->after = fields.after;
     listing->limit = fields.limit;
-    (void)ten_request_work(request, request->server->listing, list_targets, answer_page);
+    (void)ten_request_work(request, TEN_LISTING, list_targets, answer_page);
 }
 
 /* ---- editing */
@@ -259,7 +259,7 @@ static void edit_all(ten_request *request, void (*answer)(ten_request *request, 
             edits->edits[i].pin.actor = request->principal.name;
     ten_request_log_admin(request, first->pin.actor ? first->pin.actor : ten_request_sender(request),
                           ten_op_action_name(first->action), first->target.id, edits->count);
-    (void)ten_request_work(request, request->server->listing, edit_targets, answer);
+    (void)ten_request_work(request, TEN_LISTING, edit_targets, answer);
 }
 
 /* A line of a target file as an object. */
@@ -361,14 +361,16 @@ static bool take_edit(ten_request *request, ten_items *items) {
     ten_fields fields = {0};
     ten_fields pin = {.for_ms = TENURE_PIN_DEFAULT_MS};
     size_t at = items->at;
-    if (!ten_fields_next(request, items, TEN_IN_EDIT, &fields) || !take_target(request, fields.target, at))
+    if (!ten_fields_next(request, items, TEN_IN_EDIT, &fields) || !ten_fields_check(request, TEN_IN_EDIT, &fields) ||
+        !take_target(request, fields.target, at))
         return false;
     if (!ten_op_action_parse(fields.action, &edit->action))
         return wrong(request, "action must be put, remove, pause, resume, pin or unpin");
     if (edit->action != TEN_TARGET_PIN && edit->action != TEN_TARGET_UNPIN)
         return true;
     enum ten_place place = edit->action == TEN_TARGET_PIN ? TEN_IN_PINNING : TEN_IN_UNPINNING;
-    return ten_fields_read(request, fields.pin, place, &pin) && take_pin(request, &pin, edit);
+    return ten_fields_read(request, fields.pin, place, &pin) && ten_fields_check(request, place, &pin) &&
+           take_pin(request, &pin, edit);
 }
 
 void ten_server_targets_edit(ten_request *request) {
@@ -463,5 +465,5 @@ void ten_server_targets_forget(ten_request *request) {
         return;
     ten_request_log_admin(request, ten_request_sender(request), all ? "forget_unregistered" : "forget",
                           all ? NULL : forgetting->items[0].id, forgetting->count);
-    (void)ten_request_work(request, request->server->listing, all ? forget_unregistered : forget_named, NULL);
+    (void)ten_request_work(request, TEN_LISTING, all ? forget_unregistered : forget_named, NULL);
 }

@@ -42,7 +42,7 @@ static void free_identity(struct identity *identity) {
     ten_free(identity);
 }
 
-static int read_file(const char *path, gnutls_datum_t *ret_text, mode_t *ret_mode, ten_error *error) {
+int ten_tls_read_file(const char *path, gnutls_datum_t *ret_text, mode_t *ret_mode, ten_error *error) {
     struct stat about;
     TEN_CLEANUP(ten_close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     unsigned char *text = ten_calloc(1, FILE_MAX + 1);
@@ -122,9 +122,9 @@ int ten_tls_read(const char *cert_path, const char *key_path, bool *ret_exposed,
     gnutls_datum_t key = {0};
     mode_t mode = 0;
     struct identity *identity = ten_calloc(1, sizeof *identity);
-    int r = identity ? read_file(cert_path, &cert, &mode, error) : ten_fail_memory(error, "the certificate");
+    int r = identity ? ten_tls_read_file(cert_path, &cert, &mode, error) : ten_fail_memory(error, "the certificate");
     if (r == TENURE_OK)
-        r = read_file(key_path, &key, &mode, error);
+        r = ten_tls_read_file(key_path, &key, &mode, error);
     if (r == TENURE_OK)
         r = parse(identity, &cert, &key, cert_path, key_path, error);
     free_text(&cert);

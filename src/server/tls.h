@@ -9,9 +9,12 @@
 #include <gnutls/abstract.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
+/* A file as a text that is freed with ten_free(). */
+int ten_tls_read_file(const char *path, gnutls_datum_t *ret_text, mode_t *ret_mode, ten_error *error);
 /* Reads both files. On an error the ones that were read before stay. ret_exposed: every user can read the key. */
 int ten_tls_read(const char *cert_path, const char *key_path, bool *ret_exposed, ten_error *error);
 void ten_tls_free(void);

@@ -128,12 +128,26 @@ typedef struct ten_commit {
     size_t count;
 } ten_commit;
 
+/* The check of that record: there is one of each record that a change writes, or whose end it takes. Else NULL. */
+static inline const ten_check *ten_check_of(const ten_commit_change *change, ten_key key) {
+    for (size_t i = 0; i < change->check_count; i++)
+        if (ten_key_is(change->checks[i].key, key))
+            return &change->checks[i];
+    return NULL;
+}
+
 /* The exception above: only the identity is compared. */
+static inline bool ten_change_writes_namespace(const ten_commit_change *change) {
+    for (size_t i = 0; i < change->write_count; i++)
+        if (change->writes[i].key.kind == TEN_KIND_NAMESPACE)
+            return true;
+    return false;
+}
+
 static inline bool ten_commit_writes_namespace(const ten_commit *commit) {
     for (size_t i = 0; i < commit->count; i++)
-        for (size_t j = 0; j < commit->changes[i].write_count; j++)
-            if (commit->changes[i].writes[j].key.kind == TEN_KIND_NAMESPACE)
-                return true;
+        if (ten_change_writes_namespace(&commit->changes[i]))
+            return true;
     return false;
 }
 

@@ -222,7 +222,7 @@ reader_is_stuck() {
     kill -TERM "$GUARD"
     ended 1 "$GUARD"
     took 'ms until it has ended' "$(($(now_ms) - begin))" 500 5000
-    grep -q 'stopped while nobody read the output' guard.err
+    grep -q 'stopped while the output was not read' guard.err
 }
 
 full_disk() {

@@ -351,7 +351,7 @@ mistakes() {
     refused 'is none to subscribe to' --in 'mqtt://host/a/#/b'
     refused 'those are for subscribers' --in mqtt://host/a --out 'mqtt://host/b/+'
     refused '{target}, {namespace}' --out 'mqtt://host/{id}'
-    refused 'is not a port' --in mqtt://host:0/a
+    refused 'a port is a number' --in mqtt://host:0/a
     refused 'password_file=PATH' --in mqtt://user:secret@host/a
     case $ERR in *secret*) fail 'the password is shown' ;; esac
     refused 'are for mqtts://' --in 'mqtt://host/a?ca_file=file'

@@ -377,8 +377,8 @@ wrong_usage() {
     refused 'mqtt://host/a/#' 'those are for subscribers'
     refused 'mqtt://host/a/+/b' 'those are for subscribers'
     refused 'mqtt://host/{x}' '{target}, {namespace}'
-    refused mqtt://host:0/a "'0' is not a port"
-    refused mqtt://host:99999/a 'is not a port'
+    refused mqtt://host:0/a 'a port is a number'
+    refused mqtt://host:99999/a 'a port is a number'
     refused mqtt://one,two/a 'is not the address of a broker'
     refused mqtt://::1/a 'is not the address of a broker'
     refused mqtt://user:secret@host/a 'password_file=PATH'

@@ -48,9 +48,9 @@ struct sim_candidate {
     uint32_t terms;
     int64_t priority;
     ten_term term; /* of a command; a function has its own way */
-    ten_term_heard heard;
-    bool lost;     /* the lease of the term that was heard of */
-    bool reaped;   /* it has heard of the end of its child */
+    ten_term_facts facts;
+    bool lost;     /* the lease of the term that was facts of */
+    bool reaped;   /* it has facts of the end of its child */
     uint32_t role; /* with slots: the one that it leads, or led last */
     bool in_term;  /* was told that it leads, and not yet that it no longer does */
     bool told;     /* to stop its function */
@@ -79,7 +79,7 @@ struct sim_process *sim_leader_of(const struct sim_world *world, uint32_t role);
 void sim_term_init(struct sim_world *world, struct sim_process *process);
 void sim_term_begins(struct sim_world *world, struct sim_process *process);
 void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once, enum ten_reason reason);
-/* Something was heard from the election. */
+/* Something was facts from the election. */
 void sim_term_hears(struct sim_world *world, struct sim_process *process);
 void sim_term_stop(struct sim_world *world, struct sim_process *process);
 void sim_look_for_term_work(struct sim_world *world, struct sim_process *process);

@@ -28,21 +28,21 @@ static uint64_t term_of(const struct sim_candidate *candidate) {
     return TEN_TERM_ID(ten_election_slot_at(&candidate->election)->holding.token, candidate->election.at);
 }
 
-static ten_term_heard look_at_heard(const struct sim_world *world, const struct sim_process *process) {
+static ten_term_facts look_at_facts(const struct sim_world *world, const struct sim_process *process) {
     const struct sim_candidate *candidate = process->candidate;
     const ten_holding *lease = &ten_election_slot_at(&candidate->election)->holding;
-    ten_term_heard heard = candidate->heard;
-    heard.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
-    heard.lease.confirmed = ten_holding_is_held(lease) && !lease->uncertain;
-    heard.lease.closing = !sim_is_leader(world, process) || term_of(candidate) != heard.lease.token;
-    return heard;
+    ten_term_facts facts = candidate->facts;
+    facts.lease.ends_ms = candidate->lost ? 0 : lease->deadline_ms;
+    facts.lease.confirmed = ten_holding_is_held(lease) && !lease->uncertain;
+    facts.lease.closing = !sim_is_leader(world, process) || term_of(candidate) != facts.lease.token;
+    return facts;
 }
 
 /* ---- a function */
 
 static void look_at_function(struct sim_world *world, struct sim_process *process) {
     struct sim_candidate *candidate = process->candidate;
-    ten_work_lease lease = look_at_heard(world, process).lease;
+    ten_work_lease lease = look_at_facts(world, process).lease;
     uint64_t length = length_us(world, &world->roles[candidate->role]);
     bool over = !candidate->running || sim_carry_work(world, process, candidate->role, &lease);
     if (over && candidate->told)
@@ -112,7 +112,7 @@ static void note_asked(struct sim_process *process) {
     if (piece->child != SIM_CHILD_RUNS || candidate->term.state != TEN_TERM_COMMAND)
         return;
     piece->asked_for_lease |=
-        !piece->asked && candidate->term.stops == 0 && (!candidate->heard.over || candidate->lost);
+        !piece->asked && candidate->term.stops == 0 && (!candidate->facts.over || candidate->lost);
     piece->asked = true;
 }
 
@@ -142,7 +142,7 @@ static void carry_out(struct sim_world *world, struct sim_process *process, enum
 }
 
 /* The kernel has told of the end of a child. What it wrote last counts like a result. */
-static void reap(struct sim_world *world, struct sim_process *process, const ten_term_heard *heard, uint64_t now_ms) {
+static void reap(struct sim_world *world, struct sim_process *process, const ten_term_facts *facts, uint64_t now_ms) {
     struct sim_candidate *candidate = process->candidate;
     const struct sim_piece *piece = &process->pieces[candidate->role];
     candidate->reaped = true;
@@ -150,7 +150,7 @@ static void reap(struct sim_world *world, struct sim_process *process, const ten
     ten_term_exit how = {.failed = failed, .ended_for_lease = piece->warned};
     if (candidate->term.state == TEN_TERM_COMMAND && !piece->killed && sim_is_leader(world, process))
         sim_check_publish(world, process, candidate->role);
-    ten_term_exited(&candidate->term, heard, &how, now_ms);
+    ten_term_exited(&candidate->term, facts, &how, now_ms);
     if (candidate->term.state == TEN_TERM_COMMAND)
         sim_check_command_end(world, process, now_ms);
 }
@@ -160,11 +160,11 @@ static void go_on(struct sim_world *world, struct sim_process *process) {
     uint64_t now_ms = sim_local_ms(process, world->now_us);
     enum ten_term_step step;
     do {
-        ten_term_heard heard = look_at_heard(world, process);
+        ten_term_facts facts = look_at_facts(world, process);
         enum ten_work_left left = sim_child_left(world, process, candidate->role, &candidate->term.work);
         if (left != TEN_WORK_ALL && !candidate->reaped)
-            reap(world, process, &heard, now_ms);
-        step = ten_term_next(&candidate->term, &heard, left, now_ms);
+            reap(world, process, &facts, now_ms);
+        step = ten_term_next(&candidate->term, &facts, left, now_ms);
         carry_out(world, process, step);
     } while (step != TEN_TERM_NOTHING && step != TEN_TERM_KILL && !world->failed);
     candidate->running = candidate->term.state != TEN_TERM_WAITING && candidate->term.state != TEN_TERM_OVER;
@@ -173,7 +173,7 @@ static void go_on(struct sim_world *world, struct sim_process *process) {
         process->stopping = true;
         ten_election_withdraw(&candidate->election, TEN_REASON_SHUTDOWN);
     }
-    sim_look_later(world, process, candidate->role, ten_term_next_ms(&candidate->term, &candidate->heard, now_ms));
+    sim_look_later(world, process, candidate->role, ten_term_next_ms(&candidate->term, &candidate->facts, now_ms));
 }
 
 /* ---- what its candidate hears */
@@ -183,7 +183,7 @@ void sim_term_begins(struct sim_world *world, struct sim_process *process) {
     (void)world;
     candidate->in_term = true;
     candidate->told = candidate->lost = false;
-    candidate->heard = (ten_term_heard){.lease.token = term_of(candidate)};
+    candidate->facts = (ten_term_facts){.lease.token = term_of(candidate)};
 }
 
 void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at_once, enum ten_reason reason) {
@@ -191,7 +191,7 @@ void sim_term_ends(struct sim_world *world, struct sim_process *process, bool at
     uint32_t role = candidate->role;
     if (at_once && reason == TEN_REASON_EXPIRED)
         sim_check_ended_before_expiry(world, process, role);
-    candidate->heard.over = true;
+    candidate->facts.over = true;
     candidate->lost |= at_once;
     if (is_function(world, process))
         stop_function(world, process, at_once);

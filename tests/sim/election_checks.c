@@ -77,7 +77,7 @@ void sim_check_command_end(struct sim_world *world, struct sim_process *process,
 void sim_check_term_over(struct sim_world *world, struct sim_process *process) {
     const struct sim_candidate *candidate = process->candidate;
     const ten_term *term = &candidate->term;
-    enum ten_term_outcome outcome = ten_term_outcome(term, &candidate->heard);
+    enum ten_term_outcome outcome = ten_term_outcome(term, &candidate->facts);
     world->stats.checks++;
     if (!term->rules.once && !term->done)
         sim_fail(world, candidate->role, "%s leaves %s for good, but its command has not ended by itself", process->id,

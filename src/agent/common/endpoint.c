@@ -16,7 +16,7 @@ int ten_endpoint_read(const ten_url *url, bool tls, const char *secret_option, t
     *files = (ten_url_files){0};
     if (url->password)
         return ten_fail(error, TENURE_E_INVALID,
-                        "the %s: URL has a password, and command lines are for everybody to read: put it into a file, "
+                        "the %s: URL has a password, and all users can read command lines: put it into a file, "
                         "and write %s=PATH",
                         url->scheme, secret_option);
     snprintf(tls_scheme, sizeof tls_scheme, "%ss", url->scheme);

@@ -41,7 +41,7 @@ static void forget(ten_exporter *exporter, int fd) {
             (exporter->count - at) * sizeof exporter->connections[0]);
 }
 
-/* The oldest makes room: clients that send a byte now and then would keep everybody out for ever. */
+/* The oldest makes room: clients that send a byte now and then would keep all others out. */
 static void note_connection(void *userdata, struct MHD_Connection *connection, void **context,
                             enum MHD_ConnectionNotificationCode what) {
     ten_exporter *exporter = userdata;
@@ -60,7 +60,8 @@ static void note_connection(void *userdata, struct MHD_Connection *connection, v
 
 /* ---- answering */
 
-/* At a loopback address only who calls it by such a name: else a page of another site could read it in a browser here. */
+/* At a loopback address only who calls it by such a name: else a page of another site could read it in a browser
+ * here. */
 static bool is_called_by_its_name(const ten_exporter *exporter, struct MHD_Connection *connection) {
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     return !exporter->loopback || !host || ten_host_is_loopback(host);

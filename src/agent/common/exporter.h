@@ -29,7 +29,7 @@ typedef struct ten_exporter_config {
     void (*write_jobs)(ten_buf *to, void *jobs); /* of TEN_EXPORTS_CRON: what there is of each job */
     void *jobs;
     const void *userdata;
-    ten_log *log; /* where it listens is told here */
+    ten_log *log; /* for where it listens */
 } ten_exporter_config;
 
 /* TENURE_E_INVALID: the address is none. TENURE_E_UNSUPPORTED: this build has no HTTP server. */

@@ -1,6 +1,7 @@
 /*
  * The page of metrics: names and units by Prometheus' conventions. Called by exporter.c.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "agent/common/exporter.h"
@@ -9,12 +10,6 @@
 
 static void head(ten_buf *to, const char *name, const char *type, const char *help) {
     ten_buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void one(const ten_exporter_config *config, ten_buf *to, const char *name, const char *type, const char *help,
-                uint64_t value) {
-    head(to, name, type, help);
-    ten_buf_format(to, "%s{namespace=\"%s\"} %llu\n", name, config->namespace_name, (unsigned long long)value);
 }
 
 static void write_histogram(const ten_exporter_config *config, ten_buf *to, const char *name, const char *help,
@@ -34,6 +29,73 @@ static void write_histogram(const ten_exporter_config *config, ten_buf *to, cons
     ten_buf_format(to, "%s_count{namespace=\"%s\"} %llu\n", name, config->namespace_name, (unsigned long long)count);
 }
 
+/* ---- counters and gauges of one number, or of one for each value of a label */
+
+#define BIT(kind) (1u << (kind))
+#define FLEETS    (BIT(TEN_EXPORTS_FLEET) | BIT(TEN_EXPORTS_CRON))
+#define WORKERS   (FLEETS | BIT(TEN_EXPORTS_ROLE))
+#define AT(field) offsetof(ten_measures, field)
+
+static const struct number {
+    unsigned kinds; /* of exporters that have it */
+    const char *name;
+    const char *help; /* NULL: as above, with another value of the label */
+    size_t at;
+    const char *label; /* NULL: it has none */
+    const char *value;
+} numbers[] = {
+    {FLEETS, "tenure_leases_held", "Leases that this instance holds.", AT(held), NULL, NULL},
+    {FLEETS, "tenure_leases_planned", "Leases that the plan gives to this instance.", AT(planned), NULL, NULL},
+    {FLEETS, "tenure_targets_unowned", "Targets that no instance holds, as far as this one knows.", AT(unowned), NULL,
+     NULL},
+    {BIT(TEN_EXPORTS_FLEET), "tenure_polls_total", "Polls, by what became of them.", AT(polls_ok), "result", "ok"},
+    {BIT(TEN_EXPORTS_FLEET), "tenure_polls_total", NULL, AT(polls_failed), "result", "failed"},
+    {BIT(TEN_EXPORTS_FLEET), "tenure_polls_total", NULL, AT(polls_discarded), "result", "discarded"},
+    {BIT(TEN_EXPORTS_FLEET), "tenure_messages_dropped_total", "Messages that did not get to a sink.", AT(dropped), NULL,
+     NULL},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", "Runs of jobs, by how they ended.", AT(cron_ok), "result", "ok"},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_failed), "result", "failed"},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_timed_out), "result", "timed_out"},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_not_started), "result", "not_started"},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_lost), "result", "lost"},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_skipped_total", "Instants that did not run, by the reason.", AT(cron_missed),
+     "reason", "missed"},
+    {BIT(TEN_EXPORTS_CRON), "tenure_cron_skipped_total", NULL, AT(cron_overlapped), "reason", "overlap"},
+    {BIT(TEN_EXPORTS_GUARD), "tenure_messages_passed_total", "Messages whose token was current.", AT(passed), NULL,
+     NULL},
+    {BIT(TEN_EXPORTS_GUARD), "tenure_stale_refused_total", "Messages with an older token than the newest.",
+     AT(refused_stale), NULL, NULL},
+    {BIT(TEN_EXPORTS_GUARD), "tenure_messages_refused_total",
+     "Messages refused for another reason: never granted, not confirmed, incomplete, malformed.", AT(refused_other),
+     NULL, NULL},
+    {WORKERS, "tenure_commands_not_isolated_total",
+     "Commands that could not be isolated in that form. They ran without, or not at all if it is required.",
+     AT(commands_not_isolated), NULL, NULL},
+    {WORKERS, "tenure_renewals_failed_total", "Requests with renewals that were not answered in time.",
+     AT(renewals_failed), NULL, NULL},
+};
+
+static bool is_counter(const char *name) {
+    return strcmp(name + strlen(name) - strlen("_total"), "_total") == 0;
+}
+
+static void write_numbers(const ten_exporter_config *config, ten_buf *to) {
+    for (size_t i = 0; i < TEN_COUNT(numbers); i++) {
+        const struct number *number = &numbers[i];
+        if (!(number->kinds & BIT(config->kind)))
+            continue;
+        if (number->help)
+            head(to, number->name, is_counter(number->name) ? "counter" : "gauge", number->help);
+        ten_buf_format(to, "%s{namespace=\"%s\"", number->name, config->namespace_name);
+        if (number->label)
+            ten_buf_format(to, ",%s=\"%s\"", number->label, number->value);
+        const _Atomic(uint64_t) *value = (const void *)((const char *)config->measures + number->at);
+        ten_buf_format(to, "} %llu\n", (unsigned long long)ten_measure_get(value));
+    }
+}
+
+/* ---- the others */
+
 static void write_renewals(const ten_exporter_config *config, ten_buf *to) {
     const ten_measures *measures = config->measures;
     write_histogram(config, to, "tenure_renew_seconds",
@@ -42,8 +104,6 @@ static void write_renewals(const ten_exporter_config *config, ten_buf *to) {
     write_histogram(config, to, "tenure_renew_margin_seconds",
                     "How long the first of the leases that were renewed would still have lasted.", &measures->margin,
                     ten_margin_bounds_us);
-    one(config, to, "tenure_renewals_failed_total", "counter", "Requests with renewals that were not answered in time.",
-        ten_measure_get(&measures->renewals_failed));
 }
 
 static void write_takeovers(const ten_exporter_config *config, ten_buf *to) {
@@ -54,59 +114,17 @@ static void write_takeovers(const ten_exporter_config *config, ten_buf *to) {
                        (unsigned long long)ten_measure_get(&config->measures->takeovers[i]));
 }
 
-static void write_fleet(const ten_exporter_config *config, ten_buf *to) {
-    const ten_measures *measures = config->measures;
-    uint64_t since_ms = ten_measure_get(&measures->unowned_since_ms);
+static void write_unowned(const ten_exporter_config *config, ten_buf *to) {
+    uint64_t since_ms = ten_measure_get(&config->measures->unowned_since_ms);
     uint64_t unowned_ms = since_ms ? ten_sub_saturating(ten_now_ms(), since_ms) : 0;
-    one(config, to, "tenure_leases_held", "gauge", "Leases that this instance holds.",
-        ten_measure_get(&measures->held));
-    one(config, to, "tenure_leases_planned", "gauge", "Leases that the plan gives to this instance.",
-        ten_measure_get(&measures->planned));
-    one(config, to, "tenure_targets_unowned", "gauge", "Targets that nobody holds, as far as this instance has heard.",
-        ten_measure_get(&measures->unowned));
     head(to, "tenure_targets_unowned_seconds_max", "gauge", "How long the longest unowned of them has been so.");
     ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", config->namespace_name,
                    (double)unowned_ms / 1e3);
 }
 
-struct result {
-    const char *name;
-    uint64_t count;
-};
-
-static void write_results(const ten_exporter_config *config, ten_buf *to, const char *metric, const char *label,
-                          const struct result *results, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        ten_buf_format(to, "%s{namespace=\"%s\",%s=\"%s\"} %llu\n", metric, config->namespace_name, label,
-                       results[i].name, (unsigned long long)results[i].count);
-}
-
-static void write_polls(const ten_exporter_config *config, ten_buf *to) {
-    const ten_measures *measures = config->measures;
-    const struct result polls[] = {{"ok", ten_measure_get(&measures->polls_ok)},
-                                   {"failed", ten_measure_get(&measures->polls_failed)},
-                                   {"discarded", ten_measure_get(&measures->polls_discarded)}};
-    head(to, "tenure_polls_total", "counter", "Polls, by what became of them.");
-    write_results(config, to, "tenure_polls_total", "result", polls, TEN_COUNT(polls));
-    one(config, to, "tenure_messages_dropped_total", "counter", "Messages that did not get to a sink.",
-        ten_measure_get(&measures->dropped));
-}
-
 static void write_cron(const ten_exporter_config *config, ten_buf *to) {
-    const ten_measures *measures = config->measures;
-    const struct result runs[] = {{"ok", ten_measure_get(&measures->cron_ok)},
-                                  {"failed", ten_measure_get(&measures->cron_failed)},
-                                  {"timed_out", ten_measure_get(&measures->cron_timed_out)},
-                                  {"not_started", ten_measure_get(&measures->cron_not_started)},
-                                  {"lost", ten_measure_get(&measures->cron_lost)}};
-    const struct result skipped[] = {{"missed", ten_measure_get(&measures->cron_missed)},
-                                     {"overlap", ten_measure_get(&measures->cron_overlapped)}};
-    head(to, "tenure_cron_runs_total", "counter", "Runs of jobs, by how they ended.");
-    write_results(config, to, "tenure_cron_runs_total", "result", runs, TEN_COUNT(runs));
-    head(to, "tenure_cron_skipped_total", "counter", "Instants that did not run, by the reason.");
-    write_results(config, to, "tenure_cron_skipped_total", "reason", skipped, TEN_COUNT(skipped));
     write_histogram(config, to, "tenure_cron_late_seconds", "Time from an instant to the start of its command.",
-                    &measures->cron_late, ten_late_bounds_us);
+                    &config->measures->cron_late, ten_late_bounds_us);
     config->write_jobs(to, config->jobs);
 }
 
@@ -130,27 +148,13 @@ static void write_isolation(const ten_exporter_config *config, ten_buf *to) {
     for (unsigned i = TEN_ISOLATION_NONE; i <= TEN_ISOLATION_PID_NAMESPACE; i++)
         ten_buf_format(to, "tenure_isolation{namespace=\"%s\",form=\"%s\"} %d\n", config->namespace_name,
                        ten_isolation_name((enum ten_isolation)i), i == found);
-    one(config, to, "tenure_commands_not_isolated_total", "counter",
-        "Commands that could not be isolated in that form. They ran without, or not at all if it is required.",
-        ten_measure_get(&measures->commands_not_isolated));
-}
-
-static void write_guard(const ten_exporter_config *config, ten_buf *to) {
-    const ten_measures *measures = config->measures;
-    one(config, to, "tenure_messages_passed_total", "counter", "Messages whose token was current.",
-        ten_measure_get(&measures->passed));
-    one(config, to, "tenure_stale_refused_total", "counter", "Messages with an older token than the newest.",
-        ten_measure_get(&measures->refused_stale));
-    one(config, to, "tenure_messages_refused_total", "counter",
-        "Messages refused for another reason: never granted, not confirmed, incomplete, malformed.",
-        ten_measure_get(&measures->refused_other));
 }
 
 /* ---- who it is */
 
 #define LABEL_SIZE 128u
 
-/* A label's name as Prometheus allows it: whatever else is in it becomes an underscore. */
+/* A label's name as Prometheus allows it: other characters become underscores. */
 static void label_name(const char *label, char name[LABEL_SIZE]) {
     snprintf(name, LABEL_SIZE, "label_%.*s", (int)strcspn(label, "="), label);
     for (char *at = name; *at; at++)
@@ -212,17 +216,14 @@ static void write_store(const ten_exporter_config *config, ten_buf *to) {
 }
 
 void ten_exporter_write(const ten_exporter_config *config, ten_buf *to) {
-    if (config->kind == TEN_EXPORTS_FLEET || config->kind == TEN_EXPORTS_CRON)
-        write_fleet(config, to);
-    if (config->kind == TEN_EXPORTS_FLEET)
-        write_polls(config, to);
-    else if (config->kind == TEN_EXPORTS_CRON)
+    write_numbers(config, to);
+    if (BIT(config->kind) & FLEETS)
+        write_unowned(config, to);
+    if (config->kind == TEN_EXPORTS_CRON)
         write_cron(config, to);
-    else if (config->kind == TEN_EXPORTS_ROLE)
+    if (config->kind == TEN_EXPORTS_ROLE)
         write_role(config, to);
-    else
-        write_guard(config, to);
-    if (config->kind != TEN_EXPORTS_GUARD) {
+    if (BIT(config->kind) & WORKERS) {
         write_isolation(config, to);
         write_renewals(config, to);
         write_takeovers(config, to);

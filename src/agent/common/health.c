@@ -106,7 +106,7 @@ bool ten_health_take(ten_health *health) {
         health->known = true;
         health->well = result != 0;
     }
-    /* If nobody looks any more, nothing is known: that counts as a failure. */
+    /* If the process that looks has ended, nothing is known: that counts as a failure. */
     if (health->fd >= 0 && size == 0) {
         ten_close_fd(&health->fd);
         health->known = true;

@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 typedef struct ten_health {
-    pid_t pid; /* 0: nobody looks */
+    pid_t pid; /* 0: there is no check */
     int fd;    /* readable when there is a result; -1 */
     bool known;
     bool well;

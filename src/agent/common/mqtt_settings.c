@@ -15,15 +15,6 @@
 #define TOPIC_MAX     32768u /* bytes of the pattern; with what is filled in it stays under MQTT's 65535 */
 #define CLIENT_ID_MAX 128u
 
-static int read_port(const char *text, int *port, ten_error *error) {
-    char *end = NULL;
-    unsigned long number = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number == 0 || number > UINT16_MAX)
-        return ten_fail(error, TENURE_E_INVALID, "'%.20s' is not a port (1 to 65535)", text);
-    *port = (int)number;
-    return TENURE_OK;
-}
-
 /* host, host:port, [::1], [::1]:port; `hosts` is cut into pieces. */
 static int read_place(char *hosts, ten_mqtt_settings *settings, ten_error *error) {
     char *host = hosts;
@@ -45,7 +36,9 @@ static int read_place(char *hosts, ten_mqtt_settings *settings, ten_error *error
     settings->port = settings->tls ? TLS_PORT : PORT;
     if (!settings->host)
         return ten_fail_memory(error, "the settings of an MQTT connection");
-    return port ? read_port(after + 1, &settings->port, error) : TENURE_OK;
+    if (port)
+        settings->port = (int)strtol(after + 1, NULL, 10); /* ten_url_parse() has checked it */
+    return TENURE_OK;
 }
 
 /* In a subscriber's topic a + or # is a level by itself, and a # the last one. */

@@ -1,6 +1,6 @@
 /*
- * The connection of a side thread to a Redis: which server it is, and how it is made, cut and made again. It knows neither
- * targets nor messages. Used by target_redis.c and sink_redis.c.
+ * The connection of a side thread to a Redis: which server it is, and how it is made, cut and made again. It knows
+ * neither targets nor messages. Used by target_redis.c and sink_redis.c.
  */
 #ifndef TEN_AGENT_REDIS_CLIENT_H
 #define TEN_AGENT_REDIS_CLIENT_H

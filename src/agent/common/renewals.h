@@ -1,7 +1,6 @@
 /*
- * Renewals in the log: at the level info the first of each lease, and one line a minute with the count of all; the rest at
- * the level debug. A fleet renews for weeks, and nobody wants to read that. Likewise a wait for a store that recovers is
- * told once.
+ * Renewals in the log: at the level info the first of each lease, and one line a minute with the count of all; the rest
+ * at the level debug, because a fleet renews for weeks. Likewise a wait for a store that recovers is logged once.
  */
 #ifndef TEN_AGENT_RENEWALS_H
 #define TEN_AGENT_RENEWALS_H
@@ -37,8 +36,8 @@ typedef struct ten_lease_words {
 void ten_renewals_log(ten_renewals *renewals, ten_log *log, enum ten_log_level level, const tenure_event *event,
                       const ten_lease_words *words);
 
-/* Whether the event tells once more of a wait for a store that recovers. Within a wait the time that is left, of which
- * *left_ms is the last that was heard, does not grow. */
+/* Whether the event reports once more a wait for a store that recovers. Within a wait the time that is left, of which
+ * *left_ms is the last that was reported, does not grow. */
 static inline bool ten_recovery_is_known(uint64_t *left_ms, const tenure_event *event) {
     bool recovers = event->kind == TENURE_EVENT_RECOVERING;
     bool is_known = recovers && event->remaining_ms <= *left_ms;
@@ -47,7 +46,8 @@ static inline bool ten_recovery_is_known(uint64_t *left_ms, const tenure_event *
     return is_known;
 }
 
-/* What went wrong, in words. A store that recovers is held by nobody, whatever the code of the error says. */
+/* What went wrong, in words. Of a store that recovers no instance holds anything, whatever the code of the error
+ * says. */
 static inline const char *ten_event_problem(const tenure_event *event) {
     return event->kind == TENURE_EVENT_RECOVERING ? "waiting one TTL: the store " TEN_RECOVERING_WHY : event->message;
 }

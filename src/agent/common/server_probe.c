@@ -1,6 +1,7 @@
 /*
- * See server_probe.h. Each kind is asked in its own protocol, with the least that it answers without a login. The expected
- * kind is asked first, so that a server which is only slow or still starting gets no foreign words into its log.
+ * See server_probe.h. Each kind is asked in its own protocol, with the least that it answers without a login. The
+ * expected kind is asked first, so that a server which is only slow or still starting gets no foreign words into its
+ * log.
  */
 #include "agent/common/server_probe.h"
 
@@ -139,8 +140,8 @@ static enum protocol find_other(const ten_addresses *addresses, enum protocol ex
     return PROTOCOL_COUNT;
 }
 
-/* Whoever does not answer to what a Redis or HTTP client sends is slow: the other kinds close the connection or complain.
- * What a PostgreSQL client sends leaves the others waiting for more. */
+/* A server that does not answer to what a Redis or HTTP client sends is slow: the other kinds close the connection
+ * or complain. What a PostgreSQL client sends leaves the others waiting for more. */
 static bool may_be_another(const struct kind *expected, int failure) {
     return failure == TENURE_E_UNREACHABLE || (failure == TENURE_E_TIMEOUT && expected->protocol == POSTGRES);
 }

@@ -16,7 +16,7 @@
 #define PAUSE_MIN_MS 100u
 #define PAUSE_MAX_MS 2000u
 #define LOOK_MS      50u
-#define TELL_MS      60000u
+#define LOG_MS       60000u
 
 static bool has_scheme(const char *store, const char *scheme) {
     return store && strncmp(store, scheme, strlen(scheme)) == 0;
@@ -54,25 +54,25 @@ static bool sleep_until(const ten_store_wait *wait, uint64_t until_ms) {
 }
 
 /* What was last logged, and when. */
-struct told {
+struct logged {
     ten_log *log;
     ten_error error;
     uint64_t at_ms; /* 0: nothing was */
 };
 
 /* From time to time, and whenever the reason changes. */
-static bool is_time_to_tell(const struct told *told, const ten_error *error) {
-    return told->at_ms == 0 || ten_now_ms() - told->at_ms >= TELL_MS ||
-           strcmp(told->error.message, error->message) != 0;
+static bool is_time_to_log(const struct logged *logged, const ten_error *error) {
+    return logged->at_ms == 0 || ten_now_ms() - logged->at_ms >= LOG_MS ||
+           strcmp(logged->error.message, error->message) != 0;
 }
 
 /* Logs why the store cannot be used. */
-static void tell(const ten_store_wait *wait, const ten_error *error, struct told *told) {
+static void log_wait(const ten_store_wait *wait, const ten_error *error, struct logged *logged) {
     ten_error unused;
-    told->error = *error;
-    told->at_ms = ten_now_ms();
-    if (wait->log && (told->log || ten_log_open(wait->log, &told->log, &unused) == TENURE_OK))
-        TEN_LOG(told->log, TEN_LOG_WARN, "store_waiting", TEN_TEXT("error", error->message));
+    logged->error = *error;
+    logged->at_ms = ten_now_ms();
+    if (wait->log && (logged->log || ten_log_open(wait->log, &logged->log, &unused) == TENURE_OK))
+        TEN_LOG(logged->log, TEN_LOG_WARN, "store_waiting", TEN_TEXT("error", error->message));
 }
 
 typedef int (*attempt_fn)(void *userdata, ten_error *error);
@@ -80,26 +80,26 @@ typedef int (*attempt_fn)(void *userdata, ten_error *error);
 static int try_until(const ten_store_wait *wait, attempt_fn attempt, void *userdata, ten_error *error) {
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait->wait_ms);
     uint64_t pause_ms = PAUSE_MIN_MS;
-    struct told told = {0};
+    struct logged logged = {0};
     int r;
     while ((r = attempt(userdata, error)) < 0 && ten_store_wait_helps(wait->store, r)) {
-        bool tells = is_time_to_tell(&told, error);
-        if (tells && ten_server_probe(wait->store, r, error))
+        bool logs = is_time_to_log(&logged, error);
+        if (logs && ten_server_probe(wait->store, r, error))
             r = error->code;
         uint64_t now_ms = ten_now_ms();
         if (now_ms >= end_ms || !ten_store_wait_helps(wait->store, r))
             break;
-        if (tells)
-            tell(wait, error, &told);
+        if (logs)
+            log_wait(wait, error, &logged);
         if (!sleep_until(wait, ten_min_u64(now_ms + pause_ms, end_ms))) {
             r = ten_fail(error, TENURE_E_CANCELLED, "stopped while waiting for the store");
             break;
         }
         pause_ms = ten_min_u64(pause_ms * 2, PAUSE_MAX_MS);
     }
-    if (r == TENURE_OK && told.log)
-        TEN_LOG(told.log, TEN_LOG_INFO, "store_up", TEN_TEXT("reason", "it answers now"));
-    ten_log_close(told.log, 1000);
+    if (r == TENURE_OK && logged.log)
+        TEN_LOG(logged.log, TEN_LOG_INFO, "store_up", TEN_TEXT("reason", "it answers now"));
+    ten_log_close(logged.log, 1000);
     return r;
 }
 

@@ -1,7 +1,7 @@
 /*
- * A store that is down when a command starts: services start in any order, so whoever runs for long waits for it. What a
- * person has to put right (a wrong password, scheme or kind of server, a path that is not there) is an error at once.
- * Called by the agent, the leader, the server, and by commands that wait. It decides nothing about leases.
+ * A store that is down when a command starts: services start in any order, so a command that runs for long waits for
+ * it. What a person has to put right (a wrong password, scheme or kind of server, a path that is not there) is an error
+ * at once. Called by the agent, the leader, the server, and by commands that wait. It decides nothing about leases.
  */
 #ifndef TEN_AGENT_STORE_WAIT_H
 #define TEN_AGENT_STORE_WAIT_H
@@ -19,11 +19,12 @@ typedef struct ten_store_wait {
     const char *store;          /* its URL; NULL: the default */
     uint64_t wait_ms;           /* 0: it is tried once */
     const ten_log_config *log;  /* for store_waiting; NULL: not logged */
-    bool (*is_stopped)(void *); /* whether somebody has asked the program to end */
+    bool (*is_stopped)(void *); /* whether the program was asked to end */
     void *userdata;             /* for it */
 } ten_store_wait;
 
-/* tenure_open(), and for a store that is not asked anything by that, one question. TENURE_E_CANCELLED: it was stopped. */
+/* tenure_open(), and for a store that is not asked anything by that, one question. TENURE_E_CANCELLED: it was
+ * stopped. */
 int ten_store_wait_open(const ten_store_wait *wait, const tenure_options *options, tenure_context **ret_context,
                         ten_error *error);
 /* The same without a context: the store answers. */

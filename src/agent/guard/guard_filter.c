@@ -1,6 +1,6 @@
 /*
- * The filter's messages. Called by guard_lines.c and guard_topic.c. JSON with a key twice is refused: whoever reads the
- * message behind the filter might take the other one.
+ * The filter's messages. Called by guard_lines.c and guard_topic.c. JSON with a key twice is refused: the reader behind
+ * the filter might take the other one.
  */
 #include "agent/guard/guard_filter.h"
 
@@ -13,7 +13,7 @@
 struct ten_guard_filter {
     ten_guard_filter_config config;
     ten_guard_filter_counts counts;
-    ten_measures own; /* when nobody else reads them */
+    ten_measures own; /* when there is no exporter */
     tenure_guard_item items[TEN_GUARD_FILTER_BATCH];
     char targets[TEN_GUARD_FILTER_BATCH][TENURE_TARGET_MAX + 1];
     size_t messages[TEN_GUARD_FILTER_BATCH]; /* which message an item is about */
@@ -71,7 +71,7 @@ static const char *target_of(const ten_guard_filter *filter, const json_t *objec
     const char *field = filter->config.id_field;
     const json_t *id = json_object_get(object, field ? field : "target");
     const json_t *scene_id = field ? NULL : json_object_get(object, "scene_id");
-    /* Whoever reads one of them must not be sent what was checked by the other. */
+    /* A reader of one of them must not be sent what was checked by the other. */
     if (id && scene_id && !json_equal(id, scene_id)) {
         *ret_why = "target and scene_id differ";
         return NULL;

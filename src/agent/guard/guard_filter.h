@@ -37,7 +37,7 @@ typedef struct ten_guard_filter_counts {
     uint64_t passed;
     uint64_t stale;
     uint64_t ungranted;   /* the token was never granted */
-    uint64_t unconfirmed; /* the store could not tell */
+    uint64_t unconfirmed; /* the store did not answer */
     uint64_t incomplete;  /* no target or no token that could be one */
     uint64_t malformed;   /* not one JSON object, or too long */
     uint64_t untaken;     /* passed, but the output would not have it */

@@ -1,6 +1,6 @@
 /*
  * Lines into a guard's filter. Called by `tenure guard`. What can be read at once is judged at once, and handed on
- * before the next read, so a message waits for no other. Blank lines are nothing. Bytes are passed on as they came.
+ * before the next read, so a message waits for no other. Blank lines are left out. Bytes are passed on as they came.
  */
 #include "agent/guard/guard_lines.h"
 
@@ -30,12 +30,9 @@ struct lines {
 /* ---- the lines that were read */
 
 static int judge(struct lines *lines) {
-    int r = ten_guard_filter_judge(lines->filter, lines->messages, lines->count, lines->error);
-    for (size_t i = 0; r == TENURE_OK && i < lines->count; i++)
-        if (lines->messages[i].passes)
-            lines->out->ops->put(lines->out, &lines->messages[i]);
+    size_t count = lines->count;
     lines->count = 0;
-    return r < 0 ? r : lines->out->ops->flush(lines->out, lines->stop, lines->error);
+    return ten_guard_out_pass(lines->out, lines->filter, lines->messages, count, lines->stop, lines->error);
 }
 
 static bool is_blank(const char *data, size_t size) {
@@ -95,9 +92,9 @@ static int pass_on(struct lines *lines) {
     int r = TENURE_OK;
     while (r == TENURE_OK && !lines->stop->asked) {
         struct pollfd input = {.fd = lines->in_fd, .events = POLLIN};
-        int ready = ten_guard_out_wait(lines->out, &input, lines->stop, UINT64_MAX);
+        int ready = ten_guard_out_wait(lines->out, &input, lines->stop, UINT64_MAX, lines->error);
         if (ready < 0)
-            return ten_fail_errno(lines->error, TENURE_E_SYSTEM, -ready, "cannot wait for the input");
+            return ready;
         if (ready == 0 || lines->stop->asked)
             continue;
         ssize_t count = ten_read_some(lines->in_fd, lines->buffer + lines->used, CHUNK_SIZE);

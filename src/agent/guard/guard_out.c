@@ -20,14 +20,24 @@ void ten_guard_out_close(ten_guard_out *out) {
         out->ops->close(out);
 }
 
-int ten_guard_out_wait(ten_guard_out *out, struct pollfd *input, ten_guard_filter_stop *stop, uint64_t until_ms) {
+int ten_guard_out_pass(ten_guard_out *out, ten_guard_filter *filter, ten_guard_filter_message *messages, size_t count,
+                       ten_guard_filter_stop *stop, ten_error *error) {
+    int r = ten_guard_filter_judge(filter, messages, count, error);
+    for (size_t i = 0; r == TENURE_OK && i < count; i++)
+        if (messages[i].passes)
+            out->ops->put(out, &messages[i]);
+    return r < 0 ? r : out->ops->flush(out, stop, error);
+}
+
+int ten_guard_out_wait(ten_guard_out *out, struct pollfd *input, ten_guard_filter_stop *stop, uint64_t until_ms,
+                       ten_error *error) {
     struct pollfd polled[] = {*input, {.fd = stop->asked ? -1 : stop->fd, .events = POLLIN}, {.fd = -1}};
     if (out->ops->polled)
         polled[2] = out->ops->polled(out, &until_ms);
     uint64_t left_ms = ten_min_u64(ten_sub_saturating(until_ms, ten_now_ms()), WAIT_MS);
     int ready = poll(polled, TEN_COUNT(polled), (int)left_ms);
     if (ready < 0)
-        return errno == EINTR ? 0 : -errno;
+        return errno == EINTR ? 0 : ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot wait for input and output");
     stop->asked |= polled[1].revents != 0;
     if (out->ops->work)
         out->ops->work(out, polled[2].revents);
@@ -74,7 +84,7 @@ static int flush_lines(ten_guard_out *out, ten_guard_filter_stop *stop, ten_erro
             return fail_system(lines, ready, "cannot wait for the output", error);
         if (ready == 0)
             return ten_fail(error, TENURE_E_CANCELLED,
-                            "stopped while nobody read the output: %zu bytes were not passed on",
+                            "stopped while the output was not read: %zu bytes were not passed on",
                             lines->text.size - written);
         if (ready & 2) {
             stop->asked = true;

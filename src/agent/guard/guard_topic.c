@@ -18,25 +18,13 @@ struct topic_in {
     ten_error *error;
     ten_buf data; /* the messages, one behind the other */
     ten_guard_filter_message *messages;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
     bool no_memory;
     uint64_t number; /* of the last message */
 };
 
 /* ---- receiving */
-
-static bool make_room(struct topic_in *in) {
-    if (in->count < in->room)
-        return true;
-    size_t room = in->room + TEN_GUARD_FILTER_BATCH;
-    ten_guard_filter_message *messages = ten_realloc(in->messages, room * sizeof *messages);
-    if (!messages)
-        return false;
-    in->messages = messages;
-    in->room = room;
-    return true;
-}
 
 static bool receive(const char *payload, size_t size, void *userdata) {
     struct topic_in *in = userdata;
@@ -45,7 +33,7 @@ static bool receive(const char *payload, size_t size, void *userdata) {
         ten_guard_filter_too_long(in->filter, in->number);
         return true;
     }
-    in->no_memory |= !make_room(in);
+    in->no_memory |= !TEN_GROW(in->messages, in->room, in->count + 1);
     if (in->no_memory)
         return false;
     in->messages[in->count++] = (ten_guard_filter_message){.size = size, .number = in->number};
@@ -56,21 +44,14 @@ static bool receive(const char *payload, size_t size, void *userdata) {
 
 /* ---- handing on */
 
-static int hand_on_some(struct topic_in *in, ten_guard_filter_message *messages, size_t count) {
-    int r = ten_guard_filter_judge(in->filter, messages, count, in->error);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        if (messages[i].passes)
-            in->out->ops->put(in->out, &messages[i]);
-    return r < 0 ? r : in->out->ops->flush(in->out, in->stop, in->error);
-}
-
 static int hand_on(struct topic_in *in) {
     const char *data = ten_buf_string(&in->data);
     int r = in->no_memory ? ten_fail_memory(in->error, "the messages") : TENURE_OK;
     for (size_t i = 0; i < in->count; data += in->messages[i++].size)
         in->messages[i].data = data;
     for (size_t i = 0; r == TENURE_OK && i < in->count; i += TEN_GUARD_FILTER_BATCH)
-        r = hand_on_some(in, &in->messages[i], ten_min_u64(in->count - i, TEN_GUARD_FILTER_BATCH));
+        r = ten_guard_out_pass(in->out, in->filter, &in->messages[i],
+                               ten_min_u64(in->count - i, TEN_GUARD_FILTER_BATCH), in->stop, in->error);
     in->count = 0;
     ten_buf_clear(&in->data);
     return r;
@@ -81,9 +62,9 @@ static int pass_on(struct topic_in *in) {
     while (r == TENURE_OK && !in->stop->asked) {
         uint64_t until_ms = UINT64_MAX;
         struct pollfd input = ten_guard_broker_polled(&in->broker, &until_ms);
-        int ready = ten_guard_out_wait(in->out, &input, in->stop, until_ms);
+        int ready = ten_guard_out_wait(in->out, &input, in->stop, until_ms, in->error);
         if (ready < 0)
-            return ten_fail_errno(in->error, TENURE_E_SYSTEM, -ready, "cannot wait for the input");
+            return ready;
         uint64_t before = in->number;
         (void)ten_guard_broker_work(&in->broker, ready ? input.revents : 0);
         if (in->number == before)

@@ -16,7 +16,7 @@ int ten_guard_topic_check(const char *in_url, const char *out_url, const char *n
 int ten_guard_topic_open_out(ten_guard_filter *filter, ten_log *log, const char *namespace_name, const char *url,
                              ten_guard_out **ret_out, ten_error *error);
 
-/* Until it is told to stop: TENURE_OK; else what the output says. */
+/* Until it is stopped: TENURE_OK; else the output's error. */
 int ten_guard_topic_in(ten_guard_filter *filter, ten_log *log, const char *url, ten_guard_out *out,
                        ten_guard_filter_stop *stop, ten_error *error);
 

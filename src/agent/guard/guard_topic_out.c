@@ -3,10 +3,9 @@
  * Each flush ends when the broker has confirmed everything; what was not confirmed when a connection broke is sent
  * again with the next.
  */
-#include <string.h>
-
 #include "agent/guard/guard_broker.h"
 #include "agent/guard/guard_topic.h"
+#include "agent/sinks/outbox.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -14,129 +13,76 @@
 #define JUDGED_MS 1000u /* one that was judged longer ago than that is judged again before it is sent */
 #define TRIES_MAX 5u    /* a message that was sent alone and ended the connection so often is what ends it */
 
-struct letter {
-    char *topic; /* these three in one piece of memory; NULL: it has been dealt with */
-    char *target;
-    char *data;
-    size_t size;
-    uint64_t message; /* its number for the log */
-    uint64_t token;
-    uint64_t judged_ms;
-    uint64_t sent_ms;
-    int number; /* the connection's */
-};
-
 struct topic_out {
     ten_guard_out out;
     ten_guard_filter *filter;
     const char *namespace_name;
     ten_guard_broker broker;
-    struct letter letters[TEN_GUARD_FILTER_BATCH];
-    size_t count;
-    size_t first;   /* those before it have been dealt with */
-    size_t next;    /* those from here on have not been sent */
-    unsigned tries; /* of the first one */
+    ten_outbox outbox;
     bool no_memory;
 };
 
-/* ---- letters */
-
 static void put(ten_guard_out *self, const ten_guard_filter_message *message) {
     struct topic_out *out = (struct topic_out *)self;
-    const ten_message named = {.namespace_name = out->namespace_name, .target = message->target, .instance = ""};
+    const ten_message named = {
+        .namespace_name = out->namespace_name, .target = message->target, .instance = "", .token = message->token};
     ten_buf topic = {0};
     ten_mqtt_topic(&out->broker.settings, &named, &topic);
     size_t size = message->size;
     if (message->is_line && size > 0 && message->data[size - 1] == '\n')
         size--;
-    size_t target_size = strlen(message->target) + 1;
-    char *memory = topic.failed ? NULL : ten_malloc(topic.size + 1 + target_size + size);
-    TEN_INVARIANT(out->count < TEN_GUARD_FILTER_BATCH);
-    out->no_memory |= !memory;
-    if (memory) {
-        struct letter *letter = &out->letters[out->count++];
-        *letter = (struct letter){.topic = memory,
-                                  .size = size,
-                                  .message = message->number,
-                                  .token = message->token,
-                                  .judged_ms = ten_now_ms()};
-        letter->target = memory + topic.size + 1;
-        letter->data = letter->target + target_size;
-        memcpy(memory, ten_buf_string(&topic), topic.size + 1);
-        memcpy(letter->target, message->target, target_size);
-        memcpy(letter->data, message->data, size);
+    ten_outgoing *outgoing = topic.failed ? NULL
+                                          : ten_outbox_put(&out->outbox, ten_buf_string(&topic), &named, NULL,
+                                                           UINT64_MAX, message->data, size);
+    out->no_memory |= !outgoing;
+    if (outgoing) {
+        outgoing->message = message->number;
+        outgoing->judged_ms = ten_now_ms();
     }
     ten_buf_free(&topic);
 }
 
-static void pass_finished(struct topic_out *out) {
-    while (out->first < out->next && !out->letters[out->first].topic) {
-        out->first++;
-        out->tries = 0;
-    }
-}
-
-static void finish(struct topic_out *out, struct letter *letter) {
-    ten_free(letter->topic);
-    letter->topic = NULL;
-    pass_finished(out);
-}
-
-static void drop(struct topic_out *out, struct letter *letter, const char *why) {
-    ten_guard_filter_not_taken(out->filter, letter->message, letter->target, why);
-    finish(out, letter);
-}
-
-static void clear(struct topic_out *out) {
-    for (size_t i = 0; i < out->count; i++)
-        ten_free(out->letters[i].topic);
-    out->count = out->first = out->next = out->tries = 0;
+static void drop(struct topic_out *out, ten_outgoing *outgoing, const char *why) {
+    ten_guard_filter_not_taken(out->filter, outgoing->message, outgoing->target, why);
+    ten_outbox_finish(&out->outbox, outgoing, true);
 }
 
 /* ---- sending */
 
 static void confirm(int number, void *userdata) {
     struct topic_out *out = userdata;
-    for (size_t i = out->first; i < out->next; i++) {
-        struct letter *letter = &out->letters[i];
-        if (letter->topic && letter->number == number) {
-            finish(out, letter);
-            return;
-        }
-    }
+    (void)ten_outbox_confirm(&out->outbox, number);
 }
 
 /* The connection has gone, and with it what was on its way. */
 static void go_back(struct topic_out *out, bool suspect) {
-    if (suspect && out->first < out->next && ++out->tries >= TRIES_MAX)
-        drop(out, &out->letters[out->first], "the broker ends the connection each time it is sent");
-    out->next = out->first;
+    ten_outgoing *first = TAILQ_FIRST(&out->outbox.sent);
+    if (suspect && first && ++first->tries >= TRIES_MAX)
+        drop(out, first, "the broker ends the connection each time it is sent");
+    ten_outbox_go_back(&out->outbox);
 }
 
 /* While the broker was away the holder may have changed: what was current then would come after what is current now. */
-static bool is_current(struct topic_out *out, struct letter *letter) {
-    if (ten_now_ms() - letter->judged_ms < JUDGED_MS)
+static bool is_current(struct topic_out *out, ten_outgoing *outgoing) {
+    if (ten_now_ms() - outgoing->judged_ms < JUDGED_MS)
         return true;
-    letter->judged_ms = ten_now_ms();
-    return ten_guard_filter_still_passes(out->filter, letter->message, letter->target, letter->token);
+    outgoing->judged_ms = ten_now_ms();
+    return ten_guard_filter_still_passes(out->filter, outgoing->message, outgoing->target, outgoing->token);
 }
 
 /* Sends the next one. False: the connection has gone. */
 static bool send_next(struct topic_out *out) {
     ten_error error;
-    struct letter *letter = &out->letters[out->next++];
-    if (!letter->topic) { /* confirmed by an earlier connection, out of order */
-        pass_finished(out);
+    ten_outgoing *outgoing = ten_outbox_send_next(&out->outbox);
+    if (!is_current(out, outgoing)) {
+        ten_outbox_finish(&out->outbox, outgoing, true);
         return true;
     }
-    if (!is_current(out, letter)) {
-        finish(out, letter);
-        return true;
-    }
-    letter->sent_ms = ten_now_ms();
-    int r = ten_mqtt_link_publish(out->broker.link, letter->topic, letter->data, letter->size, &letter->number, &error);
+    outgoing->sent_ms = ten_now_ms();
+    int r = ten_mqtt_link_publish(out->broker.link, outgoing->name, outgoing->json, outgoing->json_size,
+                                  &outgoing->number, &error);
     if (r == TENURE_E_INVALID) {
-        drop(out, letter, error.message);
+        drop(out, outgoing, error.message);
     } else if (r < 0) {
         ten_guard_broker_lose(&out->broker, &error);
         go_back(out, false);
@@ -146,18 +92,24 @@ static bool send_next(struct topic_out *out) {
 }
 
 /* One with which a connection ended goes alone, so that it is known which one it was. */
+static size_t window(const struct topic_out *out) {
+    const ten_outgoing *first = TAILQ_FIRST(&out->outbox.sent);
+    if (!first)
+        first = TAILQ_FIRST(&out->outbox.waiting);
+    return first && first->tries > 0 ? 1 : WINDOW;
+}
+
 static void hand_over(struct topic_out *out) {
-    size_t window = out->tries > 0 ? 1 : WINDOW;
-    while (out->next < out->count && out->next - out->first < window && !ten_mqtt_link_is_busy(out->broker.link))
+    while (ten_outbox_has_waiting(&out->outbox) && out->outbox.sent_count < window(out) &&
+           !ten_mqtt_link_is_busy(out->broker.link))
         if (!send_next(out))
             return;
 }
 
 /* When the oldest one that is on its way has to be confirmed. */
 static uint64_t overdue_ms(const struct topic_out *out) {
-    if (out->first == out->next)
-        return UINT64_MAX;
-    return ten_add_saturating(out->letters[out->first].sent_ms, out->broker.settings.timeout_ms);
+    const ten_outgoing *first = TAILQ_FIRST(&out->outbox.sent);
+    return first ? ten_add_saturating(first->sent_ms, out->broker.settings.timeout_ms) : UINT64_MAX;
 }
 
 static struct pollfd polled(ten_guard_out *self, uint64_t *until_ms) {
@@ -187,19 +139,18 @@ static int flush(ten_guard_out *self, ten_guard_filter_stop *stop, ten_error *er
     uint64_t end_ms = stop->asked ? ten_now_ms() + TEN_GUARD_FILTER_PATIENCE_MS : UINT64_MAX;
     if (out->no_memory)
         return ten_fail_memory(error, "the output");
-    while (out->first < out->count) {
+    for (size_t left; (left = ten_outbox_count(&out->outbox)) > 0;) {
         struct pollfd none = {.fd = -1};
         if (ten_now_ms() >= end_ms)
             return ten_fail(error, TENURE_E_CANCELLED,
                             "stopped while %s did not take the output: %zu messages were not passed on",
-                            out->broker.settings.name, out->count - out->first);
-        int ready = ten_guard_out_wait(self, &none, stop, end_ms);
+                            out->broker.settings.name, left);
+        int ready = ten_guard_out_wait(self, &none, stop, end_ms, error);
         if (ready < 0)
-            return ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "cannot wait for the output");
+            return ready;
         if (stop->asked && end_ms == UINT64_MAX)
             end_ms = ten_now_ms() + TEN_GUARD_FILTER_PATIENCE_MS;
     }
-    clear(out);
     return TENURE_OK;
 }
 
@@ -207,8 +158,8 @@ static int flush(ten_guard_out *self, ten_guard_filter_stop *stop, ten_error *er
 
 static void close_topic(ten_guard_out *self) {
     struct topic_out *out = (struct topic_out *)self;
-    ten_guard_broker_free(&out->broker, out->first == out->count);
-    clear(out);
+    ten_guard_broker_free(&out->broker, ten_outbox_count(&out->outbox) == 0);
+    ten_outbox_free(&out->outbox);
     ten_free(out);
 }
 
@@ -224,6 +175,8 @@ int ten_guard_topic_open_out(ten_guard_filter *filter, ten_log *log, const char 
     out->out.ops = &topic_ops;
     out->filter = filter;
     out->namespace_name = namespace_name;
+    ten_outbox_init(&out->outbox);
+    out->outbox.bytes_max = SIZE_MAX; /* it is as much as was read at once */
     int r = ten_guard_broker_init(&out->broker, &calls, log, url, error);
     if (r < 0)
         close_topic(&out->out);

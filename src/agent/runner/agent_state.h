@@ -1,12 +1,13 @@
 /*
- * The insides of an instance of a fleet: targets, the runs of their work, and the policy that says when work starts and what
- * its result means. Shared by agent.c (start, turn, end), agent_events.c (what the context's thread leaves), agent_targets.c,
- * run.c (a run), run_command.c and run_http.c (its two kinds), and the policies poll.c and cron.c.
+ * The insides of an instance of a fleet: targets, the runs of their work, and the policy that says when work starts and
+ * what its result means. Shared by agent.c (start, turn, end), agent_events.c (what the context's thread leaves),
+ * agent_targets.c, run.c (a run), run_command.c and run_http.c (its two kinds), and the policies poll.c and cron.c.
  */
 #ifndef TEN_AGENT_AGENT_STATE_H
 #define TEN_AGENT_AGENT_STATE_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "agent/common/zones.h"
 #include "agent/runner/agent.h"
@@ -34,7 +35,7 @@ typedef struct ten_policy {
     void (*specified)(struct ten_agent *agent, struct ten_agent_target *target, const struct ten_agent_spec *before);
     /* It is held. A lease is reported by its grant, or when the target becomes known later. */
     void (*granted)(struct ten_agent *agent, struct ten_agent_target *target);
-    /* The lease of that token has ended. */
+    /* The lease of that token has ended. NULL: no matter. */
     void (*ended)(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token);
     /* The time that was set for it has come. */
     void (*due)(struct ten_agent *agent, struct ten_agent_target *target, uint64_t now_ms);
@@ -55,7 +56,7 @@ typedef struct ten_policy {
     /* In each turn of the loop. NULL: nothing. */
     void (*turn)(struct ten_agent *agent);
     /* What it keeps of a target. NULL: nothing. */
-    void (*forget)(struct ten_agent_target *target);
+    void (*forget)(struct ten_agent *agent, struct ten_agent_target *target);
 } ten_policy;
 
 extern const ten_policy ten_policy_poll;
@@ -98,7 +99,6 @@ struct ten_target_run {
     ten_work work;
     struct ten_target_run *next; /* of the target's that are sending */
     ten_receipt *receipt;        /* of its message, once it is published; NULL: there is none to wait for */
-    uint64_t mark;               /* of its command, see tree.h */
     uint64_t start_ms;
     uint64_t start_wall_ms;
     uint64_t duration_ms;
@@ -107,25 +107,31 @@ struct ten_target_run {
     int signal;      /* that one; 0: it was not */
     ten_buf output;
     bool by_command;
-    ten_child child; /* without a pid: not a process */
-    int out_fd;
-    ten_watched watched; /* that */
+    ten_child child;     /* without a pid: not a process */
+    ten_watched watched; /* its output */
     void *easy;          /* of run_http.c: a request is under way */
 };
 
 enum ten_agent_event_kind {
-    TEN_AGENT_LEASE,      /* event */
-    TEN_AGENT_CHECKPOINT, /* was written, or could not be: target, token and error of the event */
+    TEN_AGENT_LEASE,      /* it is a ten_agent_lease_event */
+    TEN_AGENT_CHECKPOINT, /* that of target was written under token, or could not be, for error */
     TEN_AGENT_TARGET,     /* the registry or the source has a target, or no longer has it: spec */
     TEN_AGENT_ALL_READ,   /* all targets of a source have been read once */
 };
 
-/* What other threads leave for the loop. */
+/* What other threads leave for the loop. There can be as many as targets. */
 struct ten_agent_event {
+    STAILQ_ENTRY(ten_agent_event) link;
     enum ten_agent_event_kind kind;
-    tenure_event event;
+    int error;
+    uint64_t token;
     struct ten_agent_spec *spec;
-    struct ten_agent_event *next;
+    char target[TENURE_TARGET_MAX + 1];
+};
+
+struct ten_agent_lease_event {
+    struct ten_agent_event head;
+    tenure_event event;
     char message[]; /* of the event */
 };
 
@@ -149,15 +155,14 @@ struct ten_agent {
     ten_timers starts;   /* when the policy is to look at a target */
     ten_timers checks;   /* when a run under way is to be looked at */
     uint64_t run_count;
-    size_t running;  /* runs, with those whose messages have not left yet */
-    size_t withheld; /* of them; as of the last look at each */
-    void *multi;     /* of run_http.c */
-    struct ten_agent_event *first_event;
-    struct ten_agent_event **last_event;
-    atomic_bool events_lost;  /* there was no memory for one: the targets have to be looked at */
-    atomic_bool targets_lost; /* the same of a registration: they have to be listed again */
-    uint64_t lost_look_ms;    /* not before this */
-    bool renewed;             /* an event has reported renewals without naming them */
+    size_t running;                      /* runs, with those whose messages have not left yet */
+    size_t withheld;                     /* of them; as of the last look at each */
+    void *multi;                         /* of run_http.c */
+    STAILQ_HEAD(, ten_agent_event) left; /* by other threads, under the runner's lock */
+    atomic_bool events_lost;             /* there was no memory for one: the targets have to be looked at */
+    atomic_bool targets_lost;            /* the same of a registration: they have to be listed again */
+    uint64_t lost_look_ms;               /* not before this */
+    bool renewed;                        /* an event has reported renewals without naming them */
     unsigned stop_signals;
     uint64_t leave_ms; /* when it ends although not everything could be released; 0: work is under way */
     uint64_t stop_ms;  /* work that is still running then is ended; 0: not stopping */
@@ -217,8 +222,9 @@ void ten_run_fail(struct ten_target_run *run, const char *format, ...) TEN_PRINT
 void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t count);
 
 /* run_command.c */
-/* Runs it by /bin/sh -c with these variables, and those that every command has. A last one without a value is left out. */
-void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, const char *command,
+/* Runs it by /bin/sh -c with these variables, and those that every command has. A last one without a value is left
+ * out. */
+void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, const char *text,
                            const char *const (*variables)[2], size_t count);
 /* A child has died. */
 void ten_run_command_reap(struct ten_agent *agent);

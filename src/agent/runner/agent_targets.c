@@ -1,6 +1,6 @@
 /*
- * The targets that an agent knows: their numbers and leases, and how one comes, changes and goes. Registrations arrive from
- * the store, by the fleet member, or from a source, which the fleet member has to be told about.
+ * The targets that an agent knows: their numbers and leases, and how one comes, changes and goes. Registrations arrive
+ * from the store, by the fleet member, or from a source, and are passed on to the fleet member then.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 void ten_agent_free_target(struct ten_agent *agent, struct ten_agent_target *target) {
     if (agent->policy->forget)
-        agent->policy->forget(target);
+        agent->policy->forget(agent, target);
     ten_free(target->spec);
     ten_free(target);
 }
@@ -28,18 +28,13 @@ void ten_agent_take_handle(struct ten_agent *agent, struct ten_agent_target *tar
 
 static bool give_number(struct ten_agent *agent, struct ten_agent_target *target) {
     uint32_t number = agent->first_free;
+    uint32_t room = agent->target_room;
     while (number < agent->target_room && agent->targets[number])
         number++;
     agent->first_free = number;
-    if (number == agent->target_room) {
-        uint32_t room = agent->target_room ? agent->target_room * 2 : 64;
-        struct ten_agent_target **targets = ten_realloc(agent->targets, room * sizeof(struct ten_agent_target *));
-        if (!targets)
-            return false;
-        memset(targets + agent->target_room, 0, (room - agent->target_room) * sizeof(struct ten_agent_target *));
-        agent->targets = targets;
-        agent->target_room = room;
-    }
+    if (!TEN_GROW(agent->targets, agent->target_room, number + 1))
+        return false;
+    memset(agent->targets + room, 0, (agent->target_room - room) * sizeof(struct ten_agent_target *));
     if (!ten_timers_reserve(&agent->starts, number + 1) || !ten_timers_reserve(&agent->checks, number + 1) ||
         !ten_map_put(&agent->by_id, target->spec->id, target))
         return false;

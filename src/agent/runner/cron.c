@@ -1,6 +1,7 @@
 /*
- * The policy of `tenure cron`: the targets are the lines of a crontab. When which instant runs is decided by core/cron_job.h;
- * here its answers are carried out with runs, timers and checkpoints. Called by run.c and by the agent's loop.
+ * The policy of `tenure cron`: the targets are the lines of a crontab. When which instant runs is decided by
+ * core/cron_job.h; here its answers are carried out with runs, timers and checkpoints. Called by run.c and by the
+ * agent's loop.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct ten_agent_job {
     char *text; /* its line */
     ten_crontab_line line;
     ten_cron_job job;
+    ten_job_gauge gauge;
 };
 
 static void granted(struct ten_agent *agent, struct ten_agent_target *target);
@@ -29,15 +31,17 @@ static int64_t wall_now(void) {
 
 /* ---- its line */
 
-static void forget(struct ten_agent_target *target) {
+static void forget(struct ten_agent *agent, struct ten_agent_target *target) {
     if (!target->job)
         return;
+    ten_jobs_gauges_drop(&agent->job_gauges, &target->job->gauge);
     ten_free(target->job->job.log);
     ten_free(target->job->text);
     ten_free(target->job);
 }
 
-/* The source has checked the line. What is under way goes on by the old one's claim; the next instant is the new one's. */
+/* The source has checked the line. What is under way goes on by the old one's claim; the next instant is the new
+ * one's. */
 static void specified(struct ten_agent *agent, struct ten_agent_target *target, const struct ten_agent_spec *before) {
     struct ten_agent_job *job = target->job;
     ten_crontab_line line;
@@ -70,7 +74,8 @@ static void specified(struct ten_agent *agent, struct ten_agent_target *target, 
 
 static void compare_clocks(struct ten_agent *agent) {
     int64_t ahead_ms = atomic_load(&agent->store_ahead_ms);
-    int64_t bound_ms = CLOCK_DIFFERS_MS + (int64_t)agent->config->context.ttl_ms; /* a lease may be as old as that */
+    int64_t bound_ms =
+        CLOCK_DIFFERS_MS + (int64_t)agent->config->runner.context.ttl_ms; /* a lease may be as old as that */
     uint64_t now_ms = ten_now_ms();
     if (llabs(ahead_ms) <= (ahead_ms > 0 ? CLOCK_DIFFERS_MS : bound_ms) || now_ms < agent->clock_log_ms)
         return;
@@ -136,7 +141,7 @@ static void set_timer(struct ten_agent *agent, struct ten_agent_target *target) 
     /* The wall clock may be set: it is looked at again soon enough. */
     int64_t wait = next > now ? next - now : 0;
     ten_timers_set(&agent->starts, target->number,
-                   ten_now_ms() + ten_min_u64((uint64_t)wait, agent->config->context.ttl_ms));
+                   ten_now_ms() + ten_min_u64((uint64_t)wait, agent->config->runner.context.ttl_ms));
 }
 
 /* It is held and confirmed, but about to be released, or the agent stops: nothing starts any more. */
@@ -197,7 +202,7 @@ static void granted(struct ten_agent *agent, struct ten_agent_target *target) {
     if (job->state == TEN_CRON_AWAY)
         return;
     if (!is_known)
-        ten_jobs_gauges_hold(&agent->job_gauges, target->id, size ? text : NULL);
+        ten_jobs_gauges_hold(&agent->job_gauges, &target->job->gauge, target->id, size ? text : NULL);
     if (job->lost) {
         char instant[TEN_RFC3339_SIZE];
         show_instant(job->memory.instant_ms, instant);
@@ -221,7 +226,7 @@ static void ended(struct ten_agent *agent, struct ten_agent_target *target, uint
     if (!target->job || target->job->job.token != token)
         return;
     ten_cron_job_lost(&target->job->job);
-    ten_jobs_gauges_drop(&agent->job_gauges, target->id);
+    ten_jobs_gauges_drop(&agent->job_gauges, &target->job->gauge);
     ten_free(target->job->job.log);
     target->job->job.log = NULL;
 }
@@ -234,7 +239,7 @@ static void note_written(struct ten_agent *agent, struct ten_agent_target *targe
         TEN_LOG(agent->runner.log, TEN_LOG_ERROR, "cron_refused", TEN_TEXT("target", target->id),
                 TEN_TEXT("error", tenure_strerror(error)));
     if (error < 0 && claimed) /* what the store has is read again with the next grant, or in a while */
-        ten_timers_set(&agent->starts, target->number, ten_now_ms() + agent->config->context.ttl_ms / 2);
+        ten_timers_set(&agent->starts, target->number, ten_now_ms() + agent->config->runner.context.ttl_ms / 2);
     else
         look(agent, target);
 }
@@ -286,7 +291,7 @@ static void count_end(struct ten_agent *agent, const struct ten_target_run *run,
                     : code                        ? &measures->cron_failed
                                                   : &measures->cron_ok,
                     1);
-    ten_jobs_gauges_note(&agent->job_gauges, run->target->id,
+    ten_jobs_gauges_note(&agent->job_gauges, &run->target->job->gauge,
                          &(ten_cron_run){.end = end,
                                          .instant_ms = instant_ms,
                                          .late_ms = late_by(instant_ms, (int64_t)run->start_wall_ms),

@@ -3,25 +3,13 @@
  */
 #include "agent/runner/cron_gauges.h"
 
-#include "base/alloc.h"
-
-struct gauge {
-    bool ended;         /* a run of it has ended; else there is only when it succeeded, if at all */
-    int64_t success_ms; /* Unix time; 0: never, as far as is known */
-    uint64_t duration_ms;
-    uint64_t exit_code;
-};
-
 void ten_jobs_gauges_open(ten_jobs_gauges *gauges, const char *namespace_name) {
     *gauges = (ten_jobs_gauges){.namespace_name = namespace_name};
+    TAILQ_INIT(&gauges->shown);
     pthread_mutex_init(&gauges->lock, NULL);
 }
 
 void ten_jobs_gauges_free(ten_jobs_gauges *gauges) {
-    const ten_map_entry *found;
-    for (size_t at = 0; (found = ten_map_next(&gauges->by_name, &at));)
-        ten_free(found->value);
-    ten_map_free(&gauges->by_name);
     pthread_mutex_destroy(&gauges->lock);
 }
 
@@ -35,19 +23,19 @@ static bool succeeded(const ten_cron_run *run) {
     return run->end == TEN_CRON_EXITED && run->code == 0;
 }
 
-static void take_last(struct gauge *gauge, const ten_cron_run *run) {
+static void take_last(ten_job_gauge *gauge, const ten_cron_run *run) {
     gauge->ended = true;
     gauge->duration_ms = run->duration_ms;
     gauge->exit_code = run->end == TEN_CRON_KILLED ? 128 + run->code : run->code;
 }
 
-static void take_success(struct gauge *gauge, const ten_cron_run *run) {
+static void take_success(ten_job_gauge *gauge, const ten_cron_run *run) {
     gauge->success_ms = run->instant_ms + (int64_t)(run->late_ms + run->duration_ms);
 }
 
 /* The newest first: the last run, and the last that succeeded. */
 static int take_known(const ten_cron_run *run, void *userdata) {
-    struct gauge *gauge = userdata;
+    ten_job_gauge *gauge = userdata;
     if (has_ended(run) && !gauge->ended)
         take_last(gauge, run);
     if (succeeded(run))
@@ -55,37 +43,28 @@ static int take_known(const ten_cron_run *run, void *userdata) {
     return gauge->success_ms != 0;
 }
 
-void ten_jobs_gauges_hold(ten_jobs_gauges *gauges, const char *name, const char *checkpoint) {
-    struct gauge known = {0};
-    (void)ten_cron_log_each(checkpoint, take_known, &known);
+void ten_jobs_gauges_hold(ten_jobs_gauges *gauges, ten_job_gauge *gauge, const char *name, const char *checkpoint) {
+    ten_jobs_gauges_drop(gauges, gauge);
+    *gauge = (ten_job_gauge){.name = name};
+    (void)ten_cron_log_each(checkpoint, take_known, gauge);
     pthread_mutex_lock(&gauges->lock);
-    struct gauge *gauge = ten_map_get(&gauges->by_name, name);
-    if (!gauge) {
-        gauge = ten_calloc(1, sizeof *gauge);
-        if (gauge && !ten_map_put(&gauges->by_name, name, gauge)) {
-            ten_free(gauge);
-            gauge = NULL;
-        }
-    }
-    if (gauge) /* without memory the metrics lack it */
-        *gauge = known;
+    TAILQ_INSERT_TAIL(&gauges->shown, gauge, link);
     pthread_mutex_unlock(&gauges->lock);
 }
 
-void ten_jobs_gauges_drop(ten_jobs_gauges *gauges, const char *name) {
+void ten_jobs_gauges_drop(ten_jobs_gauges *gauges, ten_job_gauge *gauge) {
     pthread_mutex_lock(&gauges->lock);
-    ten_free(ten_map_remove(&gauges->by_name, name));
+    if (gauge->name)
+        TAILQ_REMOVE(&gauges->shown, gauge, link);
+    gauge->name = NULL;
     pthread_mutex_unlock(&gauges->lock);
 }
 
-void ten_jobs_gauges_note(ten_jobs_gauges *gauges, const char *name, const ten_cron_run *run) {
+void ten_jobs_gauges_note(ten_jobs_gauges *gauges, ten_job_gauge *gauge, const ten_cron_run *run) {
     pthread_mutex_lock(&gauges->lock);
-    struct gauge *gauge = ten_map_get(&gauges->by_name, name);
-    if (gauge) {
-        take_last(gauge, run);
-        if (succeeded(run))
-            take_success(gauge, run);
-    }
+    take_last(gauge, run);
+    if (succeeded(run))
+        take_success(gauge, run);
     pthread_mutex_unlock(&gauges->lock);
 }
 
@@ -94,14 +73,13 @@ void ten_jobs_gauges_note(ten_jobs_gauges *gauges, const char *name, const ten_c
 enum what { SUCCESS, DURATION, EXIT_CODE, WHATS };
 
 static void write_one(const ten_jobs_gauges *gauges, ten_buf *to, enum what what, const char *metric) {
-    const ten_map_entry *found;
-    for (size_t at = 0; (found = ten_map_next(&gauges->by_name, &at));) {
-        const struct gauge *gauge = found->value;
+    const ten_job_gauge *gauge;
+    TAILQ_FOREACH(gauge, &gauges->shown, link) {
         double value = what == SUCCESS    ? (double)gauge->success_ms / 1e3
                        : what == DURATION ? (double)gauge->duration_ms / 1e3
                                           : (double)gauge->exit_code;
         if (what == SUCCESS || gauge->ended) /* ids have neither quotes nor backslashes */
-            ten_buf_format(to, "%s{namespace=\"%s\",job=\"%s\"} %.*f\n", metric, gauges->namespace_name, found->key,
+            ten_buf_format(to, "%s{namespace=\"%s\",job=\"%s\"} %.*f\n", metric, gauges->namespace_name, gauge->name,
                            what == EXIT_CODE ? 0 : 3, value);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * The policy of elect, once and lock: it passes the events of the election and of the processes to core/term.h, and carries
- * out what that decides, in the runner's loop (runner.h). Called by cli/role_work.c, in the worker.
+ * The policy of elect, once and lock: it passes the events of the election and of the processes to core/term.h, and
+ * carries out what that decides, in the runner's loop (runner.h). Called by cli/role_work.c, in the worker.
  */
 #include "agent/runner/leader.h"
 
@@ -16,37 +16,37 @@
 /* ---- what the term wants */
 
 /* The worker is about to signal the command, unless that has exited and only left something. */
-static void note_ending(struct ten_leader *leader, const struct ten_leader_heard *heard) {
+static void note_ending(struct ten_leader *leader, const struct ten_leader_facts *facts) {
     enum ten_work_why why = leader->term.work.why;
     if (leader->term.state != TEN_TERM_COMMAND || leader->child.exited)
         return;
     const char *reason = why == TEN_WORK_LATE        ? "expiring"
                          : why == TEN_WORK_UNCERTAIN ? "uncertain"
-                                                     : ten_leader_why_stopped(leader, heard);
-    ten_leader_report_ending(leader, heard, reason, why >= TEN_WORK_UNCERTAIN || leader->term.lost);
+                                                     : ten_leader_why_stopped(leader, facts);
+    ten_leader_report_ending(leader, facts, reason, why >= TEN_WORK_UNCERTAIN || leader->term.lost);
 }
 
-static void carry_out(struct ten_leader *leader, enum ten_term_step step, const struct ten_leader_heard *heard) {
+static void carry_out(struct ten_leader *leader, enum ten_term_step step, const struct ten_leader_facts *facts) {
     const ten_term *term = &leader->term;
-    const char *reason = term->done ? "done" : leader->ending ? leader->ending : ten_leader_why_stopped(leader, heard);
+    const char *reason = term->done ? "done" : leader->ending ? leader->ending : ten_leader_why_stopped(leader, facts);
     switch (step) {
     case TEN_TERM_START_BEGIN_HOOK:
         ten_leader_start_hook(leader, leader->config->on_elected, 0, "");
         break;
     case TEN_TERM_START_COMMAND:
-        ten_leader_start_command(leader, &heard->term);
+        ten_leader_start_command(leader, &facts->term);
         break;
     case TEN_TERM_START_END_HOOK:
         ten_leader_start_hook(leader, leader->config->on_demoted, TEN_CHILD_UNBOUND, reason);
         break;
     case TEN_TERM_PASS_STOP:
-        note_ending(leader, heard);
+        note_ending(leader, facts);
         if (!leader->stop_from_terminal)
             ten_child_signal(&leader->runner.children, &leader->child, leader->stop_signal);
         break;
     case TEN_TERM_ASK:
     case TEN_TERM_KILL:
-        note_ending(leader, heard);
+        note_ending(leader, facts);
         ten_child_signal(&leader->runner.children, &leader->child, step == TEN_TERM_KILL ? SIGKILL : SIGTERM);
         break;
     case TEN_TERM_RESIGN:
@@ -67,15 +67,15 @@ static bool go_on(ten_runner *runner, uint64_t *ret_next_ms) {
     for (;;) {
         /* In this order: that something is gone can take long to see, and then the lease is looked at again. */
         enum ten_work_left left = ten_leader_left_of_child(leader);
-        struct ten_leader_heard heard = ten_leader_look_at_heard(leader);
+        struct ten_leader_facts facts = ten_leader_look_at_facts(leader);
         uint64_t now_ms = ten_now_ms();
-        enum ten_term_step step = ten_term_next(&leader->term, &heard.term, left, now_ms);
+        enum ten_term_step step = ten_term_next(&leader->term, &facts.term, left, now_ms);
         atomic_store(&runner->shared->state->keep_until_ms, leader->term.keep_until_ms);
-        carry_out(leader, step, &heard);
-        if (step == TEN_TERM_NOTHING && ten_term_wants_ready(&leader->term, &heard.term))
+        carry_out(leader, step, &facts);
+        if (step == TEN_TERM_NOTHING && ten_term_wants_ready(&leader->term, &facts.term))
             ten_leader_make_ready(leader);
         if (step == TEN_TERM_NOTHING || step == TEN_TERM_KILL) { /* which is repeated, but not at once */
-            *ret_next_ms = ten_term_next_ms(&leader->term, &heard.term, now_ms);
+            *ret_next_ms = ten_term_next_ms(&leader->term, &facts.term, now_ms);
             return leader->term.state != TEN_TERM_OVER;
         }
     }
@@ -131,7 +131,7 @@ static int open_exporter(struct ten_leader *leader, const char *address, enum te
 static int open_election(struct ten_leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
     tenure_election_options options = {.size = sizeof options,
-                                       .namespace_name = config->context.namespace_name,
+                                       .namespace_name = config->runner.context.namespace_name,
                                        .at_least_ms = config->at_least_ms,
                                        .count = config->count,
                                        .on_event = ten_leader_on_event,
@@ -149,31 +149,31 @@ static int open_election(struct ten_leader *leader, ten_error *error) {
     int r = ten_candidate_open(leader->runner.context, role, &options, &extras, &leader->election);
     if (r < 0)
         return ten_fail(error, r, "%s", tenure_message(NULL));
-    if (config->metrics)
-        r = open_exporter(leader, config->metrics, TEN_EXPORTS_ROLE, &leader->exporter, error);
+    if (config->runner.metrics)
+        r = open_exporter(leader, config->runner.metrics, TEN_EXPORTS_ROLE, &leader->exporter, error);
     if (r == TENURE_OK && config->leader_http)
         r = open_exporter(leader, config->leader_http, TEN_EXPORTS_LEADER, &leader->leader_http, error);
     if (r < 0)
         return r;
-    if (config->healthy) /* until the first result */
+    if (config->runner.healthy) /* until the first result */
         ten_candidate_set_fit(leader->election, false);
     r = ten_candidate_begin(leader->election);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
 static const char *problem_of(const struct ten_leader *leader) {
-    const struct ten_leader_heard *heard = &leader->heard;
-    return heard->problem[0] ? heard->problem : tenure_strerror(heard->term.error);
+    const struct ten_leader_facts *facts = &leader->facts;
+    return facts->problem[0] ? facts->problem : tenure_strerror(facts->term.error);
 }
 
 /* What came of it, after the loop. */
 static int conclude(const struct ten_leader *leader, int *ret_exit, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    const ten_term_heard *heard = &leader->heard.term;
+    const ten_term_facts *facts = &leader->facts.term;
     *ret_exit = 0;
-    switch (ten_term_outcome(&leader->term, heard)) {
+    switch (ten_term_outcome(&leader->term, facts)) {
     case TEN_TERM_REFUSED:
-        return ten_fail(error, heard->error, "this instance cannot %s %s: %s", config->once ? "get" : "lead",
+        return ten_fail(error, facts->error, "this instance cannot %s %s: %s", config->once ? "get" : "lead",
                         config->role, problem_of(leader));
     case TEN_TERM_COMMAND_END:
         *ret_exit = ten_leader_exit_of(leader->status);
@@ -185,7 +185,7 @@ static int conclude(const struct ten_leader *leader, int *ret_exit, ten_error *e
         *ret_exit = 128 + leader->stop_signal;
         break;
     case TEN_TERM_UNKNOWN:
-        return ten_fail(error, heard->error, "cannot tell who holds %s: %s", config->role, problem_of(leader));
+        return ten_fail(error, facts->error, "cannot tell who holds %s: %s", config->role, problem_of(leader));
     case TEN_TERM_NOT_ELECTED:
         *ret_exit = config->not_elected_exit;
         break;
@@ -197,10 +197,10 @@ static int conclude(const struct ten_leader *leader, int *ret_exit, ten_error *e
 
 static void open_term(struct ten_leader *leader) {
     const ten_leader_config *config = leader->config;
-    ten_term_rules rules = {.work = {.grace_ms = config->grace_ms,
+    ten_term_rules rules = {.work = {.grace_ms = config->runner.grace_ms,
                                      .kill_after_ms = config->kill_after_ms,
                                      .kill_overdue_after_ms = TEN_WORK_KILL_LOST_AFTER_MS,
-                                     .stop_when_uncertain = config->stop_when_uncertain},
+                                     .stop_when_uncertain = config->runner.stop_when_uncertain},
                             .restart = config->restart,
                             .once = config->once,
                             .has_begin_hook = config->on_elected != NULL,
@@ -213,18 +213,10 @@ static void open_term(struct ten_leader *leader) {
 
 static int open_leader(struct ten_leader *leader, ten_shared *shared, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    ten_runner_config runner = {.store = config->store,
-                                .store_wait_ms = config->store_wait_ms,
-                                .context = &config->context,
-                                .grace_ms = config->grace_ms,
-                                .isolation = config->isolation,
+    ten_runner_config runner = {.options = &config->runner,
                                 .isolation_level = TEN_LOG_DEBUG,
                                 .role = config->role,
-                                .healthy = config->healthy,
-                                .healthy_every_ms = config->healthy_every_ms,
                                 .all_signals = true,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level,
                                 .take_signal = take_signal,
                                 .reap = ten_leader_reap,
                                 .take_events = take_events,
@@ -237,12 +229,12 @@ static int open_leader(struct ten_leader *leader, ten_shared *shared, ten_error 
 }
 
 int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret_exit, ten_error *error) {
-    struct ten_leader leader = {.config = config, .alive_fds = {-1, -1}, .ready = TEN_READY_NONE};
+    struct ten_leader leader = {.config = config, .child = TEN_CHILD_NONE, .ready = TEN_CHILD_NONE};
     open_term(&leader);
     int r = open_leader(&leader, shared, error);
     if (r == TENURE_OK)
         ten_runner_loop(&leader.runner);
-    ten_ready_drop(&leader.ready, &leader.runner.children);
+    ten_child_cancel(&leader.runner.children, &leader.ready);
     if (r == TENURE_OK)
         ten_candidate_work_over(leader.election);
     ten_exporter_close(leader.exporter);

@@ -1,6 +1,7 @@
 /*
- * The policy of `tenure agent`: a target is polled at its interval, by a command or by HTTP; the result becomes a message to
- * all sinks, and what a command says of its checkpoint is kept beside the lease. Called by run.c and by the agent's loop.
+ * The policy of `tenure agent`: a target is polled at its interval, by a command or by HTTP; the result becomes a
+ * message to all sinks, and what a command says of its checkpoint is kept beside the lease. Called by run.c and by the
+ * agent's loop.
  */
 #include <jansson.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 
 /* ---- when */
 
-/* A target's own interval comes from those who register targets. They must not make an agent do nothing but start commands:
- * only the agent's --every can be shorter. */
+/* A target's own interval comes from those who register targets. They must not make an agent do nothing but start
+ * commands: only the agent's --every can be shorter. */
 static uint64_t every_ms(const struct ten_agent *agent, const struct ten_agent_target *target) {
     uint64_t least_ms = ten_min_u64(agent->config->every_ms, OWN_EVERY_MIN_MS);
     return target->spec->every_ms ? ten_max_u64(target->spec->every_ms, least_ms) : agent->config->every_ms;
@@ -53,12 +54,6 @@ static void due(struct ten_agent *agent, struct ten_agent_target *target, uint64
         schedule(agent, target);
     else
         target->due_ms = 0;
-}
-
-static void ended(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token) {
-    (void)agent;
-    (void)target;
-    (void)token;
 }
 
 /* ---- how */
@@ -232,7 +227,6 @@ const ten_policy ten_policy_poll = {.exports = TEN_EXPORTS_FLEET,
                                     .keeps_output = true,
                                     .specified = specified,
                                     .granted = granted,
-                                    .ended = ended,
                                     .due = due,
                                     .timeout_ms = timeout_ms,
                                     .start = start,

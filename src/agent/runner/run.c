@@ -1,7 +1,7 @@
 /*
- * A run of the work on a target: what core/work.h decides is carried out here, from its start until its message has left.
- * What runs and what its result means is the policy's. Called when a run is due, when something has happened to one, and
- * when its machine is to be asked again.
+ * A run of the work on a target: what core/work.h decides is carried out here, from its start until its message has
+ * left. What runs and what its result means is the policy's. Called when a run is due, when something has happened to
+ * one, and when its machine is to be asked again.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -35,8 +35,8 @@ static ten_work_lease lease_of(const struct ten_agent *agent, const struct ten_a
 
 /* ---- starting */
 
-/* The fleet member is told once, however many runs of a target are under way: what has not left of the last one, and the
- * next one. */
+/* The fleet member counts it once, however many runs of a target are under way: what has not left of the last one,
+ * and the next one. */
 bool ten_run_keep_target(struct ten_agent *agent, struct ten_agent_target *target) {
     uint64_t token;
     target->busy = target->busy || tenure_member_begin(agent->member, target->id, &token) == TENURE_OK;
@@ -77,7 +77,7 @@ void ten_run_start(struct ten_agent *agent, struct ten_agent_target *target) {
     agent->run_count++;
     run->start_ms = now_ms;
     run->start_wall_ms = ten_wall_ms(&ten_system_clock);
-    run->out_fd = -1;
+    run->child = TEN_CHILD_NONE;
     target->run = run;
     agent->running++;
     agent->policy->start(agent, run);
@@ -85,7 +85,7 @@ void ten_run_start(struct ten_agent *agent, struct ten_agent_target *target) {
 }
 
 void ten_run_end(struct ten_agent *agent, struct ten_target_run *run, const char *why) {
-    if (run->work.state != TEN_WORK_RUNNING || run->work.told)
+    if (run->work.state != TEN_WORK_RUNNING || run->work.cancelled)
         return;
     ten_run_fail(run, "%s", why);
     ten_work_end(&run->work);

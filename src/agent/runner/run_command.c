@@ -1,6 +1,6 @@
 /*
- * Runs by a command: `/bin/sh -c CMD` with the target in its environment; what it writes to standard output is the result.
- * Called by the policies, by run.c and by the loop.
+ * Runs by a command: `/bin/sh -c CMD` with the target in its environment; what it writes to standard output is the
+ * result. Called by the policies, by run.c and by the loop.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,18 +11,15 @@
 #include <unistd.h>
 
 #include "agent/runner/agent_state.h"
-#include "agent/warden/environment.h"
-#include "agent/warden/tree.h"
 #include "base/io.h"
 
-#define REAP_MAX      512
-#define VARIABLES_MAX 8
+#define REAP_MAX 512
 
 /* ---- output */
 
 static void close_output(struct ten_agent *agent, struct ten_target_run *run) {
-    (void)epoll_ctl(agent->runner.epoll_fd, EPOLL_CTL_DEL, run->out_fd, NULL);
-    ten_close_fd(&run->out_fd);
+    (void)epoll_ctl(agent->runner.epoll_fd, EPOLL_CTL_DEL, run->child.pipe_fd, NULL);
+    ten_close_fd(&run->child.pipe_fd);
 }
 
 static void take_output(void *owner) {
@@ -30,7 +27,7 @@ static void take_output(void *owner) {
     struct ten_agent *agent = run->agent;
     char chunk[16384];
     ssize_t count;
-    while ((count = ten_read_some(run->out_fd, chunk, sizeof chunk)) > 0) {
+    while ((count = ten_read_some(run->child.pipe_fd, chunk, sizeof chunk)) > 0) {
         if (!agent->policy->keeps_output)
             ten_buf_clear(&run->output);
         if (run->output.size + (size_t)count > TEN_OUTPUT_MAX) {
@@ -44,33 +41,6 @@ static void take_output(void *owner) {
 }
 
 /* ---- starting */
-
-static bool start_process(struct ten_agent *agent, struct ten_target_run *run, const char *command, char **variables) {
-    int ends[2];
-    TEN_CLEANUP(ten_close_fd) int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null_fd < 0 || pipe2(ends, O_CLOEXEC) != 0)
-        return false;
-    run->out_fd = ends[0];
-    run->watched = (ten_watched){.ready = take_output, .owner = run, .may_vanish = true};
-    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)command, NULL};
-    const ten_belief *belief = run->target->handle.belief;
-    ten_child_config config = {.arguments = arguments,
-                               .variables = variables,
-                               .mark = run->mark,
-                               .belief = (uint32_t)(belief - ten_beliefs_at(&agent->runner.shared->beliefs, 0)),
-                               .in_fd = null_fd,
-                               .out_fd = ends[1],
-                               .alive_fd = ends[1],
-                               .worker_fd = ends[0],
-                               .own_group = true};
-    bool started = ten_runner_watch(&agent->runner, ends[0], &run->watched, NULL) == TENURE_OK &&
-                   ten_child_start(&agent->runner.children, &config, &run->child);
-    int failed = errno;
-    close(ends[1]);
-    errno = failed;
-    return started;
-}
 
 /* What to do about a limit, where it is one. */
 static void fail_to_start(struct ten_target_run *run, int error) {
@@ -94,32 +64,38 @@ static void fail_to_start(struct ten_target_run *run, int error) {
     }
 }
 
-void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, const char *command,
+void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, const char *text,
                            const char *const (*variables)[2], size_t count) {
     char token[24];
-    char mark[24];
-    run->by_command = true;
-    run->mark = ten_tree_new_mark();
     snprintf(token, sizeof token, "%llu", (unsigned long long)run->work.token);
-    snprintf(mark, sizeof mark, "%llu", (unsigned long long)run->mark);
-    const char *ours[VARIABLES_MAX][2] = {{TEN_POLL_MARK, mark},
-                                          {"TENURE_TOKEN", token},
-                                          {"TENURE_INSTANCE", agent->runner.instance},
-                                          {"TENURE_NAMESPACE", agent->namespace_name}};
-    TEN_INVARIANT(count + 4 <= VARIABLES_MAX);
-    memcpy(ours + 4, variables, count * sizeof *ours);
+    const char *all[TEN_COMMAND_VARIABLES][2] = {{"TENURE_TOKEN", token},
+                                                 {"TENURE_INSTANCE", agent->runner.instance},
+                                                 {"TENURE_NAMESPACE", agent->namespace_name}};
+    TEN_INVARIANT(count + 3 <= TEN_COMMAND_VARIABLES);
+    memcpy(all + 3, variables, count * sizeof *all);
+    char *const arguments[] = {(char *)"/bin/sh", (char *)"-c", (char *)text, NULL};
     /* The agent's own settings are not the command's. */
-    char **made = ten_environment_make((const char *const(*)[2])ours, count + 4, false);
-    if (!made)
-        ten_run_fail(run, "out of memory");
-    else if (!start_process(agent, run, command, made))
+    const ten_child_command command = {.arguments = arguments,
+                                       .variables = (const char *const(*)[2])all,
+                                       .variable_count = count + 3,
+                                       .captured = true};
+    const ten_belief *first = ten_beliefs_at(&agent->runner.shared->beliefs, 0);
+    const ten_belief *belief = run->target->handle.belief;
+    run->by_command = true;
+    if (!ten_child_start(&agent->runner.children, &command, (uint32_t)(belief - first), &run->child)) {
         fail_to_start(run, errno);
-    ten_environment_free(made);
+        return;
+    }
+    (void)fcntl(run->child.pipe_fd, F_SETFL, O_NONBLOCK);
+    run->watched = (ten_watched){.ready = take_output, .owner = run, .may_vanish = true};
+    if (ten_runner_watch(&agent->runner, run->child.pipe_fd, &run->watched, NULL) < 0)
+        ten_run_end(agent, run, "cannot read the output");
 }
 
 /* ---- its end */
 
-/* The shell uses two exit statuses for what it could not run. What else ends with them has its own message on stderr. */
+/* The shell uses two exit statuses for what it could not run. What else ends with them has its own message on
+ * stderr. */
 static void fail_with_status(struct ten_target_run *run, int status) {
     static const char *const words[] = {": the shell cannot run the command", ": the shell did not find the command"};
     ten_run_fail(run, "exit status %d%s", status, status == 126 || status == 127 ? words[status - 126] : "");
@@ -144,7 +120,7 @@ static struct ten_target_run *take_reaped(struct ten_agent *agent, pid_t pid, in
         fail_to_start(run, child->exec_error);
     else if (WEXITSTATUS(status) != 0)
         fail_with_status(run, WEXITSTATUS(status));
-    if (run->out_fd >= 0)
+    if (run->child.pipe_fd >= 0)
         take_output(run);
     return run;
 }
@@ -168,7 +144,7 @@ void ten_run_command_reap(struct ten_agent *agent) {
 }
 
 void ten_run_command_free(struct ten_agent *agent, struct ten_target_run *run) {
-    if (run->out_fd >= 0)
+    if (run->child.pipe_fd >= 0)
         close_output(agent, run);
     if (run->child.pid)
         ten_child_forget(&agent->runner.children, &run->child);

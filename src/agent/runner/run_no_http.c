@@ -1,6 +1,6 @@
 /*
- * In place of run_http.c in a build without libcurl (-Dhttp=disabled): the loop waits for its own descriptor, and a poll by
- * HTTP fails with a message. Called by poll.c, run.c and the loop.
+ * In place of run_http.c in a build without libcurl (-Dhttp=disabled): the loop waits for its own descriptor, and a
+ * poll by HTTP fails with a message. Called by poll.c, run.c and the loop.
  */
 #include <poll.h>
 

@@ -1,5 +1,5 @@
 /*
- * Messages on their way. Called by sink.c and by each kind of sink.
+ * Messages on their way. Called by sink.c, by each kind of sink, and by guard_topic_out.c.
  */
 #include "agent/sinks/outbox.h"
 
@@ -8,42 +8,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-#define BYTES_MAX ((size_t)8 * 1024 * 1024) /* with what every message costs */
+#define BYTES_MAX ((size_t)8 * 1024 * 1024) /* with what every message costs, unless its owner sets another bound */
 
 /* ---- queues */
 
-static void append(ten_outgoing_queue *queue, ten_outgoing *outgoing) {
-    outgoing->next = NULL;
-    *queue->last = outgoing;
-    queue->last = &outgoing->next;
-}
-
-static ten_outgoing *take(ten_outgoing_queue *queue) {
-    ten_outgoing *outgoing = queue->first;
-    queue->first = outgoing->next;
-    if (!queue->first)
-        queue->last = &queue->first;
-    return outgoing;
-}
-
-static void take_out(ten_outgoing_queue *queue, ten_outgoing *outgoing) {
-    ten_outgoing **at = &queue->first;
-    while (*at != outgoing)
-        at = &(*at)->next;
-    *at = outgoing->next;
-    if (!outgoing->next)
-        queue->last = at;
-}
-
-/* `from` goes before what is in `to`. */
-static void prepend(ten_outgoing_queue *to, ten_outgoing_queue *from) {
-    if (!from->first)
-        return;
-    *from->last = to->first;
-    if (!to->first)
-        to->last = from->last;
-    to->first = from->first;
-    *from = (ten_outgoing_queue){.last = &from->first};
+static ten_outgoing *take_first(struct ten_outgoing_queue *queue) {
+    ten_outgoing *first = TAILQ_FIRST(queue);
+    if (first)
+        TAILQ_REMOVE(queue, first, link);
+    return first;
 }
 
 static void free_outgoing(ten_outgoing *outgoing) {
@@ -51,15 +24,15 @@ static void free_outgoing(ten_outgoing *outgoing) {
     ten_free(outgoing);
 }
 
-static void free_queue(ten_outgoing_queue *queue) {
-    while (queue->first)
-        free_outgoing(take(queue));
+static void free_queue(struct ten_outgoing_queue *queue) {
+    for (ten_outgoing *outgoing; (outgoing = take_first(queue));)
+        free_outgoing(outgoing);
 }
 
 void ten_outbox_init(ten_outbox *outbox) {
-    *outbox = (ten_outbox){0};
-    outbox->sent.last = &outbox->sent.first;
-    outbox->waiting.last = &outbox->waiting.first;
+    *outbox = (ten_outbox){.bytes_max = BYTES_MAX};
+    TAILQ_INIT(&outbox->sent);
+    TAILQ_INIT(&outbox->waiting);
     pthread_mutex_init(&outbox->lock, NULL);
 }
 
@@ -101,37 +74,38 @@ static ten_outgoing *make(const char *name, const ten_message *message, uint64_t
     if (!outgoing)
         return NULL;
     char *at = outgoing->texts;
-    *outgoing = (ten_outgoing){.ends_ms = ends_ms, .bytes = bytes, .json_size = size};
+    *outgoing = (ten_outgoing){.ends_ms = ends_ms, .bytes = bytes, .json_size = size, .token = message->token};
     outgoing->name = copy_to(&at, name, name_size);
     outgoing->target = copy_to(&at, message->target, target);
     outgoing->instance = copy_to(&at, message->instance, instance);
     outgoing->json = copy_to(&at, json, size);
-    snprintf(outgoing->token, sizeof outgoing->token, "%llu", (unsigned long long)message->token);
     return outgoing;
 }
 
-bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, ten_receipt *receipt,
-                    uint64_t ends_ms, const char *json, size_t size) {
+ten_outgoing *ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, ten_receipt *receipt,
+                             uint64_t ends_ms, const char *json, size_t size) {
     ten_outgoing *outgoing = make(name, message, ends_ms, json, size);
+    const ten_outgoing *oldest;
     if (!outgoing)
-        return false;
+        return NULL;
     pthread_mutex_lock(&outbox->lock);
     /* While the server is away the oldest are late first. */
-    while (outbox->bytes + outgoing->bytes > BYTES_MAX && outbox->waiting.first &&
-           is_late(outbox->waiting.first, ten_now_ms()))
-        end(outbox, take(&outbox->waiting), true);
-    bool fits = outbox->bytes + outgoing->bytes <= BYTES_MAX;
+    while (outbox->bytes + outgoing->bytes > outbox->bytes_max && (oldest = TAILQ_FIRST(&outbox->waiting)) &&
+           is_late(oldest, ten_now_ms()))
+        end(outbox, take_first(&outbox->waiting), true);
+    bool fits = outbox->bytes + outgoing->bytes <= outbox->bytes_max;
     if (fits) {
         outgoing->receipt = receipt;
         ten_receipt_hold(receipt);
         outbox->bytes += outgoing->bytes;
         outbox->count++;
-        append(&outbox->waiting, outgoing);
+        TAILQ_INSERT_TAIL(&outbox->waiting, outgoing, link);
     }
     pthread_mutex_unlock(&outbox->lock);
-    if (!fits)
-        ten_free(outgoing);
-    return fits;
+    if (fits)
+        return outgoing;
+    ten_free(outgoing);
+    return NULL;
 }
 
 size_t ten_outbox_count(ten_outbox *outbox) {
@@ -152,7 +126,7 @@ void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event) {
 
 bool ten_outbox_has_waiting(ten_outbox *outbox) {
     pthread_mutex_lock(&outbox->lock);
-    bool waiting = outbox->waiting.first != NULL;
+    bool waiting = !TAILQ_EMPTY(&outbox->waiting);
     pthread_mutex_unlock(&outbox->lock);
     return waiting;
 }
@@ -160,8 +134,7 @@ bool ten_outbox_has_waiting(ten_outbox *outbox) {
 ten_outgoing *ten_outbox_send_next(ten_outbox *outbox) {
     ten_outgoing *next = NULL;
     pthread_mutex_lock(&outbox->lock);
-    while (!next && outbox->waiting.first) {
-        next = take(&outbox->waiting);
+    while (!next && (next = take_first(&outbox->waiting))) {
         next->begun = next->ends_ms > ten_now_ms() && ten_receipt_begin(next->receipt);
         if (!next->begun) {
             end(outbox, next, true);
@@ -170,14 +143,14 @@ ten_outgoing *ten_outbox_send_next(ten_outbox *outbox) {
     }
     pthread_mutex_unlock(&outbox->lock);
     if (next) {
-        append(&outbox->sent, next);
+        TAILQ_INSERT_TAIL(&outbox->sent, next, link);
         outbox->sent_count++;
     }
     return next;
 }
 
 void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped) {
-    take_out(&outbox->sent, sent);
+    TAILQ_REMOVE(&outbox->sent, sent, link);
     outbox->sent_count--;
     pthread_mutex_lock(&outbox->lock);
     if (!dropped && outbox->failing) {
@@ -186,6 +159,16 @@ void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped) {
     }
     end(outbox, sent, dropped);
     pthread_mutex_unlock(&outbox->lock);
+}
+
+bool ten_outbox_confirm(ten_outbox *outbox, int number) {
+    ten_outgoing *sent;
+    TAILQ_FOREACH(sent, &outbox->sent, link)
+        if (sent->number == number)
+            break;
+    if (sent)
+        ten_outbox_finish(outbox, sent, false);
+    return sent != NULL;
 }
 
 void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error) {
@@ -199,33 +182,34 @@ void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error) {
 
 void ten_outbox_go_back(ten_outbox *outbox) {
     pthread_mutex_lock(&outbox->lock);
-    for (ten_outgoing *sent = outbox->sent.first; sent; sent = sent->next) {
+    ten_outgoing *sent;
+    TAILQ_FOREACH(sent, &outbox->sent, link) {
         ten_receipt_go_back(sent->receipt);
         sent->begun = false;
     }
-    prepend(&outbox->waiting, &outbox->sent);
+    TAILQ_CONCAT(&outbox->sent, &outbox->waiting, link);
+    TAILQ_CONCAT(&outbox->waiting, &outbox->sent, link);
     outbox->sent_count = 0;
     pthread_mutex_unlock(&outbox->lock);
 }
 
 void ten_outbox_drop_late(ten_outbox *outbox) {
-    ten_outgoing_queue kept = {.last = &kept.first};
     uint64_t now = ten_now_ms();
     pthread_mutex_lock(&outbox->lock);
-    while (outbox->waiting.first) {
-        ten_outgoing *outgoing = take(&outbox->waiting);
-        if (is_late(outgoing, now))
-            end(outbox, outgoing, true);
-        else
-            append(&kept, outgoing);
+    for (ten_outgoing *next, *outgoing = TAILQ_FIRST(&outbox->waiting); outgoing; outgoing = next) {
+        next = TAILQ_NEXT(outgoing, link);
+        if (!is_late(outgoing, now))
+            continue;
+        TAILQ_REMOVE(&outbox->waiting, outgoing, link);
+        end(outbox, outgoing, true);
     }
-    prepend(&outbox->waiting, &kept);
     pthread_mutex_unlock(&outbox->lock);
 }
 
 uint64_t ten_outbox_sent_until_ms(const ten_outbox *outbox) {
     uint64_t until_ms = UINT64_MAX;
-    for (const ten_outgoing *sent = outbox->sent.first; sent; sent = sent->next)
+    const ten_outgoing *sent;
+    TAILQ_FOREACH(sent, &outbox->sent, link)
         until_ms = ten_min_u64(until_ms, sent->ends_ms);
     return until_ms;
 }

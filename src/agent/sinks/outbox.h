@@ -1,12 +1,14 @@
 /*
  * Messages on their way to a server that may be slow or away: a bounded queue in which each message has the end of its
  * lease, after which it is dropped and never sent. What was sent and not confirmed yet goes back to the front when the
- * connection breaks. Used by the sinks: the agent's loop puts in, the sink's thread takes out.
+ * connection breaks. Used by the sinks: the agent's loop puts in, the sink's thread takes out; and by the guard's
+ * output to a topic, in one thread.
  */
 #ifndef TEN_AGENT_OUTBOX_H
 #define TEN_AGENT_OUTBOX_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "agent/common/message.h"
 #include "agent/sinks/receipt.h"
@@ -20,7 +22,7 @@ typedef struct ten_sink_event {
 } ten_sink_event;
 
 typedef struct ten_outgoing {
-    struct ten_outgoing *next;
+    TAILQ_ENTRY(ten_outgoing) link;
     uint64_t ends_ms; /* of its lease, on the boot clock */
     ten_receipt *receipt;
     bool begun;       /* it is about to leave */
@@ -30,24 +32,24 @@ typedef struct ten_outgoing {
     const char *instance;
     const char *json;
     size_t json_size;
-    char token[24];
+    uint64_t token;
     /* The sender's, 0 at first. */
     int number;
     unsigned tries;
     uint64_t sent_ms;
+    uint64_t message;   /* these two of a guard's output: its number for the log */
+    uint64_t judged_ms; /* when it passed */
     char texts[];
 } ten_outgoing;
 
-typedef struct ten_outgoing_queue {
-    ten_outgoing *first;
-    ten_outgoing **last;
-} ten_outgoing_queue;
+TAILQ_HEAD(ten_outgoing_queue, ten_outgoing);
 
 typedef struct ten_outbox {
-    ten_outgoing_queue sent; /* not confirmed yet; the thread's */
+    struct ten_outgoing_queue sent; /* not confirmed yet; the thread's */
     size_t sent_count;
     pthread_mutex_t lock; /* around what follows */
-    ten_outgoing_queue waiting;
+    struct ten_outgoing_queue waiting;
+    size_t bytes_max;
     size_t bytes; /* of both queues */
     size_t count; /* of messages in them */
     bool failing;
@@ -57,9 +59,9 @@ typedef struct ten_outbox {
 void ten_outbox_init(ten_outbox *outbox);
 void ten_outbox_free(ten_outbox *outbox);
 
-/* False: there is no room for it. */
-bool ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, ten_receipt *receipt,
-                    uint64_t ends_ms, const char *json, size_t size);
+/* NULL: there is no room for it. What is returned may be used only where no other thread sends. */
+ten_outgoing *ten_outbox_put(ten_outbox *outbox, const char *name, const ten_message *message, ten_receipt *receipt,
+                             uint64_t ends_ms, const char *json, size_t size);
 /* How many are neither confirmed nor dropped. */
 size_t ten_outbox_count(ten_outbox *outbox);
 void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event);
@@ -72,7 +74,9 @@ bool ten_outbox_has_waiting(ten_outbox *outbox);
 ten_outgoing *ten_outbox_send_next(ten_outbox *outbox);
 /* The server has it, or (`dropped`) will never have it. It is freed. */
 void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped);
-/* Sending fails; told when it begins. A message that is confirmed ends it. */
+/* The server has the one with this number. False: it was none of those that were sent. */
+bool ten_outbox_confirm(ten_outbox *outbox, int number);
+/* Sending fails; reported when it begins. A message that is confirmed ends it. */
 void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error);
 /* The connection is gone: what was not confirmed is to be sent again. */
 void ten_outbox_go_back(ten_outbox *outbox);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
@@ -12,9 +13,8 @@
 struct ten_receipts {
     pthread_mutex_t lock;
     int fd;
-    size_t count; /* of receipts, and one for the agent */
-    ten_receipt *first;
-    ten_receipt **last;
+    size_t count;                        /* of receipts, and one for the agent */
+    STAILQ_HEAD(, ten_receipt) finished; /* for the loop to take */
 };
 
 struct ten_receipt {
@@ -23,9 +23,9 @@ struct ten_receipt {
     unsigned waiting; /* messages that sinks hold */
     unsigned leaving; /* messages that are about to leave */
     bool withdrawn;
-    bool told;   /* that nothing of it leaves any more; once */
-    bool queued; /* for the loop to take */
-    ten_receipt *next;
+    bool ended;  /* nothing of it leaves any more, and the loop was told so */
+    bool queued; /* in that list */
+    STAILQ_ENTRY(ten_receipt) link;
 };
 
 /* ---- of one agent */
@@ -41,7 +41,7 @@ int ten_receipts_open(ten_receipts **ret_receipts, ten_error *error) {
     }
     pthread_mutex_init(&receipts->lock, NULL);
     receipts->count = 1;
-    receipts->last = &receipts->first;
+    STAILQ_INIT(&receipts->finished);
     *ret_receipts = receipts;
     return TENURE_OK;
 }
@@ -70,11 +70,9 @@ static bool is_open(const ten_receipt *receipt) {
 /* Something has changed. The lock is held, and released. */
 static void update(ten_receipt *receipt) {
     ten_receipts *receipts = receipt->receipts;
-    if (receipt->owner && !receipt->told && !is_open(receipt)) {
-        receipt->told = receipt->queued = true;
-        receipt->next = NULL;
-        *receipts->last = receipt;
-        receipts->last = &receipt->next;
+    if (receipt->owner && !receipt->ended && !is_open(receipt)) {
+        receipt->ended = receipt->queued = true;
+        STAILQ_INSERT_TAIL(&receipts->finished, receipt, link);
         ten_eventfd_poke(receipts->fd);
     }
     if (receipt->owner || receipt->queued || receipt->waiting > 0 || receipt->leaving > 0) {
@@ -96,15 +94,13 @@ static void unlock(const ten_receipt *receipt) {
 void *ten_receipts_take(ten_receipts *receipts) {
     for (;;) {
         pthread_mutex_lock(&receipts->lock);
-        ten_receipt *receipt = receipts->first;
+        ten_receipt *receipt = STAILQ_FIRST(&receipts->finished);
         if (!receipt) {
             ten_eventfd_clear(receipts->fd);
             pthread_mutex_unlock(&receipts->lock);
             return NULL;
         }
-        receipts->first = receipt->next;
-        if (!receipts->first)
-            receipts->last = &receipts->first;
+        STAILQ_REMOVE_HEAD(&receipts->finished, link);
         receipt->queued = false;
         void *owner = receipt->owner;
         update(receipt); /* frees one that was forgotten meanwhile */

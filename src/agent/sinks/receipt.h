@@ -34,7 +34,8 @@ void ten_receipt_withdraw(ten_receipt *receipt);
 /* The loop wants to know no more of it. NULL is ignored. */
 void ten_receipt_forget(ten_receipt *receipt);
 
-/* ---- a sink's, and the loop's while it hands the message to one sink after the other; NULL is a message of which nobody wants to know */
+/* ---- a sink's, and the loop's while it hands the message to one sink after the other. NULL: the message has no
+ * receipt */
 
 /* A sink has taken a message. */
 void ten_receipt_hold(ten_receipt *receipt);

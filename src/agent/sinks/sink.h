@@ -1,7 +1,7 @@
 /*
- * Sinks: where the messages of polls go. Each is a bounded queue (outbox.h) and a thread that empties it, so none can hold
- * up the agent: a message that finds no room is dropped and counted. The receipt of a message says what has become of it
- * (receipt.h). sink.c has what all kinds share; each kind, a file of its own, has one step of the thread.
+ * Sinks: where the messages of polls go. Each is a bounded queue (outbox.h) and a thread that empties it, so none can
+ * hold up the agent: a message that finds no room is dropped and counted. The receipt of a message says what has become
+ * of it (receipt.h). sink.c has what all kinds share; each kind, a file of its own, has one step of the thread.
  */
 #ifndef TEN_AGENT_SINK_H
 #define TEN_AGENT_SINK_H
@@ -35,11 +35,11 @@ struct ten_sink {
     ten_outbox outbox;
 };
 
-/* `-` is standard output, `file:PATH` appends to a file, both a JSON line a message. A line is written as a whole or not
- * at all, in the time of its lease: while the reader of a pipe hangs, lines wait, and are dropped when their leases end.
- * A line that was written in part when its lease ended (only one over 4,096 bytes can be, or one that a file system or a
- * terminal does not take) is finished when the reader goes on, because a line without its end would spoil the next one,
- * too; it is counted as late. */
+/* `-` is standard output, `file:PATH` appends to a file, both a JSON line a message. A line is written as a whole or
+ * not at all, in the time of its lease: while the reader of a pipe hangs, lines wait, and are dropped when their
+ * leases end. A line that was written in part when its lease ended (only one over 4,096 bytes can be, or one that a
+ * file system or a terminal does not take) is finished when the reader goes on, because a line without its end would
+ * spoil the next one, too; it is counted as late. */
 extern const ten_sink_ops ten_sink_lines_ops;
 
 /* `redis-stream:KEY` appends each message to a stream (XADD, cut to about 100,000 entries) with the fields target,
@@ -47,13 +47,15 @@ extern const ten_sink_ops ten_sink_lines_ops;
  * {target} and {namespace} stand for the message's own, and {{ for a brace. */
 extern const ten_sink_ops ten_sink_redis_ops;
 
-/* mqtt://[user@]host[:port]/topic/{target}, and mqtts:// with TLS, always verified: each message is published with QoS 1,
- * not retained (mqtt_settings.h has the URL). A broker of MQTT 3.1.1 does not tell when a topic is forbidden.
+/* mqtt://[user@]host[:port]/topic/{target}, and mqtts:// with TLS, always verified: each message is published with
+ * QoS 1, not retained (mqtt_settings.h has the URL). A broker of MQTT 3.1.1 does not report that a topic is
+ * forbidden.
  *
- * This sink and those of a Redis send a message at least once while its lease lasts: when a connection breaks, what was
- * not confirmed is sent again, in the same order. What cannot be sent before the lease ends is dropped, never sent late:
- * bytes that are still on this side then are lost with their connection. What has reached the machine of a server that
- * hangs can still come into effect when it goes on; receivers that must not take it compare tokens, as always. */
+ * This sink and those of a Redis send a message at least once while its lease lasts: when a connection breaks, what
+ * was not confirmed is sent again, in the same order. What cannot be sent before the lease ends is dropped, never
+ * sent late: bytes that are still on this side then are lost with their connection. What has reached the machine of
+ * a server that hangs can still come into effect when it goes on; receivers that must not take it compare tokens, as
+ * always. */
 extern const ten_sink_ops ten_sink_mqtt_ops;
 
 /* TENURE_E_INVALID when there is no such kind of sink. */

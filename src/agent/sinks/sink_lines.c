@@ -1,6 +1,6 @@
 /*
- * Lines to standard output or a file, one after the other. The thread writes only what a pipe takes without waiting, so that
- * it can look at the time in between. Called by sink.c.
+ * Lines to standard output or a file, one after the other. The thread writes only what a pipe takes without waiting, so
+ * that it can look at the time in between. Called by sink.c.
  */
 #include "agent/sinks/sink.h"
 

@@ -26,13 +26,8 @@ static void name(const ten_sink *self, const ten_message *message, ten_buf *topi
 
 static void confirm(int number, void *userdata) {
     struct mqtt_sink *sink = userdata;
-    ten_outgoing *outgoing = sink->sink.outbox.sent.first;
-    while (outgoing && outgoing->number != number)
-        outgoing = outgoing->next;
-    if (!outgoing)
-        return;
-    ten_outbox_finish(&sink->sink.outbox, outgoing, false);
-    sink->sink.thread.failures = 0;
+    if (ten_outbox_confirm(&sink->sink.outbox, number))
+        sink->sink.thread.failures = 0;
 }
 
 /* As many as the connection takes at once: what it has not written yet could be written late. */
@@ -60,7 +55,8 @@ static uint64_t look_ms(const struct mqtt_sink *sink) {
     uint64_t timeout_ms = sink->settings.timeout_ms;
     uint64_t next_ms =
         ten_mqtt_link_is_ready(sink->link) ? UINT64_MAX : ten_add_saturating(sink->dialed_ms, timeout_ms);
-    for (const ten_outgoing *sent = sink->sink.outbox.sent.first; sent; sent = sent->next) {
+    const ten_outgoing *sent;
+    TAILQ_FOREACH(sent, &sink->sink.outbox.sent, link) {
         next_ms = ten_min_u64(next_ms, ten_add_saturating(sent->sent_ms, timeout_ms));
         if (sent->ends_ms > now)
             next_ms = ten_min_u64(next_ms, sent->ends_ms);
@@ -74,7 +70,8 @@ static int fail_if_overdue(const struct mqtt_sink *sink, ten_error *error) {
     uint64_t timeout_ms = sink->settings.timeout_ms;
     bool silent = !ten_mqtt_link_is_ready(sink->link) && now >= ten_add_saturating(sink->dialed_ms, timeout_ms);
     bool late = false;
-    for (const ten_outgoing *sent = sink->sink.outbox.sent.first; sent; sent = sent->next) {
+    const ten_outgoing *sent;
+    TAILQ_FOREACH(sent, &sink->sink.outbox.sent, link) {
         silent |= now >= ten_add_saturating(sent->sent_ms, timeout_ms);
         late |= now >= sent->ends_ms;
     }
@@ -106,7 +103,7 @@ static int step(ten_sink *self, ten_error *error) {
 
 /* A broker ends the connection of a client that sends more than it permits: such a message would hold up all others. */
 static void count_try(struct mqtt_sink *sink) {
-    ten_outgoing *first = sink->sink.outbox.sent.first;
+    ten_outgoing *first = TAILQ_FIRST(&sink->sink.outbox.sent);
     if (first && ++first->tries >= TRIES_MAX)
         ten_outbox_finish(&sink->sink.outbox, first, true);
 }
@@ -125,7 +122,7 @@ static int open_sink(ten_sink *self, const char *text, const ten_agent_config *c
     struct mqtt_sink *sink = (struct mqtt_sink *)self;
     if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS)
         return ten_fail_memory(error, "an MQTT sink");
-    return ten_mqtt_settings_read(text, config->context.ttl_ms, &sink->settings, error);
+    return ten_mqtt_settings_read(text, config->runner.context.ttl_ms, &sink->settings, error);
 }
 
 static void free_sink(ten_sink *self) {

@@ -27,12 +27,14 @@ static void name(const ten_sink *self, const ten_message *message, ten_buf *name
 /* ---- sending */
 
 static int send_one(struct redis_sink *sink, const ten_outgoing *outgoing, ten_error *error) {
-    const char *add[] = {"XADD",     outgoing->name,  "MAXLEN",         "~",           STREAM_ABOUT,
-                         "*",        "target",        outgoing->target, "instance",    outgoing->instance,
-                         "_version", outgoing->token, "message",        outgoing->json};
-    const char *tell[] = {"PUBLISH", outgoing->name, outgoing->json};
-    const char *const *words = sink->to_stream ? add : tell;
-    size_t count = sink->to_stream ? TEN_COUNT(add) : TEN_COUNT(tell);
+    char token[24];
+    snprintf(token, sizeof token, "%llu", (unsigned long long)outgoing->token);
+    const char *add[] = {"XADD",     outgoing->name, "MAXLEN",         "~",           STREAM_ABOUT,
+                         "*",        "target",       outgoing->target, "instance",    outgoing->instance,
+                         "_version", token,          "message",        outgoing->json};
+    const char *publish[] = {"PUBLISH", outgoing->name, outgoing->json};
+    const char *const *words = sink->to_stream ? add : publish;
+    size_t count = sink->to_stream ? TEN_COUNT(add) : TEN_COUNT(publish);
     size_t sizes[TEN_COUNT(add)];
     for (size_t i = 0; i + 1 < count; i++)
         sizes[i] = strlen(words[i]);
@@ -62,7 +64,7 @@ static int send_batch(struct redis_sink *sink, ten_error *error) {
 
 static int take_answers(struct redis_sink *sink, ten_error *error) {
     ten_outbox *outbox = &sink->sink.outbox;
-    while (outbox->sent.first) {
+    for (ten_outgoing *first; (first = TAILQ_FIRST(&outbox->sent));) {
         redisReply *reply;
         uint64_t until_ms = ten_min_u64(ten_redis_client_deadline_ms(&sink->redis), ten_outbox_sent_until_ms(outbox));
         int r = ten_redis_link_receive(sink->redis.link, until_ms, &reply, error);
@@ -76,7 +78,7 @@ static int take_answers(struct redis_sink *sink, ten_error *error) {
             sink->sink.thread.failures = 0;
         if (is_worth_another_try(refusal))
             return refusal;
-        ten_outbox_finish(outbox, outbox->sent.first, refusal < 0);
+        ten_outbox_finish(outbox, first, refusal < 0);
     }
     return TENURE_OK;
 }

@@ -130,40 +130,14 @@ static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
     return body->failed ? 0 : size * count;
 }
 
-/* Appends the value of a header that has this name. */
-static bool take_value(const char *line, size_t size, const char *name, ten_buf *value, const char *separator) {
-    size_t name_size = strlen(name);
-    if (size <= name_size || strncasecmp(line, name, name_size) != 0)
-        return false;
-    line += name_size;
-    size -= name_size;
-    while (size > 0 && (*line == ' ' || *line == '\t')) {
-        line++;
-        size--;
+/* Appends the values of all headers of the last answer that have this name; what a redirection said does not count. */
+static void take_headers(CURL *easy, const char *name, ten_buf *value) {
+    struct curl_header *header;
+    for (size_t i = 0; curl_easy_header(easy, name, i, CURLH_HEADER, -1, &header) == CURLHE_OK; i++) {
+        if (i > 0)
+            ten_buf_text(value, ", ");
+        ten_buf_text(value, header->value);
     }
-    while (size > 0 && strchr("\r\n \t", line[size - 1]))
-        size--;
-    if (value->size > 0)
-        ten_buf_text(value, separator);
-    ten_buf_add(value, line, size);
-    return true;
-}
-
-static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
-    struct answer *answer = userdata;
-    size *= count;
-    if (answer->link.size + answer->page->etag.size + size > HEADER_MAX) {
-        answer->too_large = true;
-        return 0;
-    }
-    /* Of a redirection, nothing counts but where it leads. */
-    if (size > 5 && memcmp(data, "HTTP/", 5) == 0) {
-        ten_buf_clear(&answer->link);
-        ten_buf_clear(&answer->page->etag);
-    }
-    if (!take_value(data, size, "link:", &answer->link, ", "))
-        (void)take_value(data, size, "etag:", &answer->page->etag, "");
-    return size;
 }
 
 static bool add_header(struct curl_slist **list, const char *name, const char *value) {
@@ -213,8 +187,6 @@ static void set_options(const ten_http_page_client *client, const char *url, con
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
-    curl_easy_setopt(easy, CURLOPT_HEADERDATA, answer);
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (endpoint->ca_file)
         curl_easy_setopt(easy, CURLOPT_CAINFO, endpoint->ca_file);
@@ -273,6 +245,9 @@ int ten_http_page_client_get(ten_http_page_client *client, ten_side_thread *thre
         CURLcode result = perform(client, thread);
         curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &page->status);
         curl_easy_getinfo(client->easy, CURLINFO_EFFECTIVE_URL, &effective);
+        take_headers(client->easy, "Link", &answer.link);
+        take_headers(client->easy, "ETag", &page->etag);
+        answer.too_large |= answer.link.size + page->etag.size > HEADER_MAX;
         r = judge(result, &answer, why, error);
         if (r == TENURE_OK)
             r = ten_http_page_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next,

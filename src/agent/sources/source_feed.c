@@ -88,60 +88,55 @@ int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const cha
     return TENURE_OK;
 }
 
-int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, ten_error *error) {
-    tenure_target target;
-    ten_target_line *storage;
-    ten_error problem;
-    int r = strlen(line) == size ? ten_target_file_line_parse(line, &target, &storage, &problem)
-                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+/* A line that was read as this target, or not, for this problem. The storage is freed. */
+static int take_line(ten_source_feed *feed, int r, const tenure_target *target, ten_target_line *storage,
+                     const char *line, size_t size, const char *twice, const ten_error *problem, ten_error *error) {
     if (r == TENURE_E_NOMEM)
         return ten_fail_memory(error, "the targets");
     enum ten_listed listed =
-        r == TENURE_OK ? ten_target_list_look(&feed->list, target.id, line, size) : TEN_LISTED_CHANGED;
+        r == TENURE_OK ? ten_target_list_look(&feed->list, target->id, line, size) : TEN_LISTED_CHANGED;
     if (r == TENURE_OK && listed == TEN_LISTED_CHANGED)
-        return put(feed, &target, storage, line, size, error);
-    if (r == TENURE_OK && listed == TEN_LISTED_TWICE)
-        ten_fail(&problem, TENURE_E_INVALID, "another entry has the same id");
-    if (r < 0 || listed == TEN_LISTED_TWICE)
-        ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
-    if (r == TENURE_OK)
-        ten_target_file_line_free(storage);
+        return put(feed, target, storage, line, size, error);
+    if (r < 0)
+        ten_source_feed_refuse(feed, "", line, size, 0, problem->message);
+    else if (listed == TEN_LISTED_TWICE)
+        ten_source_feed_refuse(feed, "", line, size, 0, twice);
+    ten_target_file_line_free(storage);
     return TENURE_OK;
+}
+
+int ten_source_feed_line(ten_source_feed *feed, const char *line, size_t size, ten_error *error) {
+    tenure_target target;
+    ten_target_line *storage = NULL;
+    ten_error problem;
+    int r = strlen(line) == size ? ten_target_file_line_parse(line, &target, &storage, &problem)
+                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    return take_line(feed, r, &target, storage, line, size, "another entry has the same id", &problem, error);
 }
 
 /* ---- a job */
 
-static bool read_job(ten_zones *zones, const char *line, ten_crontab_line *job, ten_error *problem) {
+static int read_job(ten_zones *zones, const char *line, tenure_target *target, ten_target_line **storage,
+                    ten_error *problem) {
+    ten_crontab_line job;
     ten_cron_mistake mistake = {0};
-    if (ten_crontab_parse(line, job, &mistake)) {
+    if (ten_crontab_parse(line, &job, &mistake)) {
         ten_error error;
-        if (ten_zones_get(zones, job->zone, &error))
-            return true;
-        mistake.at = job->zone_at;
+        if (ten_zones_get(zones, job.zone, &error))
+            return ten_target_file_job(job.name, job.command, line, target, storage);
+        mistake.at = job.zone_at;
         snprintf(mistake.reason, sizeof mistake.reason, "%.119s", error.message);
     }
-    (void)ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
-    return false;
+    return ten_fail(problem, TENURE_E_INVALID, "column %zu: %s", mistake.at + 1, mistake.reason);
 }
 
 int ten_source_feed_job(ten_source_feed *feed, ten_zones *zones, const char *line, size_t size, ten_error *error) {
-    ten_crontab_line job;
-    ten_error problem;
-    bool good = strlen(line) == size ? read_job(zones, line, &job, &problem)
-                                     : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL") == TENURE_OK;
-    enum ten_listed listed = good ? ten_target_list_look(&feed->list, job.name, line, size) : TEN_LISTED_CHANGED;
-    if (good && listed == TEN_LISTED_SAME)
-        return TENURE_OK;
-    if (good && listed == TEN_LISTED_TWICE)
-        ten_fail(&problem, TENURE_E_INVALID, "another job has the same name");
-    if (!good || listed == TEN_LISTED_TWICE) {
-        ten_source_feed_refuse(feed, "", line, size, 0, problem.message);
-        return TENURE_OK;
-    }
-    ten_target_line *storage;
     tenure_target target;
-    int r = ten_target_file_job(job.name, job.command, line, &target, &storage);
-    return r < 0 ? ten_fail_memory(error, "the jobs") : put(feed, &target, storage, line, size, error);
+    ten_target_line *storage = NULL;
+    ten_error problem;
+    int r = strlen(line) == size ? read_job(zones, line, &target, &storage, &problem)
+                                 : ten_fail(&problem, TENURE_E_INVALID, "it has a NUL");
+    return take_line(feed, r, &target, storage, line, size, "another job has the same name", &problem, error);
 }
 
 /* ---- a pass */
@@ -159,7 +154,9 @@ static bool report_gone(const char *id, void *userdata) {
 
 void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms) {
     if (feed->bad_more)
-        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_more});
+        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD,
+                                               .problem = "more entries that cannot be used",
+                                               .count = feed->bad_more});
     if (complete)
         ten_target_list_end(&feed->list, now_ms, report_gone, feed);
     if (complete && !feed->read_once)

@@ -1,7 +1,7 @@
 /*
- * What the passes of a target source have shown: the differences, the entries that cannot be used, and whether the source can
- * be read. Called by the source's thread; each event is passed on at once, in that thread. Which targets count as gone: see
- * target_list.h.
+ * What the passes of a target source have shown: the differences, the entries that cannot be used, and whether the
+ * source can be read. Called by the source's thread; each event is passed on at once, in that thread. Which targets
+ * count as gone: see target_list.h.
  */
 #ifndef TEN_AGENT_SOURCE_FEED_H
 #define TEN_AGENT_SOURCE_FEED_H
@@ -16,7 +16,7 @@ enum ten_source_event_kind {
     TEN_SOURCE_PUT,      /* new or changed: target */
     TEN_SOURCE_GONE,     /* only the target's id */
     TEN_SOURCE_BAD,      /* cannot be used, reported once: entry and problem; count: the line in its file, or 0 */
-    TEN_SOURCE_MORE_BAD, /* count more of them */
+    TEN_SOURCE_MORE_BAD, /* count more of them: problem */
     TEN_SOURCE_READ,     /* everything has been read for the first time */
     TEN_SOURCE_FAILED,   /* problem; reported when it begins */
     TEN_SOURCE_OK        /* it can be read again: count of targets */
@@ -58,8 +58,8 @@ int ten_source_feed_job(ten_source_feed *feed, ten_zones *zones, const char *lin
 /* The JSON object that a program keeps of a session, and its id; both prefix and id are shown if it cannot be used. */
 int ten_source_feed_session(ten_source_feed *feed, const char *prefix, const char *id, const char *text, size_t size,
                             ten_error *error);
-/* An entry cannot be used. It is shown with the prefix, and what is not to be printed made harmless. It is reported once
- * for each `reason`; 0: what the problem says. */
+/* An entry cannot be used. It is shown with the prefix, and what is not to be printed made harmless. It is reported
+ * once for each `reason`; 0: what the problem says. */
 void ten_source_feed_refuse(ten_source_feed *feed, const char *prefix, const char *entry, size_t size, uint64_t reason,
                             const char *problem);
 /* It was refused for this reason in the last pass, and is so still: true, and there is no need to look closer. */

@@ -1,10 +1,11 @@
 /*
- * Targets as text: a line of a file, or the JSON that a program keeps of its sessions. Called by the agent's sources and
- * by the server.
+ * Targets as text: a line of a file, or the JSON that a program keeps of its sessions. Called by the agent's sources
+ * and by the server.
  */
 #include "agent/sources/target_file.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,41 +32,71 @@ void ten_target_file_line_free(ten_target_line *storage) {
     ten_free(storage);
 }
 
-static int text_member(const json_t *object, const char *key, const char **ret_text, ten_error *error) {
-    const json_t *value = json_object_get(object, key);
-    if (!value || json_is_null(value))
+enum kind { TEXT, FLAG, PERIOD };
+
+/* What may stand in an object, and where it goes. Of several for one place the last that is there counts; flags add
+ * up. */
+struct member {
+    const char *name;
+    enum kind kind;
+    size_t at; /* in the target */
+};
+
+#define MEMBER(name, kind, field)                                                                                      \
+    { (name), (kind), offsetof(tenure_target, field) }
+
+static const struct member line_members[] = {MEMBER("id", TEXT, id), MEMBER("url", TEXT, url),
+                                             MEMBER("exec", TEXT, exec), MEMBER("every", PERIOD, every_ms),
+                                             MEMBER("paused", FLAG, paused)};
+static const struct member session_members[] = {MEMBER("isPaused", FLAG, paused), MEMBER("is_paused", FLAG, paused),
+                                                MEMBER("address", TEXT, url), MEMBER("url", TEXT, url),
+                                                MEMBER("every", PERIOD, every_ms)};
+
+static int read_member(const struct member *member, const json_t *value, tenure_target *target, ten_error *error) {
+    void *place = (char *)target + member->at;
+    const char *text = json_string_value(value);
+    if (member->kind == FLAG) {
+        *(bool *)place |= json_is_true(value);
+        return json_is_boolean(value) ? TENURE_OK
+                                      : ten_fail(error, TENURE_E_INVALID, "\"%s\" is not true or false", member->name);
+    }
+    if (!text || strlen(text) != json_string_length(value))
+        return ten_fail(error, TENURE_E_INVALID, "\"%s\" is not a text", member->name);
+    if (member->kind == TEXT) {
+        *(const char **)place = text;
         return TENURE_OK;
-    if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
-        return ten_fail(error, TENURE_E_INVALID, "\"%s\" is not a text", key);
-    *ret_text = json_string_value(value);
-    return TENURE_OK;
+    }
+    int r = ten_duration_parse(text, place, error);
+    if (r == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
+        r = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
+    return r;
+}
+
+static int read_members(const json_t *object, const struct member *members, size_t count, tenure_target *target,
+                        ten_error *error) {
+    int r = TENURE_OK;
+    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+        const json_t *value = json_object_get(object, members[i].name);
+        if (value && !json_is_null(value))
+            r = read_member(&members[i], value, target, error);
+    }
+    return r;
+}
+
+static bool is_known(const char *name) {
+    for (size_t i = 0; i < TEN_COUNT(line_members); i++)
+        if (strcmp(line_members[i].name, name) == 0)
+            return true;
+    return strcmp(name, "spec") == 0;
 }
 
 static int read_object(ten_target_line *storage, tenure_target *target, ten_error *error) {
-    static const char *const known[] = {"id", "url", "exec", "every", "paused", "spec"};
-    const char *every = NULL;
     const char *key;
     json_t *value;
-    json_object_foreach(storage->json, key, value) {
-        size_t i = 0;
-        while (i < TEN_COUNT(known) && strcmp(known[i], key) != 0)
-            i++;
-        if (i == TEN_COUNT(known))
+    json_object_foreach(storage->json, key, value)
+        if (!is_known(key))
             return ten_fail(error, TENURE_E_INVALID, "there is no member \"%.40s\" in a target", key);
-    }
-    int r = text_member(storage->json, "id", &target->id, error);
-    if (r == TENURE_OK)
-        r = text_member(storage->json, "url", &target->url, error);
-    if (r == TENURE_OK)
-        r = text_member(storage->json, "exec", &target->exec, error);
-    if (r == TENURE_OK)
-        r = text_member(storage->json, "every", &every, error);
-    if (r == TENURE_OK && every)
-        r = ten_duration_parse(every, &target->every_ms, error);
-    const json_t *paused = json_object_get(storage->json, "paused");
-    if (r == TENURE_OK && paused && !json_is_boolean(paused))
-        r = ten_fail(error, TENURE_E_INVALID, "\"paused\" is not true or false");
-    target->paused = json_is_true(paused);
+    int r = read_members(storage->json, line_members, TEN_COUNT(line_members), target, error);
     const json_t *spec = json_object_get(storage->json, "spec");
     if (r == TENURE_OK && spec && !(storage->spec = json_dumps(spec, JSON_COMPACT | JSON_ENCODE_ANY)))
         r = ten_fail_memory(error, "a target");
@@ -93,8 +124,6 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
         r = ten_fail(error, TENURE_E_INVALID, "\"id\" is missing");
     if (r == TENURE_OK)
         r = ten_id_check_target(target.id, error);
-    if (r == TENURE_OK && target.every_ms > TENURE_TTL_MAX_MS)
-        r = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
     if (r < 0) {
         ten_target_file_line_free(storage);
         return r;
@@ -122,33 +151,7 @@ int ten_target_file_job(const char *name, const char *command, const char *line,
 
 /* ---- a session */
 
-static int flag_member(const json_t *object, const char *key, bool *flag, ten_error *error) {
-    const json_t *value = json_object_get(object, key);
-    if (value && !json_is_null(value) && !json_is_boolean(value))
-        return ten_fail(error, TENURE_E_INVALID, "\"%s\" is not true or false", key);
-    *flag |= json_is_true(value);
-    return TENURE_OK;
-}
-
-static int read_session(ten_target_line *storage, tenure_target *target, ten_error *error) {
-    const char *every = NULL;
-    int r = flag_member(storage->json, "isPaused", &target->paused, error);
-    if (r == TENURE_OK)
-        r = flag_member(storage->json, "is_paused", &target->paused, error);
-    if (r == TENURE_OK)
-        r = text_member(storage->json, "address", &target->url, error);
-    if (r == TENURE_OK)
-        r = text_member(storage->json, "url", &target->url, error);
-    if (r == TENURE_OK)
-        r = text_member(storage->json, "every", &every, error);
-    if (r == TENURE_OK && every)
-        r = ten_duration_parse(every, &target->every_ms, error);
-    if (r == TENURE_OK && target->every_ms > TENURE_TTL_MAX_MS)
-        r = ten_fail(error, TENURE_E_INVALID, "an interval is at most 366 days");
-    return r;
-}
-
-/* Somebody else's JSON: numbers may be larger than a machine's, and are not looked at. */
+/* The JSON of another program: numbers may be larger than a machine's, and are not looked at. */
 int ten_target_file_session_parse(const char *id, const char *text, size_t size, tenure_target *ret_target,
                                   ten_target_line **ret_storage, ten_error *error) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
@@ -171,7 +174,7 @@ int ten_target_file_session_parse(const char *id, const char *text, size_t size,
     else if (!json_is_object(storage->json))
         r = ten_fail(error, TENURE_E_INVALID, "the value is not a JSON object");
     else
-        r = read_session(storage, &target, error);
+        r = read_members(storage->json, session_members, TEN_COUNT(session_members), &target, error);
     if (r < 0) {
         ten_target_file_line_free(storage);
         return r;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* One line; shared with whoever takes targets in the same form. `storage` keeps the texts that the target points to,
+/* One line; the server takes targets in the same form. `storage` keeps the texts that the target points to,
  * and is freed with ten_target_file_line_free(). */
 typedef struct ten_target_line ten_target_line;
 int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_target_line **ret_storage,

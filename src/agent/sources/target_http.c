@@ -32,7 +32,7 @@ typedef struct target_http {
 
 /* ---- a page */
 
-/* What counts of an object, as a line of a file: whoever holds the target, and until when, changes all the time. */
+/* What counts of an object, as a line of a file: the holder of the target, and until when, changes all the time. */
 static json_t *make_line(const json_t *object) {
     static const char *const members[] = {"url", "exec", "every", "paused", "spec"};
     json_t *line = json_object();

@@ -10,36 +10,46 @@
 
 #define PASSES_TO_BE_GONE 2u
 
+/* A target that is known, or an entry that was refused. */
 struct listed {
-    const char *id; /* the map's */
-    char *text;
+    const char *key; /* the map's */
+    char *text;      /* of a target */
     size_t size;
+    uint64_t reason;          /* of an entry that was refused */
     uint32_t pass;            /* the last that showed it */
     unsigned missed;          /* passes in a row that did not */
     uint64_t missed_since_ms; /* the end of the first of them */
     struct listed *next_gone;
 };
 
-struct refused {
-    uint64_t reason;
-    uint32_t pass;
-    const char *entry; /* the map's */
-    struct refused *next_gone;
-};
-
-static void free_listed(struct listed *listed) {
-    ten_free(listed->text);
-    ten_free(listed);
+static void free_map(ten_map *map) {
+    const ten_map_entry *entry;
+    for (size_t at = 0; (entry = ten_map_next(map, &at));) {
+        ten_free(((struct listed *)entry->value)->text);
+        ten_free(entry->value);
+    }
+    ten_map_free(map);
 }
 
 void ten_target_list_free(ten_target_list *list) {
-    const ten_map_entry *entry;
-    for (size_t at = 0; (entry = ten_map_next(&list->targets, &at));)
-        free_listed(entry->value);
-    for (size_t at = 0; (entry = ten_map_next(&list->bad, &at));)
-        ten_free(entry->value);
-    ten_map_free(&list->targets);
-    ten_map_free(&list->bad);
+    free_map(&list->targets);
+    free_map(&list->bad);
+}
+
+static struct listed *add(ten_map *map, const char *key) {
+    struct listed *listed = ten_calloc(1, sizeof *listed);
+    if (!listed || !ten_map_put(map, key, listed)) {
+        ten_free(listed);
+        return NULL;
+    }
+    listed->key = ten_map_key(map, key);
+    return listed;
+}
+
+static void drop(ten_map *map, struct listed *listed) {
+    (void)ten_map_remove(map, listed->key);
+    ten_free(listed->text);
+    ten_free(listed);
 }
 
 /* ---- during a pass */
@@ -59,21 +69,11 @@ enum ten_listed ten_target_list_look(ten_target_list *list, const char *id, cons
     return TEN_LISTED_SAME;
 }
 
-static struct listed *add(ten_target_list *list, const char *id) {
-    struct listed *listed = ten_calloc(1, sizeof *listed);
-    if (!listed || !ten_map_put(&list->targets, id, listed)) {
-        ten_free(listed);
-        return NULL;
-    }
-    listed->id = ten_map_key(&list->targets, id);
-    return listed;
-}
-
 bool ten_target_list_keep(ten_target_list *list, const char *id, const char *text, size_t size) {
     char *copy = ten_malloc(size + 1);
     struct listed *listed = copy ? ten_map_get(&list->targets, id) : NULL;
     if (copy && !listed)
-        listed = add(list, id);
+        listed = add(&list->targets, id);
     if (!listed) {
         ten_free(copy);
         return false;
@@ -88,24 +88,19 @@ bool ten_target_list_keep(ten_target_list *list, const char *id, const char *tex
 }
 
 bool ten_target_list_refuse(ten_target_list *list, const char *entry, uint64_t reason) {
-    struct refused *refused = ten_map_get(&list->bad, entry);
-    if (!refused) {
-        refused = ten_calloc(1, sizeof *refused);
-        if (!refused || !ten_map_put(&list->bad, entry, refused)) {
-            ten_free(refused);
-            return true; /* told once more: better than not at all */
-        }
-        refused->entry = ten_map_key(&list->bad, entry);
-        refused->reason = ~reason;
+    struct listed *refused = ten_map_get(&list->bad, entry);
+    bool is_known = refused && refused->reason == reason;
+    if (!refused)
+        refused = add(&list->bad, entry); /* without memory it is reported once more: better than not at all */
+    if (refused) {
+        refused->reason = reason;
+        refused->pass = list->pass;
     }
-    bool is_news = refused->reason != reason;
-    refused->reason = reason;
-    refused->pass = list->pass;
-    return is_news;
+    return !is_known;
 }
 
 bool ten_target_list_is_refused(ten_target_list *list, const char *entry, uint64_t reason) {
-    struct refused *refused = ten_map_get(&list->bad, entry);
+    struct listed *refused = ten_map_get(&list->bad, entry);
     if (!refused || refused->reason != reason)
         return false;
     refused->pass = list->pass;
@@ -131,36 +126,31 @@ static bool is_gone(const ten_target_list *list, const struct listed *listed, ui
     return !list->in_doubt || now_ms - listed->missed_since_ms >= list->ttl_ms;
 }
 
-/* What is no longer there may come back as bad as it was, and is told anew then. */
+/* What is no longer there may come back as bad as it was, and is reported anew then. */
 static void forget_refused(ten_target_list *list) {
-    struct refused *first = NULL;
+    struct listed *first = NULL;
     const ten_map_entry *entry;
     for (size_t at = 0; (entry = ten_map_next(&list->bad, &at));) {
-        struct refused *refused = entry->value;
+        struct listed *refused = entry->value;
         if (refused->pass == list->pass)
             continue;
         refused->next_gone = first;
         first = refused;
     }
-    while (first) {
-        struct refused *next = first->next_gone;
-        ten_free(ten_map_remove(&list->bad, first->entry));
-        first = next;
+    for (struct listed *next; first; first = next) {
+        next = first->next_gone;
+        drop(&list->bad, first);
     }
-}
-
-static size_t count_shown(const ten_target_list *list) {
-    const ten_map_entry *entry;
-    size_t shown = 0;
-    for (size_t at = 0; (entry = ten_map_next(&list->targets, &at));)
-        shown += ((const struct listed *)entry->value)->pass == list->pass;
-    return shown;
 }
 
 /* Marks what this pass missed; returns what is gone. *ret_missing: how many more are missing. */
 static struct listed *find_gone(ten_target_list *list, uint64_t now_ms, size_t *ret_missing) {
     struct listed *first = NULL;
     const ten_map_entry *entry;
+    size_t shown = 0;
+    for (size_t at = 0; (entry = ten_map_next(&list->targets, &at));)
+        shown += ((const struct listed *)entry->value)->pass == list->pass;
+    list->in_doubt |= looks_lost(list->known, shown);
     *ret_missing = 0;
     for (size_t at = 0; (entry = ten_map_next(&list->targets, &at));) {
         struct listed *listed = entry->value;
@@ -183,15 +173,11 @@ static struct listed *find_gone(ten_target_list *list, uint64_t now_ms, size_t *
 void ten_target_list_end(ten_target_list *list, uint64_t now_ms, bool (*gone)(const char *id, void *userdata),
                          void *userdata) {
     size_t missing;
-    if (looks_lost(list->known, count_shown(list)))
-        list->in_doubt = true;
-    for (struct listed *listed = find_gone(list, now_ms, &missing); listed;) {
-        struct listed *next = listed->next_gone;
-        if (gone(listed->id, userdata)) {
-            (void)ten_map_remove(&list->targets, listed->id);
-            free_listed(listed);
-        }
-        listed = next;
+    struct listed *next;
+    for (struct listed *listed = find_gone(list, now_ms, &missing); listed; listed = next) {
+        next = listed->next_gone;
+        if (gone(listed->key, userdata))
+            drop(&list->targets, listed);
     }
     if (missing == 0 && now_ms >= list->doubt_until_ms)
         list->in_doubt = false;

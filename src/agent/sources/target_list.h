@@ -1,10 +1,10 @@
 /*
  * The list of a target source that is read in passes, such as the SCAN of a Redis: what the last passes have shown,
- * what has changed, and what is gone. It does no I/O and is told the time. Called by source_feed.c.
+ * what has changed, and what is gone. It does no I/O and gets the time from its caller. Called by source_feed.c.
  *
  * Taking a target away from a fleet by mistake is worse than polling it a little longer. So a target is gone when two
  * complete passes in a row have not shown it; and when the list looks as if its server had lost it (nothing is left of
- * it, or less than half of more than two; or whoever reads it has reason to doubt: another run of the server, a flush),
+ * it, or less than half of more than two; or its reader has reason to doubt: another run of the server, a flush),
  * only when it has been missing for a whole TTL. Doubt lasts until a pass shows everything that is known. A pass that
  * was not completed says nothing. A file shows all of its targets or cannot be read: there, what a pass lacks is gone.
  */
@@ -17,7 +17,7 @@ typedef struct ten_target_list {
     uint64_t ttl_ms; /* the fleet's */
     bool whole;      /* what one complete pass lacks is gone */
     ten_map targets; /* by id */
-    ten_map bad;     /* entries that cannot be used and have been told, by their text */
+    ten_map bad;     /* entries that cannot be used and have been reported, by their text */
     size_t known;    /* when the pass began */
     uint32_t pass;
     bool in_doubt;

@@ -3,9 +3,9 @@
  *
  * SCAN walks all keys of the database, so there is a budget: 1,000 keys a step, ten steps a second, less when the
  * server is slow, and one pass in two seconds (in one, when a step is enough). A step's new and changed targets are
- * reported at once. SCAN shows what was there from the beginning of the pass to its end; a pass in which something failed
- * or the connection was lost is begun anew and removes nothing. A server that is another run than before, or that was
- * flushed since, has the list in doubt (target_list.h).
+ * reported at once. SCAN shows what was there from the beginning of the pass to its end; a pass in which something
+ * failed or the connection was lost is begun anew and removes nothing. A server that is another run than before, or
+ * that was flushed since, has the list in doubt (target_list.h).
  */
 #include "agent/sources/source.h"
 

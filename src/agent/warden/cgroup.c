@@ -120,11 +120,11 @@ static void signal_group(const char *path, unsigned depth, int signal, ten_troub
     closedir(groups);
 }
 
-/* The kernel kills all that is in a group, whoever it belongs to, but for processes whose first thread has ended while
+/* The kernel kills all that is in a group, of any user, but for processes whose first thread has ended while
  * others go on (seen with Linux 6.18): they are killed one by one. */
 static void kill_group(const char *path, ten_trouble *trouble) {
     char file[FILE_SIZE];
-    ten_trouble ignored = {0}; /* whoever may not be signalled is killed by the kernel */
+    ten_trouble ignored = {0}; /* what may not be signalled is killed by the kernel */
     bool killed = (size_t)snprintf(file, sizeof file, "%s/cgroup.kill", path) < sizeof file && kill_all(file, trouble);
     signal_group(path, 0, SIGKILL, killed ? &ignored : trouble);
 }
@@ -162,7 +162,7 @@ static int lock(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    /* Whoever sweeps may have locked it first, and removed it. */
+    /* A worker that sweeps may have locked it first, and removed it. */
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && access(path, F_OK) == 0)
         return fd;
     int failed = errno;
@@ -277,7 +277,7 @@ unsigned ten_cgroup_signal(const char *base, pid_t worker, uint64_t mark, int si
     if (!is_populated(path, trouble))
         return 0;
     name_file(path, base, worker, mark, "");
-    ten_trouble ignored = {0}; /* whoever may not be asked is killed in the end */
+    ten_trouble ignored = {0}; /* what may not be asked is killed in the end */
     if (signal == SIGKILL)
         kill_group(path, trouble);
     else

@@ -5,7 +5,8 @@
  * of its worker and of its command in its name, so that the warden can find it. What a command moves into another group
  * itself, as systemd-run does, is not in it any more: so its tree is looked at, too.
  *
- * A worker keeps its base locked. A base that is not locked is a dead worker's: whoever starts next ends what is in it.
+ * A worker keeps its base locked. A base that is not locked is a dead worker's: the worker that starts next ends what
+ * is in it.
  */
 #ifndef TEN_AGENT_CGROUP_H
 #define TEN_AGENT_CGROUP_H

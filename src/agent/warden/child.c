@@ -4,6 +4,7 @@
 #include "agent/warden/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/warden/environment.h"
 #include "agent/warden/first.h"
 #include "agent/warden/go.h"
 #include "agent/warden/spare.h"
@@ -73,7 +75,12 @@ static void give_place_back(ten_children *children, const ten_child *child) {
  * asked who we are, because the process may have been made behind its back */
 
 struct launch {
-    const ten_child_config *config;
+    const ten_child_command *command;
+    char **variables;
+    uint64_t mark;
+    int null_fd;   /* of a command that is captured; else -1 */
+    int alive_fd;  /* its end of the pipe */
+    int worker_fd; /* the other one */
     struct ten_shared_poll *place;
     ten_isolation_maps maps;
     enum ten_isolation form;
@@ -87,7 +94,7 @@ struct launch {
 
 /* With the worker the other end of the pipe is gone. */
 static void exit_without_worker(const struct launch *launch) {
-    struct pollfd polled = {.fd = launch->config->alive_fd};
+    struct pollfd polled = {.fd = launch->alive_fd};
     if (poll(&polled, 1, 0) != 0 && (polled.revents & (POLLERR | POLLNVAL)))
         _exit(NOT_FOUND);
 }
@@ -115,8 +122,8 @@ static enum ten_work_step pressure(const struct launch *launch) {
                              ten_now_ms());
 }
 
-/* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue it,
- * because the warden ignores them. */
+/* On a terminal, its stop keys stop nothing that is in its group: the shell would not see it, and could not continue
+ * it, because the warden ignores them. */
 static void ignore_stop_keys(void) {
     if (!isatty(STDIN_FILENO) && !isatty(STDOUT_FILENO) && !isatty(STDERR_FILENO))
         return;
@@ -126,7 +133,7 @@ static void ignore_stop_keys(void) {
 }
 
 static void note_ended_for_lease(const struct launch *launch) {
-    atomic_store(&launch->place->ended_for_lease, launch->config->mark);
+    atomic_store(&launch->place->ended_for_lease, launch->mark);
 }
 
 /* What this process may do beyond its user, a command may not: capabilities that a unit gives to the agent are for
@@ -159,13 +166,11 @@ static void wait_for_signals_later(void) {
 
 /* Waits until the worker wants the command. The worker's connections are not this process's to keep open. */
 static void wait_until_wanted(const struct launch *launch) {
-    const ten_child_config *config = launch->config;
-    const int kept[] = {launch->go_fd, config->in_fd, config->out_fd};
-    if (!ten_descriptors_close(launch->descriptors, kept, TEN_COUNT(kept)))
+    if (!ten_descriptors_close(launch->descriptors, &launch->go_fd, 1))
         _exit(NOT_FOUND);
     wait_for_signals_later();
     (void)prctl(PR_SET_NAME, "tenure-ready", 0, 0, 0);
-    if (!ten_go_wait(launch->go_fd, config->variables))
+    if (!ten_go_wait(launch->go_fd, launch->variables))
         _exit(NOT_FOUND);
     close(launch->go_fd);
     /* It is bound to a lease now: the first process of its namespace has to look at the deadline. */
@@ -174,22 +179,21 @@ static void wait_until_wanted(const struct launch *launch) {
 }
 
 static _Noreturn void become_command(const struct launch *launch) {
-    const ten_child_config *config = launch->config;
+    const ten_child_command *command = launch->command;
     sigset_t none;
     if (launch->go_fd >= 0)
         wait_until_wanted(launch);
-    if (config->own_group)
+    if (command->captured)
         (void)setpgid(0, 0);
     for (int number = 1; number < NSIG; number++)
         (void)signal(number, SIG_DFL);
-    if (!config->own_group)
+    if (!command->captured)
         ignore_stop_keys();
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (launch->files->rlim_max > 0)
         (void)setrlimit(RLIMIT_NOFILE, launch->files);
-    if ((config->in_fd >= 0 && dup2(config->in_fd, STDIN_FILENO) < 0) ||
-        (config->out_fd >= 0 && dup2(config->out_fd, STDOUT_FILENO) < 0))
+    if (command->captured && (dup2(launch->null_fd, STDIN_FILENO) < 0 || dup2(launch->alive_fd, STDOUT_FILENO) < 0))
         _exit(NOT_FOUND);
     if (pressure(launch) !=
         TEN_WORK_NOTHING) { /* it was stopped on its way here, and the lease has gone on without it */
@@ -199,14 +203,14 @@ static _Noreturn void become_command(const struct launch *launch) {
     }
     ten_descriptors_hide(launch->descriptors);
     drop_capabilities();
-    execvpe(config->arguments[0], config->arguments, config->variables);
+    execvpe(command->arguments[0], command->arguments, launch->variables);
     exit_with(launch, errno);
 }
 
 /* See first.h. */
 static _Noreturn void be_first(const struct launch *launch) {
     const ten_first *first = &launch->first;
-    int alive_fd = launch->config->alive_fd;
+    int alive_fd = launch->alive_fd;
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
@@ -219,8 +223,8 @@ static _Noreturn void be_first(const struct launch *launch) {
     if (command < 0)
         _exit(NOT_FOUND);
     atomic_store(&launch->place->command, (int)command);
-    /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with its
-     * end the command's group could become an orphan, which the kernel hangs up. */
+    /* A stop of the command's whole group leaves it alone. A group of its own in the same session would not do: with
+     * its end the command's group could become an orphan, which the kernel hangs up. */
     (void)setsid();
     if (launch->first_fd >= 0) {
         ten_first_become(launch->first_fd, first, alive_fd, &launch->first_words);
@@ -233,7 +237,7 @@ static _Noreturn void be_first(const struct launch *launch) {
 }
 
 static _Noreturn void be_child(const struct launch *launch) {
-    close(launch->config->worker_fd); /* or it would never be told that the worker is gone */
+    close(launch->worker_fd); /* or it would never see that the worker is gone */
     wait_until_known(launch);
     if (launch->form == TEN_ISOLATION_USER_NAMESPACE && !ten_isolation_write_maps(&launch->maps)) {
         atomic_store(&launch->place->isolation_error, errno);
@@ -347,29 +351,23 @@ static pid_t launch_process(struct launch *launch, ten_children *children, uint6
     return pid;
 }
 
-static bool start(ten_children *children, const ten_child_config *config, int go_fd, ten_child *child) {
-    *child = (ten_child){.mark = config->mark};
-    if (!take_place(children, child, config->belief))
+/* The process and its place. */
+static bool start_process(ten_children *children, struct launch *launch, uint32_t belief, ten_child *child) {
+    if (!take_place(children, child, belief))
         return false;
-    struct ten_shared_poll *place = &children->shared->state->polls[child->place];
-    struct launch launch = {.config = config,
-                            .place = place,
-                            .files = &children->files,
-                            .first = {.shared = children->shared,
-                                      .place = place,
-                                      .grace_ms = children->grace_ms,
-                                      .own_group = config->own_group},
-                            .first_fd = children->first_fd,
-                            .go_fd = go_fd,
-                            .descriptors = &children->descriptors};
-    ten_first_make_words(&launch.first, config->alive_fd, &launch.first_words);
+    launch->place = &children->shared->state->polls[child->place];
+    launch->first = (ten_first){.shared = children->shared,
+                                .place = launch->place,
+                                .grace_ms = children->grace_ms,
+                                .own_group = launch->command->captured};
+    ten_first_make_words(&launch->first, launch->alive_fd, &launch->first_words);
     atomic_fetch_add(&children->shared->state->turns, 1); /* many that start take their time */
     bool room = ten_running_reserve(&children->commands);
-    pid_t pid = room ? launch_process(&launch, children, child->mark) : -1;
+    pid_t pid = room ? launch_process(launch, children, child->mark) : -1;
     int failed = room ? errno : ENOMEM;
-    child->form = launch.form;
+    child->form = launch->form;
     if (pid > 0) {
-        atomic_store(&launch.place->pid, (int32_t)pid);
+        atomic_store(&launch->place->pid, (int32_t)pid);
         child->pid = pid;
         ten_running_put(&children->commands, pid, child);
     } else {
@@ -379,20 +377,74 @@ static bool start(ten_children *children, const ten_child_config *config, int go
     return pid > 0;
 }
 
-bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child) {
-    return start(children, config, -1, child);
+/* With the mark, by which what it leaves behind is found. NULL: no memory. */
+static char **make_environment(const ten_child_command *command, uint64_t mark) {
+    const char *variables[TEN_COMMAND_VARIABLES + 1][2];
+    char text[24];
+    TEN_INVARIANT(command->variable_count <= TEN_COMMAND_VARIABLES);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)mark);
+    variables[0][0] = TEN_POLL_MARK;
+    variables[0][1] = text;
+    memcpy(variables + 1, command->variables, command->variable_count * sizeof *variables);
+    char **made =
+        ten_environment_make((const char *const(*)[2])variables, command->variable_count + 1, command->keeps_ours);
+    if (!made)
+        errno = ENOMEM;
+    return made;
+}
+
+static bool start(ten_children *children, const ten_child_command *command, uint32_t belief, int go_fd,
+                  ten_child *child) {
+    int ends[2];
+    *child = TEN_CHILD_NONE;
+    child->mark = ten_tree_new_mark();
+    TEN_CLEANUP(ten_close_fd) int null_fd = command->captured ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if ((command->captured && null_fd < 0) || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    struct launch launch = {.command = command,
+                            .variables = make_environment(command, child->mark),
+                            .mark = child->mark,
+                            .null_fd = null_fd,
+                            .alive_fd = ends[1],
+                            .worker_fd = ends[0],
+                            .files = &children->files,
+                            .first_fd = children->first_fd,
+                            .go_fd = go_fd,
+                            .descriptors = &children->descriptors};
+    bool started = launch.variables && start_process(children, &launch, belief, child);
+    int failed = errno;
+    ten_environment_free(launch.variables);
+    close(ends[1]);
+    if (started)
+        child->pipe_fd = ends[0];
+    else
+        close(ends[0]);
+    errno = failed;
+    return started;
+}
+
+bool ten_child_start(ten_children *children, const ten_child_command *command, uint32_t belief, ten_child *child) {
+    return start(children, command, belief, -1, child);
 }
 
 /* ---- prepared ones */
 
-bool ten_child_prepare(ten_children *children, const ten_child_config *config, const int go_fds[2], ten_child *child) {
-    if (!children->descriptors.known) { /* it would keep the worker's connections open */
+bool ten_child_prepare(ten_children *children, const ten_child_command *command, ten_child *child) {
+    int go[2];
+    TEN_INVARIANT(!command->captured);
+    if (!children->descriptors.known) /* it would keep the worker's connections open */
         errno = ENOTSUP;
+    if (!children->descriptors.known || pipe2(go, O_CLOEXEC) != 0)
         return false;
-    }
-    ten_child_config unbound = *config;
-    unbound.belief = TEN_CHILD_UNBOUND;
-    return start(children, &unbound, go_fds[0], child);
+    bool started = start(children, command, TEN_CHILD_UNBOUND, go[0], child);
+    int failed = errno;
+    close(go[0]);
+    if (started)
+        child->go_fd = go[1];
+    else
+        close(go[1]);
+    errno = failed;
+    return started;
 }
 
 static void bind_place(ten_children *children, const ten_child *child, uint32_t belief) {
@@ -402,15 +454,16 @@ static void bind_place(ten_children *children, const ten_child *child, uint32_t 
     atomic_store(&place->belief, belief + 1);
 }
 
-bool ten_child_go(ten_children *children, ten_child *prepared, int go_fd, uint32_t belief, const char *const (*ours)[2],
-                  size_t count, ten_child *child) {
+bool ten_child_go(ten_children *children, ten_child *prepared, uint32_t belief, const ten_child_command *command,
+                  ten_child *child) {
     bind_place(children, prepared, belief);
-    if (!ten_go_send(go_fd, ours, count)) {
-        atomic_store(&children->shared->state->polls[prepared->place].belief, TEN_SHARED_UNBOUND);
+    if (!ten_go_send(prepared->go_fd, command->variables, command->variable_count)) {
+        ten_child_cancel(children, prepared);
         return false;
     }
+    ten_close_fd(&prepared->go_fd);
     *child = *prepared;
-    *prepared = (ten_child){0};
+    *prepared = TEN_CHILD_NONE;
     ten_running_put(&children->commands, child->pid, child);
     return true;
 }
@@ -455,8 +508,8 @@ bool ten_child_reaped(ten_children *children, ten_child *child, pid_t pid, int s
     child->walks = children->leftovers.walks;
     ten_running_remove(&children->commands, pid);
     struct ten_shared_poll *place = &children->shared->state->polls[child->place];
-    bool told = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
-    child->status = told ? atomic_load(&place->status) : status;
+    bool reported = ten_isolation_is_namespace(child->form) && !WIFSIGNALED(status);
+    child->status = reported ? atomic_load(&place->status) : status;
     child->exec_error = atomic_load(&place->exec_error);
     int failed = atomic_load(&place->isolation_error);
     if (failed != 0)
@@ -491,7 +544,7 @@ static unsigned signal_all(ten_children *children, const ten_child *child, bool 
                                 all ? TEN_LEFTOVERS_RUNNING : child->walks, signal, trouble);
 }
 
-/* What cannot be ended keeps its target: that is told, but not with every look. */
+/* What cannot be ended keeps its target: that is logged, but not with every look. */
 static void report_trouble(ten_children *children, const ten_child *child, const ten_trouble *trouble) {
     uint64_t now_ms = ten_now_ms();
     if (trouble->error == 0 || now_ms < children->trouble_log_ms)
@@ -544,7 +597,9 @@ void ten_child_forget(ten_children *children, ten_child *child) {
     if (!child->exited)
         ten_running_remove(&children->commands, child->pid);
     give_place_back(children, child);
-    *child = (ten_child){0};
+    ten_close_fd(&child->pipe_fd);
+    ten_close_fd(&child->go_fd);
+    *child = TEN_CHILD_NONE;
 }
 
 /* ---- all of them */

@@ -23,7 +23,7 @@ typedef struct ten_children {
     ten_shared *shared;
     ten_log *log; /* NULL: there is none yet */
     uint64_t grace_ms;
-    ten_measures *measures; /* NULL: nobody asks */
+    ten_measures *measures; /* NULL: there are no metrics */
     ten_isolation_found isolation;
     enum ten_isolation_wish wish; /* if it is required, a command that cannot be isolated is not run */
     bool failing;                 /* the last one could not be isolated as was found at the start */
@@ -37,9 +37,11 @@ typedef struct ten_children {
     bool copies_told;            /* the log says that there is none */
 } ten_children;
 
-typedef struct ten_child { /* stays where it is while it has a pid */
-    pid_t pid;             /* 0: there is none */
-    uint64_t mark;         /* in the environment of everything that it starts */
+/* A process of a command, and a pipe whose other end only it and what it starts have: so it sees when the worker is
+ * gone. It stays where it is while it has a pid. */
+typedef struct ten_child {
+    pid_t pid;     /* 0: there is none */
+    uint64_t mark; /* in the environment of everything that it starts */
     enum ten_isolation form;
     bool exited;
     int status;           /* once exited: how the command ended, as waitpid() says it */
@@ -47,23 +49,23 @@ typedef struct ten_child { /* stays where it is while it has a pid */
     bool ended_for_lease; /* once exited: the warden has signalled it because of its lease, or it was not started */
     uint32_t place;       /* in the shared memory */
     uint64_t walks;       /* once exited: how many walks had been made through what commands leave behind */
+    int pipe_fd;          /* the worker's end, with the output of a command that is captured; -1: it is closed */
+    int go_fd;            /* of a prepared one: writing there releases it; else -1 */
 } ten_child;
+
+#define TEN_CHILD_NONE ((ten_child){.pipe_fd = -1, .go_fd = -1})
 
 #define TEN_CHILD_UNBOUND UINT32_MAX /* a belief that is none: whatever the deadlines, the warden leaves it alone */
 
-typedef struct ten_child_config {
-    char *const *arguments; /* found along PATH */
-    char **variables;       /* see environment.h */
-    uint64_t mark;          /* as in the variables, see tree.h */
-    uint32_t belief;        /* by number, or TEN_CHILD_UNBOUND */
-    int in_fd;              /* -1: as this process has it */
-    int out_fd;             /* -1: as this process has it */
-    /* The writing end of a pipe whose other end is this process's alone: so the new process can tell that it is gone.
-     * May be out_fd. */
-    int alive_fd;
-    int worker_fd;  /* that other end */
-    bool own_group; /* signals of the terminal do not reach it */
-} ten_child_config;
+#define TEN_COMMAND_VARIABLES 8u /* at most */
+
+typedef struct ten_child_command {
+    char *const *arguments;            /* found along PATH */
+    const char *const (*variables)[2]; /* set in its environment; NULL: taken out */
+    size_t variable_count;
+    bool keeps_ours; /* the TENURE_ variables of this process, too */
+    bool captured;   /* it writes into the pipe, reads from /dev/null, and signals of the terminal do not reach it */
+} ten_child_command;
 
 /* Tries what can be had. */
 void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isolation_wish wish, uint64_t grace_ms,
@@ -71,18 +73,19 @@ void ten_children_open(ten_children *children, ten_shared *shared, enum ten_isol
 /* Tells the log which form is in force. */
 void ten_children_report(ten_children *children, enum ten_log_level level);
 
-/* False: errno says why; EUSERS: TEN_SHARED_POLLS of them run. */
-bool ten_child_start(ten_children *children, const ten_child_config *config, ten_child *child);
+/* Under the deadline of a belief, by number, or TEN_CHILD_UNBOUND. False: errno says why; EUSERS: TEN_SHARED_POLLS of
+ * them run. */
+bool ten_child_start(ten_children *children, const ten_child_command *command, uint32_t belief, ten_child *child);
 
-/* Makes the process of a command that may be wanted later: in its form of isolation, known to the warden, without the
- * worker's descriptors, and waiting. It is bound to no lease. `go_fds` is a pipe; when the worker's end closes before the
- * command was released, its process exits. `config->variables` has every name that ten_child_go() passes. Fails as
+/* Makes the process of a command that may be wanted later: in its form of isolation, known to the warden, without
+ * the worker's descriptors, and waiting. It is bound to no lease, and ends with the worker. Fails as
  * ten_child_start() does. */
-bool ten_child_prepare(ten_children *children, const ten_child_config *config, const int go_fds[2], ten_child *child);
-/* Binds a prepared process to the belief, passes it these variables, and lets it become the command, which is `child`
- * from now on. It looks at the deadline itself before it does. False: it stays prepared, but is of no more use. */
-bool ten_child_go(ten_children *children, ten_child *prepared, int go_fd, uint32_t belief, const char *const (*ours)[2],
-                  size_t count, ten_child *child);
+bool ten_child_prepare(ten_children *children, const ten_child_command *command, ten_child *child);
+/* Binds a prepared process to the belief, passes it the variables, whose names are those of its start, and lets it
+ * become the command, which is `child` from now on. It looks at the deadline itself before it does. False: it is
+ * gone. */
+bool ten_child_go(ten_children *children, ten_child *prepared, uint32_t belief, const ten_child_command *command,
+                  ten_child *child);
 /* Ends a prepared process, and forgets it. Does nothing if there is none. */
 void ten_child_cancel(ten_children *children, ten_child *prepared);
 

@@ -20,8 +20,8 @@ void ten_descriptors_note(ten_descriptors *descriptors);
 /* In the child, before exec: everything else is closed by exec. Only system calls. */
 void ten_descriptors_hide(const ten_descriptors *descriptors);
 
-/* Closes everything else but these and standard input, output and error, for a child that will wait. Numbers below 0 are
- * none. False: this kernel cannot (before Linux 5.9). Only system calls. */
+/* Closes everything else but these and standard input, output and error, for a child that will wait. Numbers below 0
+ * are none. False: this kernel cannot (before Linux 5.9). Only system calls. */
 bool ten_descriptors_close(const ten_descriptors *descriptors, const int *kept, unsigned count);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * The first process of a PID namespace: when it ends, the kernel ends everything in the namespace, however it has detached
- * itself, and only then is its own end reported. It waits for the command, reports how that ended, and passes SIGTERM on:
- * whoever asks the namespace to end needs one signal, and no walk through what is below. It watches the deadline, too: so
- * the work ends in time although worker and warden are both stopped.
+ * The first process of a PID namespace: when it ends, the kernel ends everything in the namespace, however it has
+ * detached itself, and only then is its own end reported. It waits for the command, reports how that ended, and passes
+ * SIGTERM on: ending the namespace takes one signal, and no walk through what is below. It watches the deadline, too:
+ * so the work ends in time although worker and warden are both stopped.
  *
- * It starts as a copy of the worker, starts the command, and then becomes a program of its own (first_program.c), which is
- * part of this one. Thousands of copies of the worker that end together would wait for each other in the kernel; thousands
- * of small programs do not. Where such a program cannot be run, it remains a copy.
+ * It starts as a copy of the worker, starts the command, and then becomes a program of its own (first_program.c), which
+ * is part of this one. Thousands of copies of the worker that end together would wait for each other in the kernel;
+ * thousands of small programs do not. Where such a program cannot be run, it remains a copy.
  */
 #ifndef TEN_AGENT_FIRST_H
 #define TEN_AGENT_FIRST_H
@@ -20,8 +20,8 @@ typedef struct ten_first {
     bool own_group; /* the command has a process group of its own */
 } ten_first;
 
-/* Waits until the command has ended, or until its deadline demands to kill it. The place has the command's number; SIGTERM
- * and SIGCHLD are blocked. Calls nothing but the kernel. */
+/* Waits until the command has ended, or until its deadline demands to kill it. The place has the command's number;
+ * SIGTERM and SIGCHLD are blocked. Calls nothing but the kernel. */
 void ten_first_wait(const ten_first *first);
 
 /* The program as a descriptor for ten_first_become(). -1: errno says why. */

@@ -1,6 +1,7 @@
 /*
  * The program of a PID namespace's first process: see first.h. It has no C library and no data, so that the kernel has
- * little to do when it starts and when it ends. Made by first.c's caller from a descriptor; its one argument has numbers:
+ * little to do when it starts and when it ends. Made by first.c's caller from a descriptor; its one argument has
+ * numbers:
  *
  *   the descriptors of the shared state, of the beliefs, and of the pipe to the worker; the place; the grace in ms;
  *   whether the command has a process group of its own
@@ -39,7 +40,8 @@ static void *map(uint64_t fd, size_t size) {
     return (void *)address;
 }
 
-/* Becoming a program may have cost it the signal that the kernel sends when the worker dies; and the worker may be dead. */
+/* Becoming a program may have cost it the signal that the kernel sends when the worker dies; and the worker may be
+ * dead. */
 static void follow_worker(uint64_t alive_fd) {
     struct pollfd polled = {.fd = (int)alive_fd};
     struct timespec none = {0};

@@ -27,7 +27,7 @@ static long send(pid_t whom, int number) {
     return ten_system_call(SYS_kill, whom, number, 0, 0, 0, 0);
 }
 
-/* Everyone whom this number means; 0: nobody is there. What is stopped would not notice. */
+/* All processes that this number means; false: there is none. A stopped one is continued, to notice it. */
 static bool ask(pid_t whom) {
     long r = send(whom, SIGTERM);
     (void)send(whom, SIGCONT);
@@ -50,8 +50,8 @@ static long wait_until(uint64_t until_ms, uint64_t from_ms) {
                            0);
 }
 
-/* A signal to everyone costs the kernel a look at each process of the system. So the command's group is asked first, and
- * everyone only if the command has not ended soon after that. Returns when that is. */
+/* A signal to everyone costs the kernel a look at each process of the system. So the command's group is asked first,
+ * and everyone only if the command has not ended soon after that. Returns when that is. */
 static uint64_t ask_first(const ten_first *first, pid_t command, uint64_t all_ms) {
     if (!first->own_group) {
         (void)ask(-1);

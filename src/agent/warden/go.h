@@ -11,8 +11,8 @@
 /* Variables without a value are left out. False: errno says why; E2BIG: they do not fit. */
 bool ten_go_send(int fd, const char *const (*ours)[2], size_t count);
 
-/* In the process that waits: puts what was sent in the place of the variables with the same names, and returns true. False:
- * the worker is gone, or does not want the command any more. Only system calls. */
+/* In the process that waits: puts what was sent in the place of the variables with the same names, and returns true.
+ * False: the worker is gone, or does not want the command any more. Only system calls. */
 bool ten_go_wait(int fd, char **variables);
 
 #endif

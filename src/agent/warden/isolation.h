@@ -10,7 +10,7 @@
  *                        but set-uid programs and file capabilities have no effect in it, and it would take from the
  *                        commands the capabilities that they have: with these it is used only if it is required.
  *   nothing              the command's tree is walked, and what has detached itself is found by its mark. Set-uid
- *                        programs cannot be ended; they keep their target busy, and nobody runs beside them here.
+ *                        programs cannot be ended; they keep their target busy, and no other instance runs beside them.
  */
 #ifndef TEN_AGENT_ISOLATION_H
 #define TEN_AGENT_ISOLATION_H

@@ -1,6 +1,6 @@
 /*
- * What commands leave behind: see leftovers.h. Called by child.c in the worker, which alone reaps its children: a number
- * in the list stays that process's until ten_leftovers_reaped().
+ * What commands leave behind: see leftovers.h. Called by child.c in the worker, which alone reaps its children: a
+ * number in the list stays that process's until ten_leftovers_reaped().
  */
 #include "agent/warden/leftovers.h"
 
@@ -24,19 +24,13 @@ struct walk {
 };
 
 static void note(ten_leftovers *leftovers, pid_t pid, uint64_t mark) {
-    if (leftovers->count == leftovers->room) {
-        size_t room = leftovers->room ? leftovers->room * 2 : 64;
-        struct ten_leftover *list = ten_realloc(leftovers->list, room * sizeof *list);
-        if (!list) {
-            errno = ENOMEM;
-            ten_trouble_note(&leftovers->trouble, pid);
-            leftovers->unsure = true;
-            return;
-        }
-        leftovers->list = list;
-        leftovers->room = room;
+    if (TEN_GROW(leftovers->list, leftovers->room, leftovers->count + 1)) {
+        leftovers->list[leftovers->count++] = (struct ten_leftover){.pid = pid, .mark = mark};
+        return;
     }
-    leftovers->list[leftovers->count++] = (struct ten_leftover){.pid = pid, .mark = mark};
+    errno = ENOMEM;
+    ten_trouble_note(&leftovers->trouble, pid);
+    leftovers->unsure = true;
 }
 
 static void look_at_child(pid_t pid, void *userdata) {

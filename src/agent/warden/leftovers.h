@@ -15,8 +15,8 @@ typedef struct ten_leftovers {
         pid_t pid;     /* 0: it was reaped since; what was below it has been adopted */
         uint64_t mark; /* of a command; TEN_TREE_NO_MARK: it may be any command's */
     } * list;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
     bool unsure; /* the walk could not see everything */
     ten_trouble trouble;
     uint64_t walks; /* that have been made */

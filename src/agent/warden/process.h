@@ -23,15 +23,15 @@ bool ten_process_signal(pid_t pid, int signal, ten_trouble *trouble);
  * reaped: a number that has become a stranger's is not signalled. */
 bool ten_process_signal_at(const _Atomic(int32_t) *number, int signal, ten_trouble *trouble);
 
-/* In two steps, so that in between it can be checked which process it is. ten_process_open() returns a descriptor of the
- * process, or -errno; ten_process_signal_opened() takes either. */
+/* In two steps, so that in between it can be checked which process it is. ten_process_open() returns a descriptor of
+ * the process, or -errno; ten_process_signal_opened() takes either. */
 int ten_process_open(pid_t pid);
 bool ten_process_signal_opened(int fd, pid_t pid, int signal, ten_trouble *trouble);
 /* Whether the process of a descriptor has ended, reaped or not. */
 bool ten_process_has_ended(int fd);
 
-/* Whether /proc shows the processes of this PID namespace. If it is missing, or another's, nothing is gone because it is
- * not found there, and what is found there is a stranger. False: errno says why. */
+/* Whether /proc shows the processes of this PID namespace. If it is missing, or another's, nothing is gone because
+ * it is not found there, and what is found there is a stranger. False: errno says why. */
 bool ten_process_proc_is_ours(void);
 
 /* Whether this process has any child, one that waits to be reaped included. If it adopts its orphans and has none, then

@@ -16,7 +16,7 @@
 
 /* A process at work. `belief` is set before the process is made, and cleared after its whole tree is gone. `pid` is set
  * before it becomes the command, and cleared before its number can become another's. So there is no moment at which
- * something runs that nobody would end, and none at which a stranger would be. */
+ * something runs that is never ended, and none at which a stranger would be. */
 struct ten_shared_poll {
     _Atomic(uint32_t) belief; /* the number of the target's belief + 1; 0: the place is free; or TEN_SHARED_UNBOUND */
     _Atomic(int32_t) pid;     /* 0: not there yet, or no longer */
@@ -39,7 +39,7 @@ struct ten_shared_state {
     char instance[TENURE_HOLDER_MAX + 1]; /* "" until the worker has one; complete once `ready` is set */
     atomic_bool ready;
     atomic_bool begun;               /* the worker is in its loop, or was */
-    _Atomic(uint64_t) keep_until_ms; /* boot clock: before this nobody gives its leases back, not even when it died */
+    _Atomic(uint64_t) keep_until_ms; /* boot clock: before this its leases are not released, not even when it died */
     _Atomic(uint64_t) turns; /* of the worker's loop: while they go on, it does not hang; 0: it is not in its loop */
     char cgroup[TEN_CGROUP_PATH_SIZE]; /* of the commands' groups; complete before a place is of that form */
     atomic_int first_error;            /* errno, when the first process of a namespace remained a copy of the worker */

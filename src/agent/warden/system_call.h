@@ -1,6 +1,6 @@
 /*
- * System calls for what has no C library (first_program.c), and for what it shares with the rest. They return a negative
- * errno.
+ * System calls for what has no C library (first_program.c), and for what it shares with the rest. They return a
+ * negative errno.
  */
 #ifndef TEN_AGENT_SYSTEM_CALL_H
 #define TEN_AGENT_SYSTEM_CALL_H

@@ -21,8 +21,8 @@
 
 struct pids {
     pid_t *list;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
     bool unsure; /* something could not be read */
     ten_trouble *trouble;
 };
@@ -33,18 +33,12 @@ static void cannot_look(struct pids *pids, pid_t pid) {
 }
 
 static void add(struct pids *pids, pid_t pid) {
-    if (pids->count == pids->room) {
-        size_t room = pids->room ? pids->room * 2 : 64;
-        pid_t *list = ten_realloc(pids->list, room * sizeof *list);
-        if (!list) {
-            errno = ENOMEM;
-            cannot_look(pids, pid);
-            return;
-        }
-        pids->list = list;
-        pids->room = room;
+    if (TEN_GROW(pids->list, pids->room, pids->count + 1)) {
+        pids->list[pids->count++] = pid;
+        return;
     }
-    pids->list[pids->count++] = pid;
+    errno = ENOMEM;
+    cannot_look(pids, pid);
 }
 
 /* ---- children */
@@ -139,8 +133,8 @@ struct tree {
         pid_t pid;
         int fd; /* or -errno */
     } * members;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
     struct pids children; /* of one of them */
 };
 
@@ -152,19 +146,13 @@ static void free_tree(struct tree *tree) {
 }
 
 static bool add_member(struct tree *tree, pid_t pid, int fd) {
-    if (tree->count == tree->room) {
-        size_t room = tree->room ? tree->room * 2 : 16;
-        struct member *members = ten_realloc(tree->members, room * sizeof *members);
-        if (!members) {
-            errno = ENOMEM;
-            cannot_look(&tree->children, pid);
-            return false;
-        }
-        tree->members = members;
-        tree->room = room;
+    if (TEN_GROW(tree->members, tree->room, tree->count + 1)) {
+        tree->members[tree->count++] = (struct member){.pid = pid, .fd = fd};
+        return true;
     }
-    tree->members[tree->count++] = (struct member){.pid = pid, .fd = fd};
-    return true;
+    errno = ENOMEM;
+    cannot_look(&tree->children, pid);
+    return false;
 }
 
 /* 0: it is gone; -1: it cannot be read. fd: of the process, or -errno. A process that is hidden looks like one that has
@@ -182,15 +170,15 @@ static pid_t parent_of(pid_t pid, int fd) {
 }
 
 /* Whether the process of the descriptor is still that child: the number is a child's, and both numbers have not changed
- * hands meanwhile. Without descriptors nobody can tell. */
+ * hands meanwhile. Without descriptors that is not known. */
 static bool is_child(const struct member *parent, pid_t pid, int fd) {
     pid_t found = parent_of(pid, fd);
     return fd < 0 || parent->fd < 0 || found < 0 ||
            (found == parent->pid && !ten_process_has_ended(fd) && !ten_process_has_ended(parent->fd));
 }
 
-/* Everything below is added, level by level. A child that is lost on the way has been adopted by the worker or the warden
- * and is found there. */
+/* Everything below is added, level by level. A child that is lost on the way has been adopted by the worker or the
+ * warden and is found there. */
 static void grow(struct tree *tree) {
     for (size_t i = 0; i < tree->count; i++) {
         tree->children.count = 0;

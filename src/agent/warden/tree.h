@@ -4,7 +4,7 @@
  * and the warden are; and it carries the command's mark in its environment.
  *
  * The functions return how many processes were there; 0 means that nothing is left. A walk that could not read
- * something counts that as a process, so that nobody takes it for the end; the trouble says what it was.
+ * something counts that as a process, so that it is not taken for the end; the trouble says what it was.
  */
 #ifndef TEN_AGENT_TREE_H
 #define TEN_AGENT_TREE_H
@@ -18,8 +18,8 @@
 #define TEN_POLL_MARK    "TENURE_POLL" /* environment variable with a command's mark */
 #define TEN_TREE_NO_MARK UINT64_C(0)
 
-/* Sends the signal to the process and all of its descendants. The number stays that process's meanwhile: it is a child of
- * the caller's, or of one that does not reap. */
+/* Sends the signal to the process and all of its descendants. The number stays that process's meanwhile: it is a
+ * child of the caller's, or of one that does not reap. */
 unsigned ten_tree_signal(pid_t root, int signal, ten_trouble *trouble);
 
 /* The same for the process whose number another one keeps in shared memory, see ten_process_signal_at(). */
@@ -35,7 +35,8 @@ bool ten_tree_each_child(pid_t parent, void (*take)(pid_t child, void *userdata)
 
 /* A mark for a command that is to be started. Random: no process can guess that of another command. */
 uint64_t ten_tree_new_mark(void);
-/* The mark that a process carries; TEN_TREE_NO_MARK: none, or none that can be read. It may be one of its own choice. */
+/* The mark that a process carries; TEN_TREE_NO_MARK: none, or none that can be read. It may be one of its own
+ * choice. */
 uint64_t ten_tree_mark(pid_t pid);
 
 /* The oldest child of a process; 0: it has none that can be seen. */

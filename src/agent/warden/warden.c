@@ -25,7 +25,7 @@
 
 #define NOTIFY_MS      20u
 #define IDLE_MS        1000u
-#define LOG_MS         1000u /* longest wait for a log that nobody reads */
+#define LOG_MS         1000u /* longest wait for a log that is not read */
 #define TROUBLE_MS     1000u
 #define TROUBLE_LOG_MS 10000u
 #define STUCK_MS       500u /* after so long everything that was killed is gone, unless it waits in the kernel */
@@ -218,7 +218,7 @@ static void take_signals(struct warden *warden) {
     while (ten_read_some(warden->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int number = (int)info.ssi_signo;
         bool from_terminal = info.ssi_code == SI_KERNEL;
-        /* Of a terminal that is gone the kernel tells the session's leader alone. */
+        /* When a terminal goes, the kernel signals the session's leader alone. */
         if (number == SIGHUP && from_terminal && warden->config->pass_signals && getsid(0) == getpid()) {
             number = SIGTERM;
             from_terminal = false;
@@ -336,11 +336,11 @@ int ten_warden_run(const ten_warden_config *config) {
                               .one_shot = config->one_shot,
                               .lost_exit = config->lost_exit};
     ten_worker_init(&warden.rules, &rules);
-    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how the worker ended */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, the worker's end would not be reported */
     sigset_t signals;
     sigset_t before;
     taken_signals(&warden, &signals);
-    /* The terminal's stop keys stop nobody who has to watch a deadline. */
+    /* The terminal's stop keys must not stop a process that watches a deadline. */
     (void)signal(SIGTSTP, SIG_IGN);
     (void)signal(SIGTTIN, SIG_IGN);
     (void)signal(SIGTTOU, SIG_IGN);
@@ -360,7 +360,7 @@ int ten_warden_run(const ten_warden_config *config) {
     ten_log_close(warden.log, LOG_MS);
     ten_close_fd(&warden.signal_fd);
     ten_watch_close(warden.watch);
-    /* One more that comes at the very end hurries nobody any more, and must not be what this process died of. */
+    /* One more that comes at the very end has no effect, and must not be what this process died of. */
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);

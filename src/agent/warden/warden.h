@@ -20,8 +20,9 @@ typedef struct ten_warden_config {
     const char *namespace_name;
     uint64_t ttl_ms;
     uint64_t grace_ms;
-    int retry_exit;    /* a worker that follows a crashed one and ends with this, or before it has begun, is followed by
-                          another: at the very start a store out of reach is a mistake, later it is a fault among others */
+    /* A worker that follows a crashed one and ends with this, or before it has begun, is followed by another: at the
+     * very start a store out of reach is a mistake, later it is a fault among others. */
+    int retry_exit;
     bool one_shot;     /* a worker that dies is not followed by another */
     int lost_exit;     /* one_shot: the exit code when the warden has killed it past its last deadline */
     bool pass_signals; /* those that a command may want, too: SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH; and the worker stays

@@ -35,7 +35,7 @@ struct ten_watch {
     } asked[TEN_SHARED_POLLS]; /* by place */
     struct due due[TEN_SHARED_POLLS];
     size_t count;
-    size_t loose;     /* of them, those of which only the marks tell what they have left behind */
+    size_t loose;     /* of them, those of which only the marks show what they have left behind */
     int loose_signal; /* the strongest that one of these gets */
     pid_t pids[TEN_SHARED_POLLS];
     size_t pid_count; /* of all commands */
@@ -110,9 +110,9 @@ static uint64_t collect(ten_watch *watch, const ten_shared *shared) {
 
 /* ---- ending it */
 
-/* The command; when it is asked, with all that is below it. What it leaves behind is the worker's child then, and is found
- * by its mark, if nothing else keeps it: in a namespace the first process passes a signal on, or takes all with it. Returns
- * whether it was there. */
+/* The command; when it is asked, with all that is below it. What it leaves behind is the worker's child then, and is
+ * found by its mark, if nothing else keeps it: in a namespace the first process passes a signal on, or takes all
+ * with it. Returns whether it was there. */
 static bool signal_command(const struct due *due, const ten_shared *shared, pid_t worker, ten_trouble *trouble) {
     struct ten_shared_poll *place = due->place;
     enum ten_isolation form = form_of(place);

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include "base/buf.h"
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void start(void) {
@@ -13,6 +15,18 @@ static void start(void) {
 
 void ten_curl_start(void) {
     (void)pthread_once(&once, start);
+}
+
+bool ten_curl_headers(struct curl_slist **list, const char *authorization) {
+    TEN_CLEANUP(ten_buf_free) ten_buf line = {0};
+    curl_slist_free_all(*list);
+    *list = curl_slist_append(NULL, "Content-Type: application/json");
+    bool good = *list && curl_slist_append(*list, "Expect:");
+    if (good && authorization) {
+        ten_buf_format(&line, "Authorization: %s", authorization);
+        good = !line.failed && curl_slist_append(*list, line.data);
+    }
+    return good;
 }
 
 bool ten_curl_prepare(CURL *easy, const ten_url_files *files) {

@@ -13,6 +13,10 @@
 /* Starts libcurl, once in a process. */
 void ten_curl_start(void);
 
+/* The headers of a request with JSON, in the place of those in *list; authorization: a token, or NULL. False: no
+ * memory. */
+bool ten_curl_headers(struct curl_slist **list, const char *authorization);
+
 /* False: libcurl refused an option. */
 bool ten_curl_prepare(CURL *easy, const ten_url_files *files);
 

@@ -1,6 +1,6 @@
 /*
- * A value that is JSON already, as text: a target's spec. The stores keep it as it was given, so one that a program wrote
- * by hand may be anything.
+ * A value that is JSON already, as text: a target's spec. The stores keep it as it was given, so one that a program
+ * wrote by hand may be anything.
  */
 #ifndef TEN_STORE_JSON_VALUE_H
 #define TEN_STORE_JSON_VALUE_H

@@ -30,14 +30,8 @@ bool ten_name_list_add(ten_name_list *list, const char *name) {
     size_t place = place_of(list, name, &found);
     if (found)
         return true;
-    if (list->count == list->room) {
-        size_t room = list->room ? list->room * 2 : 16;
-        void *names = ten_realloc(list->names, room * sizeof *list->names);
-        if (!names)
-            return false;
-        list->names = names;
-        list->room = room;
-    }
+    if (!TEN_GROW(list->names, list->room, (uint32_t)list->count + 1))
+        return false;
     memmove(list->names + place + 1, list->names + place, (list->count - place) * sizeof *list->names);
     snprintf(list->names[place], sizeof *list->names, "%s", name);
     list->count++;

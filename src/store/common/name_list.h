@@ -7,13 +7,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tenure.h"
 
 typedef struct ten_name_list {
     char (*names)[TENURE_NAMESPACE_MAX + 1];
     size_t count;
-    size_t room;
+    uint32_t room;
 } ten_name_list;
 
 /* False: out of memory. */

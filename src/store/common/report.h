@@ -19,8 +19,8 @@ void ten_report_tell(const ten_report *report, enum tenure_check_level level, co
 /* How far the server's clock is from this host's: a warning from 2 s on. */
 void ten_report_clock(const ten_report *report, int64_t apart_ms, const char *advice);
 
-/* Whether others can read what goes to the server. host: "cache-1:6379", and what follows after a slash; NULL: a socket of
- * this host. */
+/* Whether others can read what goes to the server. host: "cache-1:6379", and what follows after a slash; NULL: a socket
+ * of this host. */
 void ten_report_encryption(const ten_report *report, bool tls, const char *host, const char *advice);
 
 #define TEN_REPORT_CLOCK_LOGS                                                                                          \

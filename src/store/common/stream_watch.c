@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,7 @@
 
 struct ten_stream_watch {
     ten_stream stream;
+    char namespace_name[TENURE_NAMESPACE_MAX + 1];
     int fd;       /* the caller's */
     int end_fd;   /* wakes the thread for its end */
     bool started; /* the thread */
@@ -55,7 +57,7 @@ static void read_stream(ten_stream_watch *watch) {
     CURL *easy = curl_easy_init();
     CURLM *multi = curl_multi_init();
     watch->heard_ms = ten_now_ms();
-    bool good = easy && multi && watch->stream.prepare(easy, watch->stream.userdata) &&
+    bool good = easy && multi && watch->stream.prepare(easy, watch->namespace_name, watch->stream.userdata) &&
                 curl_easy_setopt(easy, CURLOPT_FAILONERROR, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 5000L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_event) == CURLE_OK &&
@@ -100,22 +102,32 @@ void ten_stream_watch_close(ten_stream_watch *watch) {
         pthread_join(watch->thread, NULL);
     ten_close_fd(&watch->fd);
     ten_close_fd(&watch->end_fd);
+    if (watch->stream.end)
+        watch->stream.end(watch->stream.userdata);
     ten_free(watch);
 }
 
-static bool start(ten_stream_watch *watch) {
-    watch->started = ten_thread_start(&watch->thread, run, watch) == 0;
-    return watch->started;
+bool ten_stream_watch_has(ten_stream_watch **watch, const char *namespace_name) {
+    if (*watch && strcmp((*watch)->namespace_name, namespace_name) != 0) {
+        ten_stream_watch_close(*watch);
+        *watch = NULL;
+    }
+    return *watch != NULL;
 }
 
-int ten_stream_watch_open(const ten_stream *stream, ten_stream_watch **ret_watch, ten_error *error) {
+int ten_stream_watch_open(const ten_stream *stream, const char *namespace_name, ten_stream_watch **ret_watch,
+                          ten_error *error) {
     ten_stream_watch *watch = ten_calloc(1, sizeof *watch);
+    if (!watch && stream->end)
+        stream->end(stream->userdata);
     if (!watch)
         return ten_fail_memory(error, "a watch");
     watch->stream = *stream;
+    ten_copy_text(watch->namespace_name, sizeof watch->namespace_name, namespace_name);
     watch->fd = ten_eventfd_open();
     watch->end_fd = ten_eventfd_open();
-    if (watch->fd < 0 || watch->end_fd < 0 || !start(watch)) {
+    watch->started = watch->fd >= 0 && watch->end_fd >= 0 && ten_thread_start(&watch->thread, run, watch) == 0;
+    if (!watch->started) {
         ten_stream_watch_close(watch);
         return ten_fail(error, TENURE_E_SYSTEM, "cannot watch the server");
     }
@@ -128,5 +140,6 @@ int ten_stream_watch_fd(const ten_stream_watch *watch) {
 }
 
 void ten_stream_watch_clear(const ten_stream_watch *watch) {
-    ten_eventfd_clear(watch->fd);
+    if (watch)
+        ten_eventfd_clear(watch->fd);
 }

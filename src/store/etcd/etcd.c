@@ -1,6 +1,6 @@
 /*
- * The etcd backend: opening, closing and its requests. Records on a consensus store, spoken to by the HTTP/JSON gateway.
- * etcd_state.h says how they are kept and why. Called through backend.h.
+ * The etcd backend: opening, closing and its requests. Records on a consensus store, spoken to by the HTTP/JSON
+ * gateway. etcd_state.h says how they are kept and why. Called through backend.h.
  */
 #include <string.h>
 
@@ -9,16 +9,35 @@
 #include "store/record_store.h"
 
 #define TTL_MIN_MS 2000u /* etcd's own floor: one and a half election time-outs, rounded up to seconds */
-#define LATE_MS    2500u /* rounded up to seconds; looked for twice a second; and its end is agreed on */
+#define LATE_MS    2500u /* TTLs are rounded up to seconds, looked at twice a second; ends go through the log */
 #define GRANTS_MAX 3u
 
 int ten_etcd_no_memory(ten_etcd_store *store) {
     return ten_fail_memory(store->base.error, "the etcd store");
 }
 
+int ten_etcd_use(ten_etcd_store *store, const char *namespace_name) {
+    store->dir = (ten_etcd_dir){store->settings.prefix, namespace_name};
+    store->space = namespace_name ? ten_map_get(&store->spaces, namespace_name) : NULL;
+    if (store->space || !namespace_name)
+        return TENURE_OK;
+    store->space = ten_calloc(1, sizeof *store->space);
+    if (store->space && ten_map_put(&store->spaces, namespace_name, store->space))
+        return TENURE_OK;
+    ten_free(store->space);
+    store->space = NULL;
+    return ten_etcd_no_memory(store);
+}
+
+int ten_etcd_begin(ten_etcd_store *store, const char *namespace_name, uint64_t timeout_ms) {
+    store->deadline_ms = ten_now_ms() + timeout_ms;
+    store->is_older = false;
+    return ten_etcd_use(store, namespace_name);
+}
+
 /* ---- requests ---------------------------------------------------------------------------------------------- */
 
-/* The answer's `Date` is in whole seconds: with each answer the bounds come nearer. */
+/* The answer's `Date` is in whole seconds: each answer narrows the bounds of the member's clock. */
 static void note_clock(ten_etcd_store *store, long server_time_s, uint64_t sent_ms) {
     if (server_time_s <= 0)
         return;
@@ -26,13 +45,14 @@ static void note_clock(ten_etcd_store *store, long server_time_s, uint64_t sent_
     uint64_t most = (uint64_t)server_time_s * 1000 + 999 - sent_ms;
     uint64_t both_least = ten_max_u64(least, store->clock_least);
     uint64_t both_most = ten_min_u64(most, store->clock_most);
-    bool agrees = store->clock_known && both_least <= both_most; /* else it was set, or it is another member's */
+    bool agrees =
+        store->clock_known && both_least <= both_most; /* else the clock was set, or another member answered */
     store->clock_least = agrees ? both_least : least;
     store->clock_most = agrees ? both_most : most;
     store->clock_known = true;
 }
 
-/* This host's clock is more exact than whole seconds: it counts as far as it can be the member's. */
+/* This host's clock is finer than whole seconds: it is taken, moved into the bounds of the member's clock. */
 void ten_etcd_tell_clock(ten_etcd_store *store) {
     uint64_t boot_ms = ten_boot_ms(store->base.clock);
     uint64_t apart = ten_wall_ms(store->base.clock) - boot_ms;
@@ -41,11 +61,10 @@ void ten_etcd_tell_clock(ten_etcd_store *store) {
     store->base.wall_ms = boot_ms + apart;
 }
 
-int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, uint64_t deadline_ms,
-                 json_t **ret_answer) {
+int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool once, json_t **ret_answer) {
     ten_etcd_call call = {.path = path, .body = body, .once = once};
     uint64_t sent_ms = ten_boot_ms(store->base.clock);
-    int r = ten_etcd_perform(store->link, &call, 1, deadline_ms, store->base.error);
+    int r = ten_etcd_perform(store->link, &call, 1, store->deadline_ms, store->base.error);
     store->answers = r == TENURE_OK;
     if (r == TENURE_OK)
         r = call.error;
@@ -57,9 +76,9 @@ int ten_etcd_ask(ten_etcd_store *store, const char *path, const char *body, bool
     return TENURE_OK;
 }
 
-int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t **ret_answer) {
+int ten_etcd_send(ten_etcd_store *store, bool once, json_t **ret_answer) {
     const char *body = ten_etcd_txn_body(&store->txn);
-    int r = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, deadline_ms, ret_answer) : ten_etcd_no_memory(store);
+    int r = body ? ten_etcd_ask(store, "/v3/kv/txn", body, once, ret_answer) : ten_etcd_no_memory(store);
     if (r < 0)
         return r;
     ten_etcd_tell_clock(store);
@@ -75,14 +94,21 @@ int ten_etcd_send(ten_etcd_store *store, bool once, uint64_t deadline_ms, json_t
                     ten_etcd_endpoint(store->link));
 }
 
-/* The same member has shown the same term before and after: so it was granted in that term. */
-int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms, uint64_t *ret_lease) {
+int ten_etcd_send_only(ten_etcd_store *store, bool once) {
+    json_t *answer = NULL;
+    int r = ten_etcd_send(store, once, &answer);
+    json_decref(answer);
+    return r;
+}
+
+/* If the same member has named the same term before and after, the lease was granted in that term. */
+int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t *ret_lease) {
     char body[64];
     snprintf(body, sizeof body, "{\"TTL\":\"%llu\"}", (unsigned long long)ten_etcd_seconds(ttl_ms));
     for (unsigned i = 0; i < GRANTS_MAX; i++) {
         ten_etcd_head before = store->head;
         json_t *answer = NULL;
-        int r = ten_etcd_ask(store, "/v3/lease/grant", body, false, deadline_ms, &answer);
+        int r = ten_etcd_ask(store, "/v3/lease/grant", body, false, &answer);
         if (r < 0)
             return r;
         uint64_t lease = ten_etcd_number(answer, "ID");
@@ -100,7 +126,7 @@ int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t deadline_ms,
 }
 
 int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t *leases, ten_etcd_call *calls,
-                        size_t count, uint64_t deadline_ms) {
+                        size_t count) {
     char(*bodies)[40] = ten_calloc(count ? count : 1, sizeof *bodies);
     if (!bodies)
         return ten_etcd_no_memory(store);
@@ -108,20 +134,9 @@ int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t 
         snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)leases[i]);
         calls[i] = (ten_etcd_call){.path = path, .body = bodies[i]};
     }
-    int r = count ? ten_etcd_perform(store->link, calls, count, deadline_ms, store->base.error) : TENURE_OK;
+    int r = count ? ten_etcd_perform(store->link, calls, count, store->deadline_ms, store->base.error) : TENURE_OK;
     ten_free(bodies);
     return r;
-}
-
-void ten_etcd_revoke(ten_etcd_store *store, const uint64_t *leases, size_t count, uint64_t deadline_ms) {
-    ten_error kept = *store->base.error;
-    ten_etcd_call *calls = ten_calloc(count ? count : 1, sizeof *calls);
-    if (!calls)
-        return;
-    (void)ten_etcd_ask_leases(store, "/v3/lease/revoke", leases, calls, count, deadline_ms);
-    ten_etcd_calls_free(calls, count);
-    ten_free(calls);
-    *store->base.error = kept;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
@@ -135,7 +150,7 @@ static void free_spaces(ten_etcd_store *store) {
 
 static void close_store(ten_backend *base) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    ten_etcd_watch_close(store->watch);
+    ten_stream_watch_close(store->watch);
     if (store->answers)
         ten_etcd_groups_close(store);
     ten_etcd_groups_free(store);

@@ -12,7 +12,6 @@
 struct report {
     ten_etcd_store *store;
     ten_report to;
-    uint64_t deadline_ms;
 };
 
 static bool is_old(const char *version) {
@@ -55,7 +54,7 @@ static void tell_member(const struct report *report, const char *endpoint, const
             "");
 }
 
-/* Each member by itself; a cluster works while most of them do. */
+/* Each member is asked by itself: a cluster works as long as a majority of them does. */
 static void check_members(const struct report *report) {
     ten_etcd_store *store = report->store;
     size_t count = store->settings.endpoint_count;
@@ -64,7 +63,7 @@ static void check_members(const struct report *report) {
         ten_error error = {0};
         ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}", .once = true};
         const char *endpoint = ten_etcd_endpoint(store->link);
-        uint64_t deadline_ms = ten_min_u64(report->deadline_ms, ten_now_ms() + 1000);
+        uint64_t deadline_ms = ten_min_u64(store->deadline_ms, ten_now_ms() + 1000);
         int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
         if (r == TENURE_OK) {
             tell_member(report, endpoint, call.answer);
@@ -73,8 +72,9 @@ static void check_members(const struct report *report) {
                             "name the members of one cluster in the URL: leases of two know nothing of each other");
         } else {
             down++;
-            ten_report_tell(&report->to, TENURE_CHECK_WARN, "member", error.message,
-                            "start it, or leave it out of the URL: the others carry on while they are most");
+            ten_report_tell(
+                &report->to, TENURE_CHECK_WARN, "member", error.message,
+                "start it, or remove it from the URL; a cluster works as long as a majority of its members does");
         }
         ten_etcd_calls_free(&call, 1);
         ten_etcd_next_endpoint(store->link);
@@ -83,19 +83,17 @@ static void check_members(const struct report *report) {
         ten_report_tell(&report->to, TENURE_CHECK_OK, "members", "one is named: when it fails, no other is tried", "");
 }
 
-/* A transaction that never happens is nevertheless checked for what it may do. */
+/* etcd checks the permissions of a transaction even if its comparison never holds. */
 static int check_rights(const struct report *report) {
     ten_etcd_store *store = report->store;
     ten_etcd_key key;
     char found[300];
-    json_t *answer = NULL;
-    snprintf(key, sizeof key, "%s/doctor", store->settings.prefix);
+    snprintf(key.text, sizeof key.text, "%s/doctor", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_compare(&store->txn, key, UINT64_C(1) << 60);
-    ten_etcd_txn_put(&store->txn, key, "{}", 0);
-    ten_etcd_txn_get_otherwise(&store->txn, key);
-    int r = ten_etcd_send(store, false, report->deadline_ms, &answer);
-    json_decref(answer);
+    ten_etcd_txn_compare(&store->txn, key.text, UINT64_C(1) << 60);
+    ten_etcd_txn_put(&store->txn, key.text, "{}", 0);
+    ten_etcd_txn_get_otherwise(&store->txn, key.text);
+    int r = ten_etcd_send_only(store, false);
     if (r == TENURE_E_DENIED && ten_etcd_is_known(store->link)) {
         char advice[300];
         snprintf(found, sizeof found, "%.280s", store->base.error->message);
@@ -114,8 +112,7 @@ static int check_rights(const struct report *report) {
 
 static int check_alarms(const struct report *report) {
     json_t *answer = NULL;
-    int r = ten_etcd_ask(report->store, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", false, report->deadline_ms,
-                         &answer);
+    int r = ten_etcd_ask(report->store, "/v3/maintenance/alarm", "{\"action\":\"GET\"}", false, &answer);
     if (r < 0)
         return r == TENURE_E_DENIED ? TENURE_OK : r;
     bool none = json_array_size(json_object_get(answer, "alarms")) == 0;
@@ -126,17 +123,15 @@ static int check_alarms(const struct report *report) {
     return TENURE_OK;
 }
 
-/* How long a renewal's round trip takes, and what time the member thinks it is. */
+/* How long the round trip of a renewal takes, and how far the member's clock is from ours. */
 static int check_latency(const struct report *report) {
     ten_etcd_store *store = report->store;
     char found[120];
-    ten_etcd_key key;
-    snprintf(key, sizeof key, "%s/store", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
     ten_etcd_call call = {.path = "/v3/kv/txn", .body = ten_etcd_txn_body(&store->txn)};
     uint64_t began_us = ten_boot_us();
-    int r = ten_etcd_perform(store->link, &call, 1, report->deadline_ms, store->base.error);
+    int r = ten_etcd_perform(store->link, &call, 1, store->deadline_ms, store->base.error);
     uint64_t took_us = ten_boot_us() - began_us;
     ten_etcd_calls_free(&call, 1);
     if (r < 0)
@@ -153,15 +148,16 @@ static int check_latency(const struct report *report) {
 }
 
 int ten_etcd_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
-    struct report report = {
-        .store = (ten_etcd_store *)base, .to = {each, userdata}, .deadline_ms = ten_now_ms() + timeout_ms};
+    ten_etcd_store *store = (ten_etcd_store *)base;
+    struct report report = {.store = store, .to = {each, userdata}};
+    (void)ten_etcd_begin(store, NULL, timeout_ms);
     check_members(&report);
     int r = check_rights(&report);
     if (r == TENURE_OK)
         r = check_alarms(&report);
     if (r == TENURE_OK)
         r = check_latency(&report);
-    const char *endpoint = report.store->settings.endpoints[0];
+    const char *endpoint = store->settings.endpoints[0];
     const char *host = strstr(endpoint, "://");
     if (host)
         ten_report_encryption(&report.to, strncmp(endpoint, "https:", 6) == 0, host + 3, "use etcds://");

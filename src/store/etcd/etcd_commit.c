@@ -1,7 +1,7 @@
 /*
- * A commit in etcd: one transaction with a part for each change, in which its comparisons and its operations stand; if they do
- * not hold, the part reads the records instead. etcd allows 128 comparisons or operations, and a key to be written once: what
- * does not go together goes one after the other. Called through backend.h.
+ * A commit in etcd: one transaction with a part for each change, in which its comparisons and its operations stand; if
+ * they do not hold, the part reads the records instead. etcd allows 128 comparisons or operations, and a key to be
+ * written once: what does not go together goes one after the other. Called through backend.h.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define BODY_MAX       (1024u * 1024u) /* of a request; etcd takes half as much again */
 #define TRIES_MAX      64u
-#define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* with those of a change that turns out not to fit */
+#define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* also of a change that turns out not to fit */
 #define ALL_MARKED_MAX 20u                    /* each target is up to six operations */
 
 /* What is written once more beside the changes: the mark of a holder, or a record. */
@@ -22,9 +22,7 @@ struct raise {
 /* A commit under way. */
 struct work {
     ten_etcd_store *store;
-    ten_etcd_space *space;
     ten_commit *commit;
-    uint64_t deadline_ms;
     ten_etcd_reliance on;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
     uint64_t *leases; /* of the writes of the transaction, in their order: what the life is attached to; 0: nothing */
@@ -37,39 +35,21 @@ struct work {
     uint64_t base; /* and what they are counted from */
 };
 
-static bool is_same(ten_key a, ten_key b) {
-    return a.kind == b.kind && strcmp(a.id, b.id) == 0;
-}
-
-static bool writes_namespace(const ten_commit_change *change) {
-    for (size_t i = 0; i < change->write_count; i++)
-        if (change->writes[i].key.kind == TEN_KIND_NAMESPACE)
-            return true;
-    return false;
-}
-
 /* ---- what has to be looked at before ----------------------------------------------------------------------- */
 
-static const ten_check *check_of(const ten_commit_change *change, ten_key key) {
-    for (size_t i = 0; i < change->check_count; i++)
-        if (is_same(change->checks[i].key, key))
-            return &change->checks[i];
-    return NULL;
-}
-
-/* The end that a life has is etcd's alone; and whose lease it was must be known, or somebody is not told. */
+/* Only etcd knows the end of a life. And the former holder of a lease must be known, so that its mark is raised. */
 static bool depends_on_look(const ten_commit_change *change, const ten_write *write) {
     const ten_life *life = &write->life;
-    const ten_check *check = check_of(change, write->key);
+    const ten_check *check = ten_check_of(change, write->key);
     if (write->key.kind == TEN_KIND_LEASE && check && check->version != 0 && !check->name)
         return true;
     return write->kind == TEN_WRITE_PUT && life->kind == TEN_LIFE_LATEST &&
            (life->with.id || (life->as_it_is && life->ttl_ms));
 }
 
-/* What is in doubt is no comparison. */
+/* A transaction cannot compare whether a life is in doubt. */
 static bool has_to_look(const struct work *work) {
-    if (ten_etcd_is_in_doubt(work->store, work->space))
+    if (ten_etcd_is_in_doubt(work->store))
         return true;
     for (size_t i = 0; i < work->commit->count; i++)
         for (size_t j = 0; j < work->commit->changes[i].write_count; j++)
@@ -92,7 +72,7 @@ static int look(struct work *work) {
     for (size_t i = 0, at = 0; i < work->commit->count; i++)
         for (size_t j = 0; j < work->commit->changes[i].check_count; j++)
             work->sights[at++].record.key = work->commit->changes[i].checks[j].key;
-    return ten_etcd_look(work->store, work->commit->namespace_name, work->sights, count, work->deadline_ms);
+    return ten_etcd_look(work->store, work->sights, count);
 }
 
 /* NULL: nobody has looked. */
@@ -105,13 +85,13 @@ static const ten_etcd_sight *sight_of(const struct work *work, size_t change, si
 
 static const ten_etcd_sight *sight_of_key(const struct work *work, size_t change, ten_key key) {
     const ten_commit_change *it = &work->commit->changes[change];
-    const ten_check *check = check_of(it, key);
+    const ten_check *check = ten_check_of(it, key);
     return check ? sight_of(work, change, (size_t)(check - it->checks)) : NULL;
 }
 
 /* The name that the record had; "": none. */
 static const char *former_name(const struct work *work, size_t change, ten_key key) {
-    const ten_check *check = check_of(&work->commit->changes[change], key);
+    const ten_check *check = ten_check_of(&work->commit->changes[change], key);
     const ten_etcd_sight *sight = sight_of_key(work, change, key);
     if (!check || check->version == 0)
         return "";
@@ -120,41 +100,39 @@ static const char *former_name(const struct work *work, size_t change, ten_key k
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 
-/* What is in doubt counts as alive, in the state in which it was seen; the transaction compares that the doubt is the same. */
+/* A record in doubt counts as alive, in the version that was read; the transaction compares that the doubt is still the
+ * same one. */
 static void compare_check(const struct work *work, ten_etcd_txn *part, const ten_check *check,
                           const ten_etcd_sight *sight) {
-    const char *prefix = work->store->settings.prefix;
-    const char *ns = work->commit->namespace_name;
-    ten_etcd_key record;
-    ten_etcd_key life;
+    const ten_etcd_dir *dir = &work->store->dir;
     bool has_life = ten_etcd_has_life(check->key.kind);
     bool in_doubt = sight && sight->in_doubt && check->life != TEN_CHECK_EITHER;
-    ten_etcd_key_of_record(record, prefix, ns, check->key);
-    ten_etcd_key_of_life(life, prefix, ns, check->key);
+    ten_etcd_key record = ten_etcd_record_key(dir, check->key);
+    ten_etcd_key life = has_life ? ten_etcd_life_key(dir, check->key) : record;
     if (check->version != TEN_VERSION_ANY)
-        ten_etcd_txn_compare(part, record, check->version);
+        ten_etcd_txn_compare(part, record.text, check->version);
     else if (in_doubt || (sight && check->key.kind == TEN_KIND_LEASE))
-        ten_etcd_txn_compare(part, record, sight->record.version);
+        ten_etcd_txn_compare(part, record.text, sight->record.version);
     if (in_doubt && check->life == TEN_CHECK_DEAD)
-        ten_etcd_txn_compare(part, record, 0); /* never */
+        ten_etcd_txn_compare(part, record.text, 0); /* never */
     if (in_doubt)
         return;
     bool is_new = check->version == 0 && check->life != TEN_CHECK_FOREIGN;
     if (check->life == TEN_CHECK_FOREIGN) {
-        ten_etcd_txn_compare(part, record, 0);
-        ten_etcd_txn_compare_exists(part, life);
+        ten_etcd_txn_compare(part, record.text, 0);
+        ten_etcd_txn_compare_exists(part, life.text);
     } else if (check->life == TEN_CHECK_ALIVE)
-        ten_etcd_txn_compare_exists(part, has_life && !is_new ? life : record);
+        ten_etcd_txn_compare_exists(part, is_new ? record.text : life.text);
     else if (check->life == TEN_CHECK_DEAD || (is_new && has_life))
-        ten_etcd_txn_compare(part, has_life ? life : record, 0);
+        ten_etcd_txn_compare(part, life.text, 0);
 }
 
 /* ---- lives ------------------------------------------------------------------------------------------------- */
 
 enum attaching { STAYS, ENDS_NOW, NEVER_ENDS, GETS_LEASE };
 
-/* How the end that it names comes about, and for a lease how long. What is left of another etcd lease is not believed: it is
- * taken for whole. */
+/* What is done to the life so that it gets that end, and the TTL of its etcd lease. The time that is left of another
+ * etcd lease is not known exactly, so that its whole TTL is taken. */
 static enum attaching attach(const struct work *work, size_t change, const ten_write *write, uint64_t *ret_ttl_ms) {
     const ten_life *life = &write->life;
     *ret_ttl_ms = life->ttl_ms;
@@ -169,18 +147,18 @@ static enum attaching attach(const struct work *work, size_t change, const ten_w
     if ((own_lives && own->is_attached && !own->lease) || (other_lives && other->is_attached && !other->lease))
         return NEVER_ENDS;
     if (other_lives)
-        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, other->is_attached ? other->ttl_ms : work->space->longest_ms);
+        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, other->is_attached ? other->ttl_ms : work->store->space->longest_ms);
     if (own_lives)
-        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, own->is_attached ? own->ttl_ms : work->space->longest_ms);
+        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, own->is_attached ? own->ttl_ms : work->store->space->longest_ms);
     return *ret_ttl_ms ? GETS_LEASE : ENDS_NOW;
 }
 
-/* If it stays as it is: it was dead, or it may have been alive. */
+/* A life that stays as it is was dead by its check, or may be alive. */
 static enum ten_etcd_life_word word_of(const struct work *work, size_t change, const ten_write *write,
                                        enum attaching how) {
     if (how != STAYS)
         return how == ENDS_NOW ? TEN_ETCD_ENDED : how == NEVER_ENDS ? TEN_ETCD_ENDLESS : TEN_ETCD_ENDS;
-    const ten_check *check = check_of(&work->commit->changes[change], write->key);
+    const ten_check *check = ten_check_of(&work->commit->changes[change], write->key);
     return check && check->life == TEN_CHECK_DEAD ? TEN_ETCD_ENDED : TEN_ETCD_ENDS;
 }
 
@@ -191,88 +169,75 @@ static uint64_t *lease_of(const struct work *work, size_t change, const ten_writ
     return &work->leases[at];
 }
 
-/* By its check. */
+/* The checks of the change say that the record is dead. */
 static bool has_no_life(const ten_commit_change *change, const ten_write *write) {
-    const ten_check *check = check_of(change, write->key);
+    const ten_check *check = ten_check_of(change, write->key);
     return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
 }
 
 static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write, enum attaching how,
                     uint64_t ttl_ms) {
     ten_etcd_store *store = work->store;
-    const char *ns = work->commit->namespace_name;
-    ten_etcd_key key;
+    ten_etcd_key key = ten_etcd_life_key(&store->dir, write->key);
     char value[24];
     ten_etcd_group *group = NULL;
-    ten_etcd_key_of_life(key, store->settings.prefix, ns, write->key);
     if (how == GETS_LEASE) {
-        int r = ten_etcd_group_get(store, ns, write->name, ttl_ms, work->deadline_ms, &group);
+        int r = ten_etcd_group_get(store, write->name, ttl_ms, &group);
         if (r < 0)
             return r;
         group->uncertain = true; /* until the answer is there */
     }
     *lease_of(work, change, write) = group ? group->lease : 0;
-    snprintf(value, sizeof value, "%llu", (unsigned long long)(how == GETS_LEASE ? ttl_ms : 0));
+    snprintf(value, sizeof value, "%llu", (unsigned long long)(group ? ttl_ms : 0));
     if (how == ENDS_NOW && !has_no_life(&work->commit->changes[change], write))
-        ten_etcd_txn_delete(part, key);
+        ten_etcd_txn_delete(part, key.text);
     else if (how == NEVER_ENDS || how == GETS_LEASE)
-        ten_etcd_txn_put(part, key, value, group ? group->lease : 0);
+        ten_etcd_txn_put(part, key.text, value, group ? group->lease : 0);
     return TENURE_OK;
 }
 
 /* ---- writes ------------------------------------------------------------------------------------------------ */
-
-static void put_or_delete(ten_etcd_txn *part, const char *key, const char *value) {
-    if (value)
-        ten_etcd_txn_put(part, key, value, 0);
-    else
-        ten_etcd_txn_delete(part, key);
-}
 
 static void add_raise(struct work *work, struct raise raise) {
     for (size_t i = 0; i < work->raised_count; i++) {
         const struct raise *other = &work->raised[i];
         bool both = other->holder && raise.holder;
         if (both ? strcmp(other->holder, raise.holder) == 0
-                 : other->holder == raise.holder && is_same(other->record, raise.record))
+                 : other->holder == raise.holder && ten_key_is(other->record, raise.record))
             return;
     }
     TEN_INVARIANT(work->raised_count < RAISED_MAX);
     work->raised[work->raised_count++] = raise;
 }
 
-/* The index of leases that have a name, and the mark of whoever had it. With many targets there is no room for the marks of those
- * whose leases have ended: they would only tell of what was deleted by hand. */
+/* Updates the index of leases that have a name, and raises the mark of the former holder. In a change with many targets
+ * there is no room for the marks of leases that have ended: those would only show what was deleted by hand. */
 static void put_name(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
     const ten_commit_change *it = &work->commit->changes[change];
     const char *former = former_name(work, change, write->key);
     const char *name = write->kind == TEN_WRITE_PUT ? write->name : "";
-    ten_etcd_key key;
-    ten_etcd_key_of_name(key, work->store->settings.prefix, work->commit->namespace_name, write->key.id);
     if (strcmp(name, former) != 0)
-        put_or_delete(part, key, name[0] != '\0' ? name : NULL);
+        ten_etcd_txn_put_or_delete(part, ten_etcd_name_key(&work->store->dir, write->key.id).text,
+                                   name[0] != '\0' ? name : NULL);
     if (former[0] != '\0' && (it->write_count <= ALL_MARKED_MAX || !has_no_life(it, write)))
         add_raise(work, (struct raise){.holder = former});
 }
 
 static int put_record(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
     ten_etcd_store *store = work->store;
-    const char *ns = work->commit->namespace_name;
-    const char *prefix = store->settings.prefix;
-    ten_etcd_key key;
+    const ten_etcd_dir *dir = &store->dir;
     bool removes = write->kind == TEN_WRITE_REMOVE;
     uint64_t ttl_ms = 0;
     enum attaching how = removes ? ENDS_NOW : attach(work, change, write, &ttl_ms);
-    ten_etcd_key_of_record(key, prefix, ns, write->key);
     if (!removes)
         ten_etcd_record_write(&store->value, write, word_of(work, change, write, how));
-    put_or_delete(part, key, removes ? NULL : ten_buf_string(&store->value));
+    ten_etcd_txn_put_or_delete(part, ten_etcd_record_key(dir, write->key).text,
+                               removes ? NULL : ten_buf_string(&store->value));
     if (write->key.kind == TEN_KIND_NAMESPACE) {
         ten_etcd_epoch_value(&store->value, write->name, write->number);
-        ten_etcd_key_of_place(key, prefix, ns, TEN_ETCD_EPOCH, NULL);
-        put_or_delete(part, key, removes ? NULL : ten_buf_string(&store->value));
-        ten_etcd_key_of_namespace(key, prefix, ns);
-        put_or_delete(part, key, removes ? NULL : "");
+        ten_etcd_txn_put_or_delete(part, ten_etcd_place(dir, TEN_ETCD_EPOCH, NULL).text,
+                                   removes ? NULL : ten_buf_string(&store->value));
+        ten_etcd_txn_put_or_delete(part, ten_etcd_namespace_key(dir).text, removes ? NULL : "");
     }
     if (write->key.kind == TEN_KIND_LEASE)
         put_name(work, change, part, write);
@@ -287,7 +252,7 @@ static int make_part(struct work *work, size_t change) {
     ten_etcd_txn_clear(part);
     for (size_t i = 0; i < it->check_count; i++) {
         compare_check(work, part, &it->checks[i], sight_of(work, change, i));
-        ten_etcd_record_get(store, part, work->commit->namespace_name, it->checks[i].key, true);
+        ten_etcd_record_get(store, part, it->checks[i].key, true);
     }
     for (size_t i = 0; r == TENURE_OK && i < it->write_count; i++)
         if (it->writes[i].kind == TEN_WRITE_RAISE)
@@ -295,22 +260,18 @@ static int make_part(struct work *work, size_t change) {
         else
             r = put_record(work, change, part, &it->writes[i]);
     for (size_t i = 0; i < it->entry_count; i++)
-        ten_etcd_feed_put(store, part, work->commit->namespace_name, work->base, &it->entries[i], work->places + i);
+        ten_etcd_feed_put(store, part, work->base, &it->entries[i], work->places + i);
     return r;
 }
 
-/* Once, although several may want it: nobody minds a revision more. */
+/* Each key once, although several changes may raise it: one more revision harms nobody. */
 static void add_raises(struct work *work) {
-    const char *prefix = work->store->settings.prefix;
-    const char *ns = work->commit->namespace_name;
-    ten_etcd_key key;
+    const ten_etcd_dir *dir = &work->store->dir;
     for (size_t i = 0; i < work->raised_count; i++) {
         const struct raise *raise = &work->raised[i];
-        if (raise->holder)
-            ten_etcd_key_of_place(key, prefix, ns, TEN_ETCD_MARK, raise->holder);
-        else
-            ten_etcd_key_of_record(key, prefix, ns, raise->record);
-        ten_etcd_txn_raise(&work->store->txn, key);
+        ten_etcd_key key =
+            raise->holder ? ten_etcd_place(dir, TEN_ETCD_MARK, raise->holder) : ten_etcd_record_key(dir, raise->record);
+        ten_etcd_txn_raise(&work->store->txn, key.text);
     }
 }
 
@@ -318,32 +279,27 @@ static void add_raises(struct work *work) {
 
 static void begin_txn(struct work *work) {
     ten_etcd_store *store = work->store;
-    ten_etcd_key key;
-    const char *ns = work->commit->namespace_name;
+    const ten_etcd_space *space = store->space;
     ten_etcd_tell_clock(store);
-    work->on.is_written = writes_namespace(&work->commit->changes[work->first]);
+    work->on.is_written = ten_change_writes_namespace(&work->commit->changes[work->first]);
     ten_etcd_rely_begin(store, &work->on);
-    ten_etcd_key_of_place(key, store->settings.prefix, ns, TEN_ETCD_TERM, NULL);
-    ten_etcd_txn_compare(&store->txn, key, work->space->term_revision);
-    ten_etcd_key_of_place(key, store->settings.prefix, ns, TEN_ETCD_WAIT, NULL);
-    ten_etcd_txn_compare(&store->txn, key, work->space->wait_revision);
+    ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_TERM, NULL).text, space->term_revision);
+    ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, space->wait_revision);
     work->largest = work->places = work->raised_count = 0;
-    /* Numbers grow with the revisions, from a base that grows, too. */
-    uint64_t next = work->space->base + (store->revision + 1) * TEN_ETCD_PLACES;
-    work->base = next > work->commit->least_number ? work->space->base : work->commit->least_number;
+    /* Numbers grow with the revisions, and the base that they are counted from never becomes smaller. */
+    uint64_t next = space->base + (store->revision + 1) * TEN_ETCD_PLACES;
+    work->base = next > work->commit->least_number ? space->base : work->commit->least_number;
 }
 
-static void put_newest(struct work *work, ten_etcd_txn *txn, size_t places) {
-    ten_etcd_key key;
+static void put_newest(struct work *work, ten_etcd_txn *txn) {
     char value[48];
-    ten_etcd_key_of_place(key, work->store->settings.prefix, work->commit->namespace_name, TEN_ETCD_NEWEST, NULL);
-    snprintf(value, sizeof value, "%llu %zu", (unsigned long long)work->base, places);
-    if (places)
-        ten_etcd_txn_put(txn, key, value, 0);
+    snprintf(value, sizeof value, "%llu %zu", (unsigned long long)work->base, work->places);
+    if (work->places)
+        ten_etcd_txn_put(txn, ten_etcd_place(&work->store->dir, TEN_ETCD_NEWEST, NULL).text, value, 0);
 }
 
-/* Takes as many changes as go together; at least one. One that writes the namespace's record goes alone: it may begin an epoch,
- * and unless it is carried out, the base of the numbers is not what it takes it for. */
+/* Takes as many changes as fit into one transaction, at least one. A change that writes the namespace's record goes
+ * alone: it may begin an epoch, and only if it is carried out the numbers of the feed have a new base. */
 static int fill_txn(struct work *work) {
     ten_etcd_store *store = work->store;
     const ten_commit *commit = work->commit;
@@ -361,7 +317,7 @@ static int fill_txn(struct work *work) {
         bool fits = operations <= TEN_ETCD_TXN_MAX &&
                     store->txn.operations.size + store->part.operations.size < BODY_MAX &&
                     work->places + change->entry_count <= TEN_ETCD_PLACES;
-        if (work->end > work->first && (!fits || work->on.is_written || writes_namespace(change))) {
+        if (work->end > work->first && (!fits || work->on.is_written || ten_change_writes_namespace(change))) {
             work->raised_count = raised;
             break;
         }
@@ -370,38 +326,37 @@ static int fill_txn(struct work *work) {
         work->largest = largest;
         work->places += change->entry_count;
         if (work->on.is_written)
-            put_newest(work, &store->part, work->places);
+            put_newest(work, &store->part);
         ten_etcd_txn_add_part(&store->txn, &store->part);
     }
     add_raises(work);
     if (!work->on.is_written)
-        put_newest(work, &store->txn, work->places);
+        put_newest(work, &store->txn);
     return TENURE_OK;
 }
 
 /* ---- the answer -------------------------------------------------------------------------------------------- */
 
-/* What was attached to what. */
+/* Notes to which group the life is attached now. */
 static int note_life(struct work *work, size_t change, const ten_write *write) {
     ten_etcd_store *store = work->store;
-    ten_etcd_key key;
     uint64_t ttl_ms;
-    uint64_t lease = *lease_of(work, change, write);
-    ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
+    ten_etcd_key key = ten_etcd_life_key(&store->dir, write->key);
+    ten_etcd_group *group = ten_etcd_group_by_lease(store, *lease_of(work, change, write));
     bool stays = write->kind == TEN_WRITE_PUT && attach(work, change, write, &ttl_ms) == STAYS;
-    ten_etcd_key_of_life(key, store->settings.prefix, work->commit->namespace_name, write->key);
     if (stays)
-        ten_etcd_hold_rewritten(store, key, write->version);
+        ten_etcd_hold_rewritten(store, key.text, write->version);
     else if (!group)
-        ten_etcd_hold_drop(store, key);
+        ten_etcd_hold_drop(store, key.text);
     if (!group)
         return TENURE_OK;
-    if (!ten_etcd_hold_set(store, group, key, write->version))
-        return ten_etcd_no_memory(store);
+    int r = ten_etcd_hold_set(store, group, key.text, write->version);
+    if (r < 0)
+        return r;
     if (!ten_etcd_group_is_kept(store, group))
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
-    /* The other one may have been extended since this etcd lease was granted. */
-    return write->life.with.id ? ten_etcd_groups_keep(store, &group, 1, work->deadline_ms) : TENURE_OK;
+    /* The record whose end it takes may have been extended since this etcd lease was granted. */
+    return write->life.with.id ? ten_etcd_groups_keep(store, &group, 1) : TENURE_OK;
 }
 
 static int take_conflict(struct work *work, size_t change, const json_t *part) {
@@ -411,10 +366,10 @@ static int take_conflict(struct work *work, size_t change, const json_t *part) {
     it->conflict = true;
     for (size_t i = 0, at = 0; r == TENURE_OK && i < it->check_count; i++) {
         sights[i].record.key = it->checks[i].key;
-        r = ten_etcd_record_take(work->store, work->space, part, &at, &sights[i]);
+        r = ten_etcd_record_take(work->store, part, &at, &sights[i]);
     }
     if (r == TENURE_OK)
-        r = ten_etcd_tell_left(work->store, sights, it->check_count, work->deadline_ms);
+        r = ten_etcd_tell_left(work->store, sights, it->check_count);
     for (size_t i = 0; r == TENURE_OK && i < it->check_count; i++)
         it->checks[i].present = sights[i].record;
     ten_free(sights);
@@ -425,8 +380,7 @@ static int take_answer(struct work *work, const json_t *answer) {
     ten_etcd_store *store = work->store;
     uint64_t revision = store->head.revision;
     int r = TENURE_OK;
-    for (ten_etcd_group *group = store->groups; group; group = group->next)
-        group->uncertain &= group->kept_in != store->call;
+    ten_etcd_groups_answered(store);
     for (size_t i = work->first; r == TENURE_OK && i < work->end; i++) {
         const json_t *part = ten_etcd_part(answer, i - work->first);
         ten_commit_change *change = &work->commit->changes[i];
@@ -443,29 +397,28 @@ static int take_answer(struct work *work, const json_t *answer) {
     }
     for (size_t i = 0; r == TENURE_OK && i < work->raised_count; i++)
         if (work->raised[i].holder)
-            ten_etcd_mark_raised(store, work->commit->namespace_name, work->raised[i].holder,
-                                 ten_etcd_written_before(ten_etcd_part(answer, work->end - work->first + i), 0));
+            ten_etcd_mark_raised(store, work->raised[i].holder, ten_etcd_part(answer, work->end - work->first + i));
     bool counts = !work->on.is_written || !work->commit->changes[work->first].conflict;
     if (work->places && counts) {
-        work->space->base = work->base;
-        work->space->last = work->base + revision * TEN_ETCD_PLACES + work->places - 1;
+        work->store->space->base = work->base;
+        work->store->space->last = work->base + revision * TEN_ETCD_PLACES + work->places - 1;
         store->fed += work->places;
         store->fed_last += work->places;
     }
     return r;
 }
 
-/* 0: *ret_sent says whether it was carried out, or its changes have to be made anew. */
+/* On 0: *ret_sent tells whether it was carried out; if not, its changes have to be prepared again. */
 static int send_txn(struct work *work, bool *ret_sent) {
     json_t *answer = NULL;
-    int r = ten_etcd_rely_send(work->store, &work->on, true, work->deadline_ms, &answer, ret_sent);
+    int r = ten_etcd_rely_send(work->store, &work->on, true, &answer, ret_sent);
     if (r == TENURE_OK && *ret_sent)
         r = take_answer(work, answer);
     json_decref(answer);
     return r;
 }
 
-/* The longest TTL that somebody will believe in. */
+/* The longest TTL that a holder relies on. */
 static uint64_t longest_of(const ten_commit *commit) {
     uint64_t longest_ms = 0;
     for (size_t i = 0; i < commit->count; i++)
@@ -480,10 +433,9 @@ static uint64_t longest_of(const ten_commit *commit) {
 
 static int prepare(struct work *work) {
     ten_etcd_store *store = work->store;
-    const char *ns = work->commit->namespace_name;
-    int r = work->space->known ? TENURE_OK : ten_etcd_state_read(store, ns, work->deadline_ms);
+    int r = work->store->space->known ? TENURE_OK : ten_etcd_state_read(store);
     if (r == TENURE_OK)
-        r = ten_etcd_set_term(store, ns, longest_of(work->commit), work->deadline_ms);
+        r = ten_etcd_set_term(store, longest_of(work->commit));
     return r < 0 ? r : look(work);
 }
 
@@ -495,21 +447,22 @@ static int carry_out(struct work *work) {
         r = fill_txn(work);
         if (r == TENURE_OK)
             r = send_txn(work, &sent);
-        if (r == TENURE_E_GONE) { /* an etcd lease was revoked, or there is a new leader: others are granted */
+        if (r == TENURE_E_GONE) { /* an etcd lease is gone: the next try gets other ones */
             work->store->call++;
             r = TENURE_OK;
         }
         if (r == TENURE_OK && sent)
             work->first = work->end;
         else if (r == TENURE_OK && ++tries >= TRIES_MAX)
-            r = ten_fail(work->store->base.error, TENURE_E_UNREACHABLE, "etcd changes too fast; try again");
+            r = ten_fail(work->store->base.error, TENURE_E_UNREACHABLE,
+                         "etcd: gave up after %u conflicting changes; try again", TRIES_MAX);
         else if (r == TENURE_OK)
             r = prepare(work);
     }
     return r;
 }
 
-/* Without room nothing is carried out, and that is no failure of those beside it. */
+/* etcd has no room: the remaining changes are refused one by one, so that the call itself does not fail. */
 static int refuse_all(struct work *work) {
     for (size_t i = work->first; i < work->commit->count; i++)
         work->commit->changes[i].error = TENURE_E_FULL;
@@ -518,12 +471,10 @@ static int refuse_all(struct work *work) {
 
 int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    struct work work = {
-        .store = store,
-        .commit = commit,
-        .deadline_ms = ten_now_ms() + timeout_ms,
-        .on = {.namespace_name = commit->namespace_name, .identity = commit->identity, .epoch = commit->epoch}};
-    int r = ten_etcd_enter(store, work.deadline_ms);
+    struct work work = {.store = store, .commit = commit, .on = {.identity = commit->identity, .epoch = commit->epoch}};
+    int r = ten_etcd_begin(store, commit->namespace_name, timeout_ms);
+    if (r == TENURE_OK)
+        r = ten_etcd_enter(store);
     if (r < 0)
         return r;
     if (strcmp(store->base.identity, commit->identity) != 0)
@@ -532,14 +483,13 @@ int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) 
     size_t writes = 0;
     for (size_t i = 0; i < commit->count; i++)
         writes += commit->changes[i].write_count;
-    work.space = ten_etcd_space_of(store, commit->namespace_name);
     work.leases = ten_calloc(writes + 1, sizeof *work.leases);
-    r = work.space && work.leases ? carry_out(&work) : ten_etcd_no_memory(store);
+    r = work.leases ? carry_out(&work) : ten_etcd_no_memory(store);
     ten_free(work.sights);
     ten_free(work.leases);
     if (r == TENURE_E_FULL)
         r = refuse_all(&work);
     else if (r == TENURE_OK)
-        ten_etcd_feed_trim(store, commit->namespace_name, work.deadline_ms);
+        ten_etcd_feed_trim(store);
     return r;
 }

@@ -1,11 +1,11 @@
 /*
  * The identity of the store, the terms of its leaders, and what is known of a namespace. See etcd_state.h.
  *
- * PREFIX/store has the identity: a random text that every commit and touch compares. It becomes another one when the store is found
- * older than it was, which is looked for with each new connection. What proves it, beside PREFIX/log:
+ * PREFIX/store has the identity: a random text that every commit and touch compares. It becomes another one when the
+ * store is found older than it was, which is looked for with each new connection. What proves it, beside PREFIX/log:
  *  - another cluster id than the one that is written there, or a raft term below that one;
- *  - raft's index is behind the revision by more than it was before. Each revision needs an entry of raft's log, so that
- *    index - revision (the lead) never shrinks; a restored snapshot keeps its revisions and begins a new log.
+ *  - raft's index is behind the revision by more than it was before. Each revision needs an entry of raft's log, so
+ *    that index - revision (the lead) never shrinks; a restored snapshot keeps its revisions and begins a new log.
  */
 #include <string.h>
 
@@ -17,23 +17,30 @@
 
 /* ---- the store --------------------------------------------------------------------------------------------- */
 
-static void store_keys(const ten_etcd_store *store, ten_etcd_key identity, ten_etcd_key log) {
-    snprintf(identity, TEN_ETCD_KEY_MAX + 1, "%s/store", store->settings.prefix);
-    snprintf(log, TEN_ETCD_KEY_MAX + 1, "%s/log", store->settings.prefix);
+ten_etcd_key ten_etcd_store_key(const ten_etcd_store *store) {
+    ten_etcd_key key;
+    snprintf(key.text, sizeof key.text, "%s/store", store->settings.prefix);
+    return key;
 }
 
-/* How long raft's log is by the member that answered the reading, or 0: not known. */
-static uint64_t read_index(const ten_etcd_store *store, uint64_t deadline_ms) {
+static ten_etcd_key log_key(const ten_etcd_store *store) {
+    ten_etcd_key key;
+    snprintf(key.text, sizeof key.text, "%s/log", store->settings.prefix);
+    return key;
+}
+
+/* The index of raft's log, as the member that answered the reading has it; 0: not known. */
+static uint64_t read_index(const ten_etcd_store *store) {
     ten_error error = {0};
     ten_etcd_call call = {.path = "/v3/maintenance/status", .body = "{}"};
-    int r = ten_etcd_perform_here(store->link, &call, deadline_ms, &error);
+    int r = ten_etcd_perform_here(store->link, &call, store->deadline_ms, &error);
     bool same = r == TENURE_OK && call.head.member == store->head.member;
     uint64_t index = same ? ten_etcd_number(call.answer, "raftIndex") : 0;
     ten_etcd_calls_free(&call, 1);
     return index;
 }
 
-/* The index was read before the revision at which this was written: the lead was at least so much. */
+/* The index was read before the revision at which PREFIX/log was written: the lead was at least as large then. */
 static bool has_lost(const ten_etcd_store *store, const ten_etcd_kv *log, uint64_t index) {
     unsigned long long cluster = 0;
     unsigned long long term = 0;
@@ -45,35 +52,30 @@ static bool has_lost(const ten_etcd_store *store, const ten_etcd_kv *log, uint64
     return is_shorter || cluster != store->head.cluster || term > store->head.term;
 }
 
-/* Adds what makes it another store to the transaction, unless somebody else has done that. */
-static void put_identity(ten_etcd_store *store, uint64_t revision, uint64_t index) {
-    ten_etcd_key key;
-    ten_etcd_key log;
+/* Gives the store a new identity, unless another client has done so. */
+static int put_identity(ten_etcd_store *store, uint64_t revision, uint64_t index) {
     char text[TEN_IDENTITY_MAX + 1];
-    store_keys(store, key, log);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_compare(&store->txn, key, revision);
+    ten_etcd_txn_compare(&store->txn, ten_etcd_store_key(store).text, revision);
     snprintf(text, sizeof text, "etcd-%016llx", (unsigned long long)ten_random_u64());
-    ten_etcd_txn_put(&store->txn, key, text, 0);
+    ten_etcd_txn_put(&store->txn, ten_etcd_store_key(store).text, text, 0);
     snprintf(text, sizeof text, "%llx %llu %llu", (unsigned long long)store->head.cluster,
              (unsigned long long)store->head.term, (unsigned long long)index);
-    ten_etcd_txn_put(&store->txn, log, text, 0);
-    ten_etcd_txn_get_otherwise(&store->txn, key);
+    ten_etcd_txn_put(&store->txn, log_key(store).text, text, 0);
+    ten_etcd_txn_get_otherwise(&store->txn, ten_etcd_store_key(store).text);
+    return ten_etcd_send_only(store, true);
 }
 
-static int look_at_store(ten_etcd_store *store, bool *ret_known, uint64_t deadline_ms) {
-    ten_etcd_key key;
-    ten_etcd_key log;
+static int look_at_store(ten_etcd_store *store, bool *ret_known) {
     json_t *answer = NULL;
-    store_keys(store, key, log);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get(&store->txn, key);
-    ten_etcd_txn_get(&store->txn, log);
-    int r = ten_etcd_send(store, false, deadline_ms, &answer);
+    ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
+    ten_etcd_txn_get(&store->txn, log_key(store).text);
+    int r = ten_etcd_send(store, false, &answer);
     *ret_known = false;
     if (r < 0)
         return store->is_older ? TENURE_OK : r;
-    uint64_t index = read_index(store, deadline_ms);
+    uint64_t index = read_index(store);
     ten_etcd_kv found = ten_etcd_kv_at(answer, 1, &store->scratch);
     bool lost = has_lost(store, &found, index);
     found = ten_etcd_kv_at(answer, 0, &store->scratch);
@@ -81,64 +83,46 @@ static int look_at_store(ten_etcd_store *store, bool *ret_known, uint64_t deadli
         ten_copy_text(store->base.identity, sizeof store->base.identity, found.value);
         *ret_known = true;
     } else {
-        json_t *written = NULL;
-        put_identity(store, found.revision, index);
-        r = ten_etcd_send(store, true, deadline_ms, &written);
-        json_decref(written); /* the next look finds it */
+        r = put_identity(store, found.revision, index); /* the next look finds it */
     }
     json_decref(answer);
     return r < 0 && store->is_older ? TENURE_OK : r;
 }
 
-int ten_etcd_confirm(ten_etcd_store *store, uint64_t deadline_ms) {
+int ten_etcd_confirm(ten_etcd_store *store) {
     for (unsigned i = 0; i < LOOKS_MAX; i++) {
         bool known = false;
         if (store->checked == ten_etcd_connections(store->link) + 1)
             return TENURE_OK;
-        int r = look_at_store(store, &known, deadline_ms);
+        int r = look_at_store(store, &known);
         if (r < 0)
             return r;
         if (known)
             store->checked = ten_etcd_connections(store->link) + 1;
     }
-    return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd does not keep its connections; try again");
+    return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd: the connections broke repeatedly; try again");
 }
 
-int ten_etcd_enter(ten_etcd_store *store, uint64_t deadline_ms) {
+int ten_etcd_enter(ten_etcd_store *store) {
     ten_arena_reset(&store->texts);
     store->call++;
     store->is_older = false;
     store->is_full = false;
-    return ten_etcd_confirm(store, deadline_ms);
+    return ten_etcd_confirm(store);
 }
 
 /* ---- a namespace ------------------------------------------------------------------------------------------- */
 
-ten_etcd_space *ten_etcd_space_of(ten_etcd_store *store, const char *namespace_name) {
-    ten_etcd_space *space = ten_map_get(&store->spaces, namespace_name);
-    if (space)
-        return space;
-    space = ten_calloc(1, sizeof *space);
-    if (space && ten_map_put(&store->spaces, namespace_name, space))
-        return space;
-    ten_free(space);
-    (void)ten_etcd_no_memory(store);
-    return NULL;
-}
-
-void ten_etcd_state_get(ten_etcd_store *store, const char *namespace_name, bool otherwise) {
-    ten_etcd_key key;
-    ten_etcd_key log;
-    store_keys(store, key, log);
+void ten_etcd_state_get(ten_etcd_store *store, bool otherwise) {
     ten_etcd_txn *txn = &store->txn;
-    (otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get)(txn, key);
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_EPOCH, NULL);
-    (otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get)(txn, key);
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_STATE, NULL);
+    void (*get)(ten_etcd_txn *, const char *) = otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get;
+    ten_etcd_key state = ten_etcd_place(&store->dir, TEN_ETCD_STATE, NULL);
+    get(txn, ten_etcd_store_key(store).text);
+    get(txn, ten_etcd_place(&store->dir, TEN_ETCD_EPOCH, NULL).text);
     if (otherwise)
-        ten_etcd_txn_get_all_otherwise(txn, key);
+        ten_etcd_txn_get_all_otherwise(txn, state.text);
     else
-        ten_etcd_txn_get_all(txn, key, &(struct ten_etcd_range){0});
+        ten_etcd_txn_get_all(txn, state.text, &(struct ten_etcd_range){0});
 }
 
 static void take_item(ten_etcd_store *store, ten_etcd_space *space, const json_t *item) {
@@ -166,38 +150,38 @@ static void take_item(ten_etcd_store *store, ten_etcd_space *space, const json_t
     }
 }
 
-int ten_etcd_state_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
-                        ten_buf *ret_epoch) {
-    ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    if (!space)
-        return store->base.error->code;
-    ten_etcd_kv kv = ten_etcd_kv_at(answer, operation, &store->scratch);
+int ten_etcd_state_take(ten_etcd_store *store, const json_t *answer) {
+    ten_etcd_kv kv = ten_etcd_kv_at(answer, 0, &store->scratch);
     ten_copy_text(store->base.identity, sizeof store->base.identity, kv.value);
-    kv = ten_etcd_kv_at(answer, operation + 1, &store->scratch);
+    kv = ten_etcd_kv_at(answer, 1, &store->scratch);
     if (kv.value[0] == '{')
         return ten_fail(
             store->base.error, TENURE_E_SCHEMA,
             "the namespace %s was written by another version of Tenure, whose layout this one does not use: "
             "use another namespace, or another prefix (etcd://HOSTS/PREFIX)",
-            namespace_name);
-    if (ret_epoch) {
-        ten_buf_clear(ret_epoch);
-        ten_buf_text(ret_epoch, kv.value);
-    }
-    *space = (ten_etcd_space){.known = true};
-    const json_t *items = ten_etcd_kvs(answer, operation + 2);
+            store->dir.namespace_name);
+    *store->space = (ten_etcd_space){.known = true};
+    ten_copy_text(store->space->epoch, sizeof store->space->epoch, kv.value);
+    const json_t *items = ten_etcd_kvs(answer, 2);
     for (size_t i = 0; i < json_array_size(items); i++)
-        take_item(store, space, json_array_get(items, i));
+        take_item(store, store->space, json_array_get(items, i));
     return TENURE_OK;
 }
 
-int ten_etcd_state_read(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    json_t *answer = NULL;
+void ten_etcd_state_begin(ten_etcd_store *store) {
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, namespace_name, false);
-    int r = ten_etcd_send(store, false, deadline_ms, &answer);
-    if (r == TENURE_OK)
-        r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
+    ten_etcd_state_get(store, false);
+}
+
+int ten_etcd_state_send(ten_etcd_store *store, json_t **ret_answer) {
+    int r = ten_etcd_send(store, false, ret_answer);
+    return r < 0 ? r : ten_etcd_state_take(store, *ret_answer);
+}
+
+int ten_etcd_state_read(ten_etcd_store *store) {
+    json_t *answer = NULL;
+    ten_etcd_state_begin(store);
+    int r = ten_etcd_state_send(store, &answer);
     json_decref(answer);
     return r;
 }
@@ -208,68 +192,62 @@ void ten_etcd_epoch_value(ten_buf *value, const char *identity, uint64_t epoch) 
 }
 
 void ten_etcd_rely_begin(ten_etcd_store *store, const ten_etcd_reliance *on) {
-    ten_etcd_key key;
-    ten_etcd_key log;
-    store_keys(store, key, log);
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_compare_value(&store->txn, key, on->identity);
-    ten_etcd_key_of_place(key, store->settings.prefix, on->namespace_name, TEN_ETCD_EPOCH, NULL);
+    ten_etcd_txn *txn = &store->txn;
+    ten_etcd_txn_clear(txn);
+    ten_etcd_txn_compare_value(txn, ten_etcd_store_key(store).text, on->identity);
     ten_etcd_epoch_value(&store->value, on->identity, on->epoch);
     if (!on->is_written)
-        ten_etcd_txn_compare_value(&store->txn, key, ten_buf_string(&store->value));
-    ten_etcd_state_get(store, on->namespace_name, true);
+        ten_etcd_txn_compare_value(txn, ten_etcd_place(&store->dir, TEN_ETCD_EPOCH, NULL).text,
+                                   ten_buf_string(&store->value));
+    ten_etcd_state_get(store, true);
 }
 
-int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, uint64_t deadline_ms,
-                       json_t **ret_answer, bool *ret_held) {
-    TEN_CLEANUP(ten_buf_free) ten_buf epoch = {0};
-    int r = ten_etcd_send(store, once, deadline_ms, ret_answer);
+int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, json_t **ret_answer,
+                       bool *ret_held) {
+    int r = ten_etcd_send(store, once, ret_answer);
     *ret_held = r == TENURE_OK && ten_etcd_succeeded(*ret_answer);
     if (r < 0 || *ret_held)
         return r;
-    r = ten_etcd_state_take(store, on->namespace_name, *ret_answer, 0, &epoch);
+    r = ten_etcd_state_take(store, *ret_answer);
     ten_etcd_epoch_value(&store->value, on->identity, on->epoch);
     bool same = strcmp(store->base.identity, on->identity) == 0 &&
-                (on->is_written || strcmp(ten_buf_string(&epoch), ten_buf_string(&store->value)) == 0);
+                (on->is_written || strcmp(store->space->epoch, ten_buf_string(&store->value)) == 0);
     return r < 0 ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
 /* ---- terms ------------------------------------------------------------------------------------------------- */
 
-bool ten_etcd_is_in_doubt(const ten_etcd_store *store, const ten_etcd_space *space) {
+bool ten_etcd_is_in_doubt(const ten_etcd_store *store) {
+    const ten_etcd_space *space = store->space;
     return space->wait_revision || (space->term_revision && space->term != store->head.term);
 }
 
-/* If the leader has changed since this namespace was last looked at, what vanishes is in doubt until the longest TTL has passed. */
-int ten_etcd_set_term(ten_etcd_store *store, const char *namespace_name, uint64_t ttl_ms, uint64_t deadline_ms) {
-    ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    if (!space)
-        return store->base.error->code;
+/* If the leader has changed since the term was written, lives that have vanished are in doubt until the longest TTL has
+ * passed. */
+int ten_etcd_set_term(ten_etcd_store *store, uint64_t ttl_ms) {
+    ten_etcd_space *space = store->space;
     uint64_t term = store->head.term;
     uint64_t longest_ms = ten_max_u64(space->longest_ms, ttl_ms);
     if (space->term_revision && space->term == term && longest_ms == space->longest_ms)
         return TENURE_OK;
     bool begins = space->term_revision && space->term != term && space->longest_ms > 0;
     uint64_t lease = 0;
-    int r = begins ? ten_etcd_grant(store, longest_ms, deadline_ms, &lease) : TENURE_OK;
+    int r = begins ? ten_etcd_grant(store, longest_ms, &lease) : TENURE_OK;
     if (r < 0 || store->head.term != term)
-        return r; /* it has changed again: the next answer tells */
-    ten_etcd_key key;
+        return r; /* the leader has changed again: the next answer names the term */
+    ten_etcd_key key = ten_etcd_place(&store->dir, TEN_ETCD_TERM, NULL);
     char value[48];
     json_t *answer = NULL;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_TERM, NULL);
-    ten_etcd_txn_compare(&store->txn, key, space->term_revision);
+    ten_etcd_txn_compare(&store->txn, key.text, space->term_revision);
     snprintf(value, sizeof value, "%llu %llu", (unsigned long long)term, (unsigned long long)longest_ms);
-    ten_etcd_txn_put(&store->txn, key, value, 0);
-    if (lease) {
-        ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_WAIT, NULL);
-        ten_etcd_txn_put(&store->txn, key, "", lease);
-    }
-    ten_etcd_state_get(store, namespace_name, true);
-    r = ten_etcd_send(store, true, deadline_ms, &answer);
+    ten_etcd_txn_put(&store->txn, key.text, value, 0);
+    if (lease)
+        ten_etcd_txn_put(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, "", lease);
+    ten_etcd_state_get(store, true);
+    r = ten_etcd_send(store, true, &answer);
     if (r == TENURE_OK && !ten_etcd_succeeded(answer)) {
-        r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
+        r = ten_etcd_state_take(store, answer);
     } else if (r == TENURE_OK) {
         space->term = term;
         space->longest_ms = longest_ms;

@@ -1,9 +1,9 @@
 /*
- * The feed in etcd. An entry is a key, PREFIX/NS/feed/REVISION-RANDOM, where REVISION is the one that its writer had read: so
- * the keys are nearly in the order of their writing, and a reader starts a little before where it stopped. The order
- * itself is that of the revisions at which they were created: a number is base + revision * 1024 + place within the
- * transaction. The entry has its base, which an epoch raises, and its place: `BASE PLACE TIME ID TEXT`.
- * Called by etcd_commit.c and through backend.h.
+ * The feed in etcd. An entry is a key, PREFIX/NS/feed/REVISION-RANDOM, where REVISION is the one that its writer had
+ * read: so the keys are nearly in the order of their writing, and a reader starts a little before where it stopped. The
+ * order itself is that of the revisions at which they were created: a number is base + revision * 1024 + place within
+ * the transaction. The entry has its base, which an epoch raises, and its place: `BASE PLACE TIME ID TEXT`. Called by
+ * etcd_commit.c and through backend.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #include "base/random.h"
 #include "store/etcd/etcd_state.h"
 
-#define READ_BEHIND 4096u  /* revisions between a writer's reading and its writing, at most: it takes milliseconds */
+#define READ_BEHIND 4096u  /* revisions, at most, that others make within the milliseconds of a write */
 #define PAGE        20000u /* entries of one answer */
 #define UNFEED_PAGE 1000u
 #define DELETE_MAX  100u /* entries that one transaction deletes */
 #define TRIM_EVERY  500u /* entries of one handle */
-#define TRIM_CHANCE 200u /* of so many entries of whatever handles one leads to a look, too */
+#define TRIM_CHANCE 200u /* of so many entries, by whatever handles, one leads to a look as well */
 #define TRIM_WHOLE  64u  /* of so many looks one begins at the very first key */
 #define SLACK       500u
 #define STEP        400u /* entries that are removed at a time */
@@ -27,23 +27,20 @@
 
 /* ---- one entry --------------------------------------------------------------------------------------------- */
 
-void ten_etcd_feed_put(ten_etcd_store *store, ten_etcd_txn *part, const char *namespace_name, uint64_t base,
-                       const ten_entry *entry, size_t place) {
+void ten_etcd_feed_put(ten_etcd_store *store, ten_etcd_txn *part, uint64_t base, const ten_entry *entry, size_t place) {
     char name[40];
-    ten_etcd_key key;
     ten_buf *value = &store->value;
     snprintf(name, sizeof name, "%016llx-%016llx", (unsigned long long)store->revision,
              (unsigned long long)ten_random_u64());
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_FEED, name);
     ten_buf_clear(value);
     ten_buf_format(value, "%llu %zu %llu ", (unsigned long long)base, place, (unsigned long long)store->base.wall_ms);
     ten_percent_encode_only(value, entry->id ? entry->id : "", " %");
     ten_buf_char(value, ' ');
     ten_buf_text(value, entry->text);
-    ten_etcd_txn_put(part, key, ten_buf_string(value), 0);
+    ten_etcd_txn_put(part, ten_etcd_place(&store->dir, TEN_ETCD_FEED, name).text, ten_buf_string(value), 0);
 }
 
-/* The texts are in store->scratch. False: somebody else has put it there. */
+/* The texts are in store->scratch. False: the value is not one of ours. */
 static bool read_entry(ten_etcd_store *store, const json_t *item, ten_entry *entry) {
     ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
     unsigned long long base;
@@ -63,40 +60,30 @@ static bool read_entry(ten_etcd_store *store, const json_t *item, ten_entry *ent
 }
 
 /* The key before every entry that was created at this revision or later. */
-static void key_before(const ten_etcd_store *store, ten_etcd_key key, const char *namespace_name, uint64_t revision) {
+static ten_etcd_key key_before(const ten_etcd_store *store, uint64_t revision) {
     char name[24];
     snprintf(name, sizeof name, "%016llx", (unsigned long long)ten_sub_saturating(revision, READ_BEHIND));
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_FEED, name);
+    return ten_etcd_place(&store->dir, TEN_ETCD_FEED, name);
+}
+
+/* Adds the reading of entries to store->txn, in the order of their keys unless the range says otherwise. */
+static void get_range(ten_etcd_store *store, struct ten_etcd_range range) {
+    ten_etcd_txn_get_all(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_FEED, NULL).text, &range);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
 
-static uint64_t revision_of(const ten_etcd_space *space, uint64_t number) {
-    return ten_sub_saturating(number, space->base) / TEN_ETCD_PLACES;
-}
-
-static int get_entries(ten_etcd_store *store, const char *namespace_name, uint64_t after, size_t limit,
-                       uint64_t deadline_ms, json_t **ret_answer) {
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    ten_etcd_key dir;
-    ten_etcd_key from;
-    if (!space)
-        return store->base.error->code;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, namespace_name, false);
-    if (limit > 0) {
-        uint64_t revision = revision_of(space, after);
-        ten_etcd_key_of_place(dir, store->settings.prefix, namespace_name, TEN_ETCD_FEED, NULL);
-        key_before(store, from, namespace_name, revision);
-        ten_etcd_txn_get_all(&store->txn, dir,
-                             &(struct ten_etcd_range){.from = from,
-                                                      /* those of the cursor's own transaction, and of the last one */
-                                                      .limit = ten_min_u64(limit, PAGE) + 2 * TEN_ETCD_TXN_MAX,
-                                                      .created_since = revision ? revision : 1,
-                                                      .by_creation = true});
-    }
-    int r = ten_etcd_send(store, false, deadline_ms, ret_answer);
-    return r < 0 ? r : ten_etcd_state_take(store, namespace_name, *ret_answer, 0, NULL);
+static int get_entries(ten_etcd_store *store, uint64_t after, size_t limit, json_t **ret_answer) {
+    uint64_t revision = ten_sub_saturating(after, store->space->base) / TEN_ETCD_PLACES;
+    ten_etcd_key from = key_before(store, revision);
+    ten_etcd_state_begin(store);
+    if (limit > 0)
+        get_range(store, (struct ten_etcd_range){.from = from.text,
+                                                 /* those of the cursor's own transaction, and of the last one */
+                                                 .limit = ten_min_u64(limit, PAGE) + 2 * TEN_ETCD_TXN_MAX,
+                                                 .created_since = revision ? revision : 1,
+                                                 .by_creation = true});
+    return ten_etcd_state_send(store, ret_answer);
 }
 
 struct found {
@@ -110,7 +97,8 @@ static int compare_numbers(const void *a, const void *b) {
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-/* Those after the cursor, in order. Of the last transaction of a page that has more behind it some may be missing. */
+/* The entries after the cursor, in order. If the page is not the last one, its last transaction may be incomplete, and
+ * is left out. */
 static size_t find_entries(ten_etcd_store *store, const json_t *answer, uint64_t after, struct found *found) {
     const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
     size_t size = json_array_size(items);
@@ -144,30 +132,26 @@ static int give_entries(ten_etcd_store *store, const json_t *answer, uint64_t af
     return stopped;
 }
 
-static int feed_once(ten_etcd_store *store, const char *namespace_name, uint64_t after, size_t limit,
-                     uint64_t deadline_ms, json_t **ret_answer) {
-    int r = ten_etcd_enter(store, deadline_ms);
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    if (r == TENURE_OK && !space)
-        r = store->base.error->code;
-    if (r == TENURE_OK && !space->known && limit > 0) /* where numbers are counted from */
-        r = ten_etcd_state_read(store, namespace_name, deadline_ms);
+static int feed_once(ten_etcd_store *store, uint64_t after, size_t limit, json_t **ret_answer) {
+    int r = ten_etcd_enter(store);
+    if (r == TENURE_OK && !store->space->known && limit > 0) /* where numbers are counted from */
+        r = ten_etcd_state_read(store);
     if (r == TENURE_OK)
-        r = get_entries(store, namespace_name, after, limit, deadline_ms, ret_answer);
-    return r == TENURE_OK ? ten_etcd_confirm(store, deadline_ms) : r;
+        r = get_entries(store, after, limit, ret_answer);
+    return r == TENURE_OK ? ten_etcd_confirm(store) : r;
 }
 
 int ten_etcd_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
                   void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
     json_t *answer = NULL;
-    int r = feed_once(store, namespace_name, after, limit, deadline_ms, &answer);
+    int r = ten_etcd_begin(store, namespace_name, timeout_ms);
+    if (r == TENURE_OK)
+        r = feed_once(store, after, limit, &answer);
     if (r < 0 && store->is_older)
-        r = feed_once(store, namespace_name, after, limit, deadline_ms, &answer);
+        r = feed_once(store, after, limit, &answer);
     if (r == TENURE_OK) {
-        const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-        *ret_range = (ten_feed_range){.before = space->cut, .last = space->last};
+        *ret_range = (ten_feed_range){.before = store->space->cut, .last = store->space->last};
         bool missing = after < ret_range->before || after > ret_range->last;
         if (!missing && limit > 0)
             r = give_entries(store, answer, after, limit, each, userdata);
@@ -178,7 +162,7 @@ int ten_etcd_feed(ten_backend *base, const char *namespace_name, uint64_t after,
 
 /* ---- forgotten targets ------------------------------------------------------------------------------------- */
 
-static int delete_entries(ten_etcd_store *store, const json_t *items, const ten_map *ids, uint64_t deadline_ms) {
+static int delete_entries(ten_etcd_store *store, const json_t *items, const ten_map *ids) {
     int r = TENURE_OK;
     size_t count = json_array_size(items);
     ten_etcd_txn_clear(&store->txn);
@@ -189,30 +173,26 @@ static int delete_entries(ten_etcd_store *store, const json_t *items, const ten_
             ten_etcd_txn_delete(&store->txn, ten_etcd_kv_key(json_array_get(items, i), &store->scratch));
         if (store->txn.operation_count == 0 || (store->txn.operation_count < DELETE_MAX && i + 1 < count))
             continue;
-        json_t *answer = NULL;
-        r = ten_etcd_send(store, true, deadline_ms, &answer);
-        json_decref(answer);
+        r = ten_etcd_send_only(store, true);
         ten_etcd_txn_clear(&store->txn);
     }
     return r;
 }
 
-/* A page behind that key, which moves on. */
-static int unfeed_page(ten_etcd_store *store, const char *namespace_name, const ten_map *ids, ten_etcd_key after,
-                       bool *ret_more, uint64_t deadline_ms) {
-    ten_etcd_key dir;
+/* One page of entries after that key, which becomes the last of the page. */
+static int unfeed_page(ten_etcd_store *store, const ten_map *ids, ten_etcd_key *after, bool *ret_more) {
     json_t *answer = NULL;
-    ten_etcd_key_of_place(dir, store->settings.prefix, namespace_name, TEN_ETCD_FEED, NULL);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get_all(&store->txn, dir, &(struct ten_etcd_range){.after = after, .limit = UNFEED_PAGE});
-    int r = ten_etcd_send(store, false, deadline_ms, &answer);
+    get_range(store, (struct ten_etcd_range){.after = after->text, .limit = UNFEED_PAGE});
+    int r = ten_etcd_send(store, false, &answer);
     const json_t *items = ten_etcd_kvs(answer, 0);
     size_t count = json_array_size(items);
     *ret_more = r == TENURE_OK && ten_etcd_has_more(answer, 0) && count > 0;
     if (*ret_more)
-        snprintf(after, TEN_ETCD_KEY_MAX + 1, "%s", ten_etcd_kv_key(json_array_get(items, count - 1), &store->scratch));
+        ten_copy_text(after->text, sizeof after->text,
+                      ten_etcd_kv_key(json_array_get(items, count - 1), &store->scratch));
     if (r == TENURE_OK)
-        r = delete_entries(store, items, ids, deadline_ms);
+        r = delete_entries(store, items, ids);
     json_decref(answer);
     return r;
 }
@@ -222,21 +202,25 @@ int ten_etcd_unfeed(ten_backend *base, const char *namespace_name, const char *c
                     uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     ten_map set = {0};
-    ten_etcd_key after;
-    int r = ten_etcd_enter(store, ten_now_ms() + timeout_ms);
+    int r = ten_etcd_begin(store, namespace_name, timeout_ms);
+    if (r == TENURE_OK)
+        r = ten_etcd_enter(store);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         if (!ten_map_put(&set, ids[i], NULL))
             r = ten_etcd_no_memory(store);
-    key_before(store, after, namespace_name, 0);
-    for (bool more = true; r == TENURE_OK && more;)
-        r = unfeed_page(store, namespace_name, &set, after, &more, ten_now_ms() + timeout_ms);
+    ten_etcd_key after = key_before(store, 0);
+    for (bool more = true; r == TENURE_OK && more;) {
+        store->deadline_ms = ten_now_ms() + timeout_ms;
+        r = unfeed_page(store, &set, &after, &more);
+    }
     ten_map_free(&set);
     return r;
 }
 
 /* ---- its length -------------------------------------------------------------------------------------------- */
 
-/* How many of the oldest entries go: all that are too many and not young, and all that are too old. */
+/* How many of the oldest entries are removed: those above the limit unless they are young, and those that are too
+ * old. */
 static size_t count_surplus(ten_etcd_store *store, const json_t *items, uint64_t all, uint64_t *ret_cut) {
     uint64_t now_ms = store->base.wall_ms;
     size_t size = json_array_size(items);
@@ -247,7 +231,7 @@ static size_t count_surplus(ten_etcd_store *store, const json_t *items, uint64_t
             continue;
         bool is_surplus = all - gone > TEN_FEED_MAX + SLACK;
         uint64_t kept_ms = is_surplus ? TEN_FEED_YOUNG_MS : TEN_FEED_AGE_MS;
-        bool is_ahead = is_surplus && entry.at_ms > now_ms + TEN_FEED_YOUNG_MS; /* its writer's clock was */
+        bool is_ahead = is_surplus && entry.at_ms > now_ms + TEN_FEED_YOUNG_MS; /* the writer's clock was */
         if (entry.at_ms + kept_ms >= now_ms && !is_ahead && all - gone <= TEN_FEED_MOST)
             break;
         *ret_cut = ten_max_u64(*ret_cut, entry.number);
@@ -256,56 +240,43 @@ static size_t count_surplus(ten_etcd_store *store, const json_t *items, uint64_t
 }
 
 /* Removes the first of those that were read, unless somebody else does that at the moment. */
-static int cut(ten_etcd_store *store, const char *namespace_name, const char *from, const json_t *items, size_t gone,
-               uint64_t number, uint64_t deadline_ms) {
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    ten_etcd_key key;
+static int cut(ten_etcd_store *store, const char *from, const json_t *items, size_t gone, uint64_t number) {
+    ten_etcd_key trimmed = ten_etcd_place(&store->dir, TEN_ETCD_TRIMMED, NULL);
     char value[48];
-    json_t *answer = NULL;
     uint64_t revision = ten_etcd_number(json_array_get(items, gone - 1), "create_revision");
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_txn_delete_between(&store->txn, from, ten_etcd_kv_key(json_array_get(items, gone), &store->scratch));
-    ten_etcd_key_of_place(key, store->settings.prefix, namespace_name, TEN_ETCD_TRIMMED, NULL);
-    ten_etcd_txn_compare(&store->txn, key, space->cut_revision);
-    snprintf(value, sizeof value, "%llu %llu", (unsigned long long)ten_max_u64(number, space->cut),
-             (unsigned long long)ten_max_u64(revision, space->cut_at));
-    ten_etcd_txn_put(&store->txn, key, value, 0);
-    int r = ten_etcd_send(store, true, deadline_ms, &answer);
-    json_decref(answer);
-    return r;
+    ten_etcd_txn_compare(&store->txn, trimmed.text, store->space->cut_revision);
+    snprintf(value, sizeof value, "%llu %llu", (unsigned long long)ten_max_u64(number, store->space->cut),
+             (unsigned long long)ten_max_u64(revision, store->space->cut_at));
+    ten_etcd_txn_put(&store->txn, trimmed.text, value, 0);
+    return ten_etcd_send_only(store, true);
 }
 
-/* etcd walks over keys that were removed, too, until they are compacted, which may be never. So the reading begins at
- * the mark; but now and then at the very first key, for an entry whose writer was late by more revisions than that. */
-static int trim_step(ten_etcd_store *store, const char *namespace_name, bool whole, bool *ret_more,
-                     uint64_t deadline_ms) {
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    ten_etcd_key dir;
-    ten_etcd_key from;
+/* etcd walks over keys that were removed, too, until they are compacted, which may be never. So the reading begins
+ * where the feed was last cut; but now and then at the very first key, for an entry whose writer was late by more
+ * revisions than that. */
+static int trim_step(ten_etcd_store *store, bool whole, bool *ret_more) {
+    ten_etcd_key from = key_before(store, whole ? 0 : store->space->cut_at);
     json_t *answer = NULL;
-    ten_etcd_key_of_place(dir, store->settings.prefix, namespace_name, TEN_ETCD_FEED, NULL);
-    key_before(store, from, namespace_name, whole ? 0 : space->cut_at);
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, namespace_name, false);
-    ten_etcd_txn_get_all(&store->txn, dir, &(struct ten_etcd_range){.from = from, .limit = STEP + 1});
-    int r = ten_etcd_send(store, false, deadline_ms, &answer);
-    if (r == TENURE_OK)
-        r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
+    ten_etcd_state_begin(store);
+    get_range(store, (struct ten_etcd_range){.from = from.text, .limit = STEP + 1});
+    int r = ten_etcd_state_send(store, &answer);
     const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
+    uint64_t all = ten_etcd_count(answer, TEN_ETCD_STATE_READS);
     uint64_t number = 0;
-    size_t gone =
-        r == TENURE_OK ? count_surplus(store, items, ten_etcd_count(answer, TEN_ETCD_STATE_READS), &number) : 0;
+    size_t gone = r == TENURE_OK ? count_surplus(store, items, all, &number) : 0;
     if (gone > 0)
-        r = cut(store, namespace_name, from, items, gone, number, deadline_ms);
+        r = cut(store, from.text, items, gone, number);
     *ret_more = r == TENURE_OK && gone > 0;
     json_decref(answer);
     return r;
 }
 
-/* A handle that writes much looks now and then. Most handles of commands write once: of all that write, some look, by
- * the revision at which they wrote. In steps, so that nobody waits for long; but twice as much goes as came, or a feed that is
- * behind would never be done. */
-void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
+/* A handle that writes much looks after each TRIM_EVERY entries. Most commands write once: some of them look, chosen by
+ * the revision at which they wrote. It goes in steps, so that no caller waits for long; but at least twice as many
+ * entries are removed as came, so that a feed that is too long becomes shorter. */
+void ten_etcd_feed_trim(ten_etcd_store *store) {
     bool chosen = store->fed_last && ten_hash_mix(store->revision) % TRIM_CHANCE < store->fed_last;
     size_t fed = store->fed;
     store->fed_last = 0;
@@ -317,8 +288,8 @@ void ten_etcd_feed_trim(ten_etcd_store *store, const char *namespace_name, uint6
     size_t gone = 0;
     uint64_t until_ms = ten_now_ms() + TRIM_MS;
     int r = TENURE_OK;
-    while (r == TENURE_OK && more && (ten_now_ms() < until_ms || gone < 2 * fed) && ten_now_ms() < deadline_ms) {
-        r = trim_step(store, namespace_name, whole, &more, deadline_ms);
+    while (r == TENURE_OK && more && (ten_now_ms() < until_ms || gone < 2 * fed) && ten_now_ms() < store->deadline_ms) {
+        r = trim_step(store, whole, &more);
         gone += STEP;
     }
     store->fed = more ? TRIM_EVERY : 0;

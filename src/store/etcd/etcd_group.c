@@ -25,58 +25,54 @@ static void leave(ten_etcd_hold *hold) {
     hold->group = NULL;
 }
 
-static void free_hold(ten_etcd_hold *hold) {
-    ten_free(hold->key);
-    ten_free(hold);
-}
-
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key) {
     ten_etcd_hold *hold = ten_map_remove(&store->holds, key);
     if (!hold)
         return;
     leave(hold);
-    free_hold(hold);
+    ten_free(hold->key);
+    ten_free(hold);
 }
 
 static bool join(ten_etcd_hold *hold, ten_etcd_group *group) {
-    if (group->count == group->room) {
-        size_t room = group->room ? group->room * 2 : 8;
-        void *holds = ten_realloc(group->holds, room * sizeof(ten_etcd_hold *));
-        if (!holds)
-            return false;
-        group->holds = holds;
-        group->room = room;
-    }
+    if (!TEN_GROW(group->holds, group->room, (uint32_t)group->count + 1))
+        return false;
     hold->group = group;
     hold->index = group->count;
     group->holds[group->count++] = hold;
     return true;
 }
 
-bool ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version) {
-    ten_etcd_hold *hold = ten_map_get(&store->holds, key);
-    if (hold && hold->group == group) {
-        hold->version = version;
-        return true;
+/* A hold that belongs to no group yet. NULL: out of memory. */
+static ten_etcd_hold *make_hold(ten_etcd_store *store, const char *key) {
+    ten_etcd_hold *hold = ten_calloc(1, sizeof *hold);
+    char *copy = ten_strdup(key);
+    if (hold && copy && ten_map_put(&store->holds, key, hold)) {
+        hold->key = copy;
+        return hold;
+    }
+    ten_free(hold);
+    ten_free(copy);
+    return NULL;
+}
+
+int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version) {
+    ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
+    if (!hold)
+        hold = make_hold(store, key);
+    if (hold && hold->group != group) {
+        leave(hold);
+        if (!join(hold, group)) {
+            ten_etcd_hold_drop(store, key);
+            hold = NULL;
+        }
     }
     if (!hold) {
-        hold = ten_calloc(1, sizeof *hold);
-        char *copy = ten_strdup(key);
-        if (!hold || !copy || !ten_map_put(&store->holds, key, hold)) {
-            ten_free(hold);
-            ten_free(copy);
-            group->uncertain = true;
-            return false;
-        }
-        hold->key = copy;
+        group->uncertain = true;
+        return ten_etcd_no_memory(store);
     }
-    leave(hold);
     hold->version = version;
-    if (join(hold, group))
-        return true;
-    group->uncertain = true;
-    ten_etcd_hold_drop(store, key);
-    return false;
+    return TENURE_OK;
 }
 
 void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version) {
@@ -87,14 +83,18 @@ void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint6
 
 /* ---- marks ------------------------------------------------------------------------------------------------- */
 
-bool ten_etcd_group_is_of(const ten_etcd_group *group, const char *namespace_name, const char *name) {
-    return strcmp(group->name, name) == 0 && strcmp(group->namespace_name, namespace_name) == 0;
+bool ten_etcd_group_is_of(const ten_etcd_store *store, const ten_etcd_group *group, const char *name) {
+    return group->space == store->space && strcmp(group->name, name) == 0;
 }
 
-void ten_etcd_mark_raised(const ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t before) {
+static void raise_mark(const ten_etcd_store *store, const char *name, uint64_t before) {
     for (ten_etcd_group *group = store->groups; group; group = group->next)
-        if (group->mark && ten_etcd_group_is_of(group, namespace_name, name))
+        if (group->mark && ten_etcd_group_is_of(store, group, name))
             group->mark = group->mark == before ? store->head.revision : 0;
+}
+
+void ten_etcd_mark_raised(const ten_etcd_store *store, const char *name, const json_t *part) {
+    raise_mark(store, name, ten_etcd_written_before(part, 0));
 }
 
 void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity) {
@@ -106,7 +106,7 @@ void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity) {
 }
 
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before) {
-    ten_etcd_mark_raised(store, group->namespace_name, group->name, before);
+    raise_mark(store, group->name, before);
     for (size_t i = 0; i < group->count; i++)
         group->holds[i]->version = 0;
     group->mark = store->head.revision;
@@ -114,25 +114,16 @@ void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint
 
 /* ---- groups ------------------------------------------------------------------------------------------------ */
 
-static void free_group(ten_etcd_store *store, ten_etcd_group *group) {
-    while (group->count > 0) {
-        ten_etcd_hold *hold = group->holds[group->count - 1];
-        (void)ten_map_remove(&store->holds, hold->key);
-        leave(hold);
-        free_hold(hold);
-    }
-    ten_free(group->holds);
-    ten_free(group->namespace_name);
-    ten_free(group->name);
-    ten_free(group);
-}
-
 static void drop_group(ten_etcd_store *store, ten_etcd_group *group) {
     ten_etcd_group **at = &store->groups;
     while (*at != group)
         at = &(*at)->next;
     *at = group->next;
-    free_group(store, group);
+    while (group->count > 0)
+        ten_etcd_hold_drop(store, group->holds[group->count - 1]->key);
+    ten_free(group->holds);
+    ten_free(group->name);
+    ten_free(group);
 }
 
 void ten_etcd_groups_free(ten_etcd_store *store) {
@@ -142,30 +133,36 @@ void ten_etcd_groups_free(ten_etcd_store *store) {
 }
 
 void ten_etcd_groups_close(ten_etcd_store *store) {
+    size_t most = ten_etcd_groups_count(store);
     size_t count = 0;
-    for (const ten_etcd_group *group = store->groups; group; group = group->next)
-        count += group->count == 0 && !group->uncertain;
-    uint64_t *leases = count ? ten_calloc(count, sizeof *leases) : NULL;
-    size_t filled = 0;
+    ten_error kept = *store->base.error;
+    uint64_t *leases = ten_calloc(most + 1, sizeof *leases);
+    ten_etcd_call *calls = ten_calloc(most + 1, sizeof *calls);
     for (const ten_etcd_group *group = store->groups; leases && group; group = group->next)
         if (group->count == 0 && !group->uncertain)
-            leases[filled++] = group->lease;
-    if (filled)
-        ten_etcd_revoke(store, leases, filled, ten_now_ms() + CLOSE_MS);
+            leases[count++] = group->lease;
+    store->deadline_ms = ten_now_ms() + CLOSE_MS;
+    if (calls)
+        (void)ten_etcd_ask_leases(store, "/v3/lease/revoke", leases, calls, count);
+    if (calls)
+        ten_etcd_calls_free(calls, count);
+    ten_free(calls);
     ten_free(leases);
+    *store->base.error = kept;
 }
 
 void ten_etcd_groups_begin(ten_etcd_store *store) {
     uint64_t now_ms = ten_boot_ms(store->base.clock);
-    for (ten_etcd_group **at = &store->groups; *at;) {
-        ten_etcd_group *group = *at;
-        if (group->ends_ms > now_ms) {
-            at = &group->next;
-            continue;
-        }
-        *at = group->next;
-        free_group(store, group);
+    for (ten_etcd_group *group = store->groups, *next; group; group = next) {
+        next = group->next;
+        if (group->ends_ms <= now_ms)
+            drop_group(store, group);
     }
+}
+
+void ten_etcd_groups_answered(const ten_etcd_store *store) {
+    for (ten_etcd_group *group = store->groups; group; group = group->next)
+        group->uncertain &= group->kept_in != store->call;
 }
 
 size_t ten_etcd_groups_count(const ten_etcd_store *store) {
@@ -192,15 +189,15 @@ static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_et
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
 }
 
-int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count, uint64_t deadline_ms) {
-    ten_etcd_call *calls = ten_calloc(count ? count : 1, sizeof *calls);
-    uint64_t *leases = ten_calloc(count ? count : 1, sizeof *leases);
+int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count) {
+    ten_etcd_call *calls = ten_calloc(count + 1, sizeof *calls);
+    uint64_t *leases = ten_calloc(count + 1, sizeof *leases);
     uint64_t sent_ms = ten_boot_ms(store->base.clock);
     int r = calls && leases ? TENURE_OK : ten_etcd_no_memory(store);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         leases[i] = groups[i]->lease;
     if (r == TENURE_OK)
-        r = ten_etcd_ask_leases(store, "/v3/lease/keepalive", leases, calls, count, deadline_ms);
+        r = ten_etcd_ask_leases(store, "/v3/lease/keepalive", leases, calls, count);
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const json_t *result = json_object_get(calls[i].answer, "result");
         if (calls[i].error == TENURE_OK)
@@ -217,13 +214,11 @@ int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t 
     return r;
 }
 
-/* One that was emptied can be used again: a keep-alive costs the cluster less than a grant. */
-static ten_etcd_group *find(const ten_etcd_store *store, const char *namespace_name, const char *name,
-                            uint64_t ttl_ms) {
+/* An empty group is used again: a keep-alive costs the cluster less than a grant. */
+static ten_etcd_group *find(const ten_etcd_store *store, const char *name, uint64_t ttl_ms) {
     ten_etcd_group *spare = NULL;
     for (ten_etcd_group *group = store->groups; group; group = group->next) {
-        if (group->ttl_ms != ttl_ms || !ten_etcd_group_is_of(group, namespace_name, name) ||
-            group->term != store->head.term)
+        if (group->ttl_ms != ttl_ms || !ten_etcd_group_is_of(store, group, name) || group->term != store->head.term)
             continue;
         if (group->kept_in == store->call)
             return group;
@@ -233,37 +228,36 @@ static ten_etcd_group *find(const ten_etcd_store *store, const char *namespace_n
     return spare;
 }
 
-static int make(ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t ttl_ms,
-                uint64_t deadline_ms, ten_etcd_group **ret_group) {
+static int make(ten_etcd_store *store, const char *name, uint64_t ttl_ms, ten_etcd_group **ret_group) {
     uint64_t lease = 0;
     uint64_t sent_ms = ten_boot_ms(store->base.clock);
-    int r = ten_etcd_grant(store, ttl_ms, deadline_ms, &lease);
+    int r = ten_etcd_grant(store, ttl_ms, &lease);
     if (r < 0)
         return r;
     ten_etcd_group *group = ten_calloc(1, sizeof *group);
-    if (!group)
+    char *copy = ten_strdup(name);
+    if (!group || !copy) {
+        ten_free(group);
+        ten_free(copy);
         return ten_etcd_no_memory(store);
-    group->next = store->groups;
+    }
+    *group = (ten_etcd_group){.next = store->groups,
+                              .space = store->space,
+                              .name = copy,
+                              .ttl_ms = ttl_ms,
+                              .lease = lease,
+                              .term = store->head.term};
     store->groups = group;
-    group->namespace_name = ten_strdup(namespace_name);
-    group->name = ten_strdup(name);
-    group->ttl_ms = ttl_ms;
-    group->lease = lease;
-    group->term = store->head.term;
     note_kept(store, group, &store->head, sent_ms, true);
     *ret_group = group;
-    if (group->namespace_name && group->name)
-        return TENURE_OK;
-    drop_group(store, group);
-    return ten_etcd_no_memory(store);
+    return TENURE_OK;
 }
 
-int ten_etcd_group_get(ten_etcd_store *store, const char *namespace_name, const char *name, uint64_t ttl_ms,
-                       uint64_t deadline_ms, ten_etcd_group **ret_group) {
-    ten_etcd_group *group = find(store, namespace_name, name, ttl_ms);
+int ten_etcd_group_get(ten_etcd_store *store, const char *name, uint64_t ttl_ms, ten_etcd_group **ret_group) {
+    ten_etcd_group *group = find(store, name, ttl_ms);
     if (group && group->kept_in != store->call) {
         uint64_t lease = group->lease;
-        int r = ten_etcd_groups_keep(store, &group, 1, deadline_ms);
+        int r = ten_etcd_groups_keep(store, &group, 1);
         if (r < 0)
             return r;
         group = ten_etcd_group_by_lease(store, lease);
@@ -271,7 +265,7 @@ int ten_etcd_group_get(ten_etcd_store *store, const char *namespace_name, const 
             group = NULL;
     }
     *ret_group = group;
-    return group ? TENURE_OK : make(store, namespace_name, name, ttl_ms, deadline_ms, ret_group);
+    return group ? TENURE_OK : make(store, name, ttl_ms, ret_group);
 }
 
 bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group) {

@@ -175,7 +175,7 @@ static enum ending refused(const ten_etcd_link *link, const struct flight *fligh
     const char *said = json_string_value(json_object_get(place, "message"));
     int code = (int)json_integer_value(json_object_get(place, json_is_object(inner) ? "grpc_code" : "code"));
     const char *where = flight->endpoint;
-    said = said ? said : "it said nothing more";
+    said = said ? said : "no further message";
     if (code == GRPC_UNAUTHENTICATED || strstr(said, "auth token") || strstr(said, "revision in header is old")) {
         call->error = ten_fail(
             error, TENURE_E_DENIED,
@@ -247,8 +247,8 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
 }
 
 /* Up to IN_FLIGHT calls, each to its member (NULL: all to the one in use), all to their ends. */
-static void fly_to(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
-                   size_t count, uint64_t timeout_ms, ten_error *error) {
+static void fly(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
+                size_t count, uint64_t timeout_ms, ten_error *error) {
     int running = 1;
     for (size_t i = 0; i < count; i++) {
         const char *endpoint = endpoints ? endpoints[i] : ten_etcd_endpoint(link);
@@ -274,11 +274,6 @@ static void fly_to(ten_etcd_link *link, const char *const *endpoints, ten_etcd_c
     }
 }
 
-static void fly(ten_etcd_link *link, ten_etcd_call **calls, enum ending *endings, size_t count, uint64_t timeout_ms,
-                ten_error *error) {
-    fly_to(link, NULL, calls, endings, count, timeout_ms, error);
-}
-
 /* ---- one cluster ------------------------------------------------------------------------------------------- */
 
 /* Before anything is asked: those members of the URL that answer are of one cluster. Whoever does not answer now is
@@ -299,7 +294,7 @@ static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
             group[i] = &calls[i];
         }
         ten_error detail = {0};
-        fly_to(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
+        fly(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
         for (size_t i = 0; i < size; i++) {
             if (endings[i] != FOREIGN || !one)
                 continue;
@@ -316,24 +311,11 @@ static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
 
 /* ---- authentication ---------------------------------------------------------------------------------------- */
 
-static bool set_headers(ten_etcd_link *link) {
-    curl_slist_free_all(link->headers);
-    link->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    struct curl_slist *more = link->headers ? curl_slist_append(link->headers, "Expect:") : NULL;
-    if (more && link->token) {
-        ten_buf line = {0};
-        ten_buf_format(&line, "Authorization: %s", link->token);
-        more = line.failed ? NULL : curl_slist_append(link->headers, line.data);
-        ten_buf_free(&line);
-    }
-    return more != NULL;
-}
-
 static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *error) {
     ten_buf body = {0};
     ten_free(link->token);
     link->token = NULL;
-    bool ready = set_headers(link);
+    bool ready = ten_curl_headers(&link->headers, NULL);
     ten_json_open(&body);
     ten_json_text(&body, "name", link->settings->user);
     ten_json_text(&body, "password", link->settings->password);
@@ -345,13 +327,13 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
     ten_etcd_call call = {.path = "/v3/auth/authenticate", .body = body.data};
     ten_etcd_call *calls[] = {&call};
     enum ending ending;
-    fly(link, calls, &ending, 1, timeout_ms, error);
+    fly(link, NULL, calls, &ending, 1, timeout_ms, error);
     explicit_bzero(body.data, body.size);
     ten_buf_free(&body);
     const char *token = json_string_value(json_object_get(call.answer, "token"));
     if (call.error == TENURE_OK && !token)
         call.error = ten_fail(error, TENURE_E_STORE, "etcd at %s gave no token", ten_etcd_endpoint(link));
-    if (call.error == TENURE_OK && (!(link->token = ten_strdup(token)) || !set_headers(link)))
+    if (call.error == TENURE_OK && (!(link->token = ten_strdup(token)) || !ten_curl_headers(&link->headers, token)))
         call.error = ten_fail_memory(error, "a token");
     json_decref(call.answer);
     return call.error;
@@ -402,7 +384,7 @@ static enum ending attempt_all(ten_etcd_link *link, const struct attempt *attemp
                 group[size++] = &calls[at];
         if (size == 0)
             break;
-        fly(link, group, endings, size, timeout_ms, error);
+        fly(link, NULL, group, endings, size, timeout_ms, error);
         for (size_t i = 0; i < size; i++) {
             if (endings[i] != ENDED)
                 worst = endings[i];
@@ -444,13 +426,10 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
         }
         uint64_t slice_ms = left_ms / (members - attempt.members_tried);
         slice_ms = ten_min_u64(left_ms, ten_max_u64(slice_ms, SLICE_MS));
-        enum ending how = ENDED;
-        if (link->settings->user && !link->token && authenticate(link, slice_ms, error) < 0)
-            how = error->code == TENURE_E_DENIED ? ENDED : NOT_SENT;
-        if (how == ENDED && link->settings->user && !link->token)
+        bool known = ten_etcd_is_known(link) || authenticate(link, slice_ms, error) == TENURE_OK;
+        if (!known && error->code == TENURE_E_DENIED)
             break;
-        if (how == ENDED)
-            how = attempt_all(link, &attempt, calls, count, slice_ms, error);
+        enum ending how = known ? attempt_all(link, &attempt, calls, count, slice_ms, error) : NOT_SENT;
         if (how == NOT_KNOWN) {
             ten_etcd_forget_token(link);
             more = link->settings->user && !attempt.authenticated_again;
@@ -472,7 +451,7 @@ int ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t dea
     *error = (ten_error){0};
     if (left_ms == 0)
         return ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
-    fly(link, calls, &ending, 1, left_ms, error);
+    fly(link, NULL, calls, &ending, 1, left_ms, error);
     return call->error;
 }
 
@@ -505,7 +484,7 @@ int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_li
     if (good) {
         link->settings = settings;
         link->multi = curl_multi_init();
-        good = link->multi && set_headers(link);
+        good = link->multi && ten_curl_headers(&link->headers, NULL);
     }
     for (size_t i = 0; good && i < IN_FLIGHT; i++) {
         struct flight *flight = &link->flights[i];

@@ -1,7 +1,7 @@
 /*
- * Records in etcd: how they are written, reading and scanning. A record is `NUMBER LIFE NAME VALUE`, where LIFE says what was
- * written of it: ended, endless, or that it ends; the life itself is another key (etcd_state.h). Called through
- * backend.h, and by etcd_commit.c and etcd_touch.c.
+ * Records in etcd: how they are written, reading and scanning. A record is `NUMBER LIFE NAME VALUE`, where LIFE says
+ * what was written of it: ended, endless, or that it ends; the life itself is another key (etcd_state.h). Called
+ * through backend.h, and by etcd_commit.c and etcd_touch.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void ten_etcd_record_write(ten_buf *value, const ten_write *write, enum ten_etcd
     ten_buf_text(value, write->value);
 }
 
-/* Takes the text apart, in place. False: somebody else has put it there. */
+/* Takes the text apart, in place. False: it is not one of ours. */
 static bool parse(char *text, ten_record *record, enum ten_etcd_life_word *ret_word) {
     char *end;
     record->number = strtoull(text, &end, 10);
@@ -46,30 +46,24 @@ static bool parse(char *text, ten_record *record, enum ten_etcd_life_word *ret_w
     return ten_percent_decode(name, false);
 }
 
-void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, const char *namespace_name, ten_key key,
-                         bool otherwise) {
-    ten_etcd_key name;
-    ten_etcd_key_of_record(name, store->settings.prefix, namespace_name, key);
-    (otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get)(txn, name);
-    if (!ten_etcd_has_life(key.kind))
-        return;
-    ten_etcd_key_of_life(name, store->settings.prefix, namespace_name, key);
-    (otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get)(txn, name);
+void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, ten_key key, bool otherwise) {
+    void (*get)(ten_etcd_txn *, const char *) = otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get;
+    get(txn, ten_etcd_record_key(&store->dir, key).text);
+    if (ten_etcd_has_life(key.kind))
+        get(txn, ten_etcd_life_key(&store->dir, key).text);
 }
 
-/* A life without a record is somebody else's: nobody may enter there. */
-static int take_life(ten_etcd_store *store, const ten_etcd_space *space, const json_t *item,
-                     enum ten_etcd_life_word word, ten_etcd_sight *sight) {
+/* A life without a record was put there by another program: the target is foreign, and nobody may acquire it. */
+static int take_life(ten_etcd_store *store, const json_t *item, enum ten_etcd_life_word word, ten_etcd_sight *sight) {
     ten_record *record = &sight->record;
     ten_etcd_kv life = ten_etcd_kv_read(item, &store->scratch);
     sight->is_attached = life.revision > 0;
     sight->lease = life.lease;
     sight->ttl_ms = strtoull(life.value, NULL, 10);
-    sight->in_doubt =
-        record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store, space);
+    sight->in_doubt = record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store);
     record->alive = sight->is_attached || sight->in_doubt;
-    /* In doubt it lives as long as the doubt. */
-    sight->lease = sight->in_doubt ? space->wait_lease : sight->lease;
+    /* A record in doubt lives as long as the doubt lasts. */
+    sight->lease = sight->in_doubt ? store->space->wait_lease : sight->lease;
     record->left_ms = sight->in_doubt ? 1 : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
     record->foreign = sight->is_attached && record->version == 0;
     if (record->foreign)
@@ -77,8 +71,7 @@ static int take_life(ten_etcd_store *store, const ten_etcd_space *space, const j
     return record->name ? TENURE_OK : ten_etcd_no_memory(store);
 }
 
-static int take(ten_etcd_store *store, const ten_etcd_space *space, const json_t *item, const json_t *life_item,
-                ten_etcd_sight *sight) {
+static int take(ten_etcd_store *store, const json_t *item, const json_t *life_item, ten_etcd_sight *sight) {
     ten_record *record = &sight->record;
     ten_key key = record->key;
     enum ten_etcd_life_word word = TEN_ETCD_ENDED;
@@ -91,18 +84,17 @@ static int take(ten_etcd_store *store, const ten_etcd_space *space, const json_t
     if (text && !parse(text, record, &word))
         record->name = record->value = "";
     if (ten_etcd_has_life(key.kind))
-        return take_life(store, space, life_item, word, sight);
+        return take_life(store, life_item, word, sight);
     record->alive = kv.revision > 0;
     record->left_ms = TEN_FOREVER;
     return TENURE_OK;
 }
 
-int ten_etcd_record_take(ten_etcd_store *store, const ten_etcd_space *space, const json_t *answer, size_t *at,
-                         ten_etcd_sight *sight) {
+int ten_etcd_record_take(ten_etcd_store *store, const json_t *answer, size_t *at, ten_etcd_sight *sight) {
     const json_t *item = json_array_get(ten_etcd_kvs(answer, (*at)++), 0);
     bool has_life = ten_etcd_has_life(sight->record.key.kind);
     const json_t *life = has_life ? json_array_get(ten_etcd_kvs(answer, (*at)++), 0) : NULL;
-    return take(store, space, item, life, sight);
+    return take(store, item, life, sight);
 }
 
 /* ---- the time that is left --------------------------------------------------------------------------------- */
@@ -114,7 +106,7 @@ static bool is_among(const uint64_t *leases, size_t count, uint64_t lease) {
     return false;
 }
 
-/* Whoever acquires what is its own must extend it, whatever is left of it: less than a TTL is told in any case. */
+/* A holder that acquires its own lease again must extend it: the time left is always less than the TTL. */
 static void set_left(ten_etcd_sight *sights, size_t count, uint64_t lease, uint64_t left_ms) {
     for (size_t i = 0; i < count; i++)
         if (sights[i].lease == lease)
@@ -122,8 +114,8 @@ static void set_left(ten_etcd_sight *sights, size_t count, uint64_t lease, uint6
                 sights[i].in_doubt ? left_ms : ten_min_u64(left_ms, ten_sub_saturating(sights[i].ttl_ms, 1)), 1);
 }
 
-/* Of etcd leases of this handle it is known, others are asked. */
-int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count, uint64_t deadline_ms) {
+/* The time left of etcd leases of this handle is known; of others etcd is asked. */
+int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count) {
     uint64_t leases[ASKED_MAX];
     ten_etcd_call calls[ASKED_MAX] = {0};
     size_t asked = 0;
@@ -138,7 +130,7 @@ int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t cou
         else if (lease && !is_among(leases, asked, lease))
             set_left(&sights[i], 1, lease, 1);
     }
-    int r = ten_etcd_ask_leases(store, "/v3/lease/timetolive", leases, calls, asked, deadline_ms);
+    int r = ten_etcd_ask_leases(store, "/v3/lease/timetolive", leases, calls, asked);
     for (size_t i = 0; r == TENURE_OK && i < asked; i++) {
         /* Whole seconds, rounded down; -1 when it has gone. */
         const char *text = json_string_value(json_object_get(calls[i].answer, "TTL"));
@@ -158,88 +150,76 @@ static size_t count_leases(const ten_etcd_sight *sights, size_t count) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
 
-void ten_etcd_reading_add(ten_etcd_store *store, const char *namespace_name, const ten_etcd_sight *sights,
-                          size_t count) {
+void ten_etcd_reading_add(ten_etcd_store *store, const ten_etcd_sight *sights, size_t count) {
     bool flat = count <= TEN_ETCD_FLAT;
     for (size_t i = 0; flat && i < count; i++)
-        ten_etcd_record_get(store, &store->txn, namespace_name, sights[i].record.key, false);
+        ten_etcd_record_get(store, &store->txn, sights[i].record.key, false);
     for (size_t i = 0; !flat && i < count; i += TEN_ETCD_PART) {
         ten_etcd_txn_clear(&store->part);
         for (size_t j = i; j < count && j < i + TEN_ETCD_PART; j++)
-            ten_etcd_record_get(store, &store->part, namespace_name, sights[j].record.key, false);
+            ten_etcd_record_get(store, &store->part, sights[j].record.key, false);
         ten_etcd_txn_add_part(&store->txn, &store->part);
     }
 }
 
-int ten_etcd_reading_take(ten_etcd_store *store, const char *namespace_name, const json_t *answer, size_t operation,
-                          ten_etcd_sight *sights, size_t count) {
+int ten_etcd_reading_take(ten_etcd_store *store, const json_t *answer, size_t operation, ten_etcd_sight *sights,
+                          size_t count) {
     bool flat = count <= TEN_ETCD_FLAT;
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    int r = space ? TENURE_OK : store->base.error->code;
+    int r = TENURE_OK;
     for (size_t i = 0, at = operation; r == TENURE_OK && i < count; i++) {
         at = flat || i % TEN_ETCD_PART ? at : 0;
         const json_t *part = flat ? answer : ten_etcd_part(answer, operation + i / TEN_ETCD_PART);
-        r = ten_etcd_record_take(store, space, part, &at, &sights[i]);
+        r = ten_etcd_record_take(store, part, &at, &sights[i]);
     }
     return r;
 }
 
-static int send_reading(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
-                        uint64_t deadline_ms) {
-    json_t *answer = NULL;
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, namespace_name, false);
-    ten_etcd_reading_add(store, namespace_name, sights, count);
-    int r = ten_etcd_send(store, false, deadline_ms, &answer);
-    if (r == TENURE_OK)
-        r = ten_etcd_state_take(store, namespace_name, answer, 0, NULL);
-    if (r == TENURE_OK)
-        r = ten_etcd_reading_take(store, namespace_name, answer, TEN_ETCD_STATE_READS, sights, count);
-    json_decref(answer);
-    return r;
-}
-
-int ten_etcd_look(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
-                  uint64_t deadline_ms) {
+int ten_etcd_look(ten_etcd_store *store, ten_etcd_sight *sights, size_t count) {
     int r = TENURE_OK;
-    for (size_t i = 0; r == TENURE_OK && (i < count || i == 0); i += TEN_ETCD_READING_MAX)
-        r = send_reading(store, namespace_name, sights + i, ten_min_u64(count - i, TEN_ETCD_READING_MAX), deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && (i < count || i == 0); i += TEN_ETCD_READING_MAX) {
+        size_t some = ten_min_u64(count - i, TEN_ETCD_READING_MAX);
+        json_t *answer = NULL;
+        ten_etcd_state_begin(store);
+        ten_etcd_reading_add(store, sights + i, some);
+        r = ten_etcd_state_send(store, &answer);
+        if (r == TENURE_OK)
+            r = ten_etcd_reading_take(store, answer, TEN_ETCD_STATE_READS, sights + i, some);
+        json_decref(answer);
+    }
     return r;
 }
 
-/* Whoever notices a change of leader says so. Who may not, or has no room for it, goes on in doubt. */
-static int notice_term(ten_etcd_store *store, const char *namespace_name, uint64_t deadline_ms) {
-    const ten_etcd_space *space = ten_etcd_space_of(store, namespace_name);
-    if (!space || !space->term_revision || space->term == store->head.term)
-        return space ? TENURE_OK : store->base.error->code;
-    int r = ten_etcd_set_term(store, namespace_name, 0, deadline_ms);
+/* A reader that notices a change of leader writes the new term. If it may not, or etcd has no room, the doubt stays. */
+static int notice_term(ten_etcd_store *store) {
+    if (!store->space->term_revision || store->space->term == store->head.term)
+        return TENURE_OK;
+    int r = ten_etcd_set_term(store, 0);
     return r == TENURE_E_FULL || r == TENURE_E_DENIED ? TENURE_OK : r;
 }
 
-static int read_once(ten_etcd_store *store, const char *namespace_name, ten_etcd_sight *sights, size_t count,
-                     uint64_t deadline_ms) {
-    int r = ten_etcd_enter(store, deadline_ms);
+static int read_once(ten_etcd_store *store, ten_etcd_sight *sights, size_t count) {
+    int r = ten_etcd_enter(store);
     if (r == TENURE_OK)
-        r = ten_etcd_look(store, namespace_name, sights, count, deadline_ms);
+        r = ten_etcd_look(store, sights, count);
     if (r == TENURE_OK)
-        r = notice_term(store, namespace_name, deadline_ms);
+        r = notice_term(store);
     if (r == TENURE_OK)
-        r = ten_etcd_tell_left(store, sights, count, deadline_ms);
-    return r == TENURE_OK ? ten_etcd_confirm(store, deadline_ms) : r;
+        r = ten_etcd_tell_left(store, sights, count);
+    return r == TENURE_OK ? ten_etcd_confirm(store) : r;
 }
 
 int ten_etcd_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
                   uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
-    ten_etcd_sight *sights = ten_calloc(count ? count : 1, sizeof *sights);
+    int r = ten_etcd_begin(store, namespace_name, timeout_ms);
+    ten_etcd_sight *sights = r == TENURE_OK ? ten_calloc(count + 1, sizeof *sights) : NULL;
     if (!sights)
         return ten_etcd_no_memory(store);
     for (size_t i = 0; i < count; i++)
         sights[i].record.key = records[i].key;
-    int r = read_once(store, namespace_name, sights, count, deadline_ms);
+    r = read_once(store, sights, count);
     if (r < 0 && store->is_older)
-        r = read_once(store, namespace_name, sights, count, deadline_ms);
+        r = read_once(store, sights, count);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         records[i] = sights[i].record;
     ten_free(sights);
@@ -251,6 +231,7 @@ int ten_etcd_read(ten_backend *base, const char *namespace_name, ten_record *rec
 struct page {
     ten_etcd_sight sights[SCAN_PAGE];
     size_t count;
+    size_t limit;
     bool more;
     char after[TENURE_HOLDER_MAX + 1];
 };
@@ -261,102 +242,88 @@ static const char *id_of(ten_etcd_store *store, const json_t *item, size_t size)
     return strlen(key) > size ? ten_arena_text(&store->texts, key + size) : NULL;
 }
 
-static int get_page(ten_etcd_store *store, const char *namespace_name, const char *dirs[2], const char *after,
-                    size_t limit, uint64_t deadline_ms, json_t **ret_answer) {
-    ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, namespace_name, false);
-    for (size_t i = 0; i < 2 && dirs[i]; i++) {
-        ten_etcd_key from;
-        snprintf(from, sizeof from, "%s%s", dirs[i], after);
-        ten_etcd_txn_get_all(&store->txn, dirs[i],
-                             &(struct ten_etcd_range){.after = after[0] ? from : NULL, .limit = limit});
-    }
-    int r = ten_etcd_send(store, false, deadline_ms, ret_answer);
-    return r < 0 ? r : ten_etcd_state_take(store, namespace_name, *ret_answer, 0, NULL);
+/* Adds the reading of a page of keys below that one. */
+static void get_page(ten_etcd_store *store, const struct page *page, const ten_etcd_key *dir) {
+    ten_etcd_key from = *dir;
+    strncat(from.text, page->after, sizeof from.text - strlen(from.text) - 1);
+    ten_etcd_txn_get_all(&store->txn, dir->text,
+                         &(struct ten_etcd_range){.after = page->after[0] ? from.text : NULL, .limit = page->limit});
 }
 
 static int take_page(ten_etcd_store *store, const ten_scan *scan, struct page *page, const json_t *answer,
-                     size_t sizes[2]) {
-    const ten_etcd_space *space = ten_etcd_space_of(store, scan->namespace_name);
+                     size_t record_size, size_t life_size) {
     const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
-    const json_t *lives = sizes[1] ? ten_etcd_kvs(answer, TEN_ETCD_STATE_READS + 1) : NULL;
+    const json_t *lives = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS + 1);
     int r = TENURE_OK;
     size_t life = 0;
-    const char *life_id = id_of(store, json_array_get(lives, 0), sizes[1]);
-    page->count = 0;
-    page->more = ten_etcd_has_more(answer, TEN_ETCD_STATE_READS);
+    const char *life_id = id_of(store, json_array_get(lives, 0), life_size);
     for (size_t i = 0; r == TENURE_OK && i < json_array_size(items) && page->count < SCAN_PAGE; i++) {
         const json_t *item = json_array_get(items, i);
-        const char *id = id_of(store, item, sizes[0]);
-        if (!id && sizes[0] && scan->kind > TEN_KIND_QUARANTINE)
+        const char *id = id_of(store, item, record_size);
+        if (!id && scan->kind > TEN_KIND_QUARANTINE)
             continue;
         id = id ? id : "";
         /* A life without a record is passed over. */
         while (life_id && strcmp(life_id, id) < 0)
-            life_id = id_of(store, json_array_get(lives, ++life), sizes[1]);
+            life_id = id_of(store, json_array_get(lives, ++life), life_size);
         bool is_its = life_id && strcmp(life_id, id) == 0;
         ten_etcd_sight *sight = &page->sights[page->count++];
         sight->record.key = (ten_key){scan->kind, id};
-        r = take(store, space, item, is_its ? json_array_get(lives, life) : NULL, sight);
+        r = take(store, item, is_its ? json_array_get(lives, life) : NULL, sight);
         ten_copy_text(page->after, sizeof page->after, id);
     }
     return r;
 }
 
 /* As many lives as records are read: those of the records are among them, but for what others have put there. */
-static int scan_records(ten_etcd_store *store, const ten_scan *scan, struct page *page, size_t limit,
-                        uint64_t deadline_ms) {
-    ten_etcd_key record_dir;
-    ten_etcd_key life_dir;
+static int scan_records(ten_etcd_store *store, const ten_scan *scan, struct page *page) {
+    ten_etcd_key record_dir = ten_etcd_record_key(&store->dir, (ten_key){scan->kind, ""});
+    ten_etcd_key life_dir = ten_etcd_life_key(&store->dir, (ten_key){scan->kind, ""});
     json_t *answer = NULL;
-    bool has_life = ten_etcd_has_life(scan->kind);
-    ten_etcd_key_of_record(record_dir, store->settings.prefix, scan->namespace_name, (ten_key){scan->kind, ""});
-    ten_etcd_key_of_life(life_dir, store->settings.prefix, scan->namespace_name, (ten_key){scan->kind, ""});
-    const char *dirs[] = {record_dir, has_life ? life_dir : NULL};
-    size_t sizes[] = {strlen(record_dir), has_life ? strlen(life_dir) : 0};
-    int r = get_page(store, scan->namespace_name, dirs, page->after, limit, deadline_ms, &answer);
+    ten_etcd_state_begin(store);
+    get_page(store, page, &record_dir);
+    if (ten_etcd_has_life(scan->kind))
+        get_page(store, page, &life_dir);
+    int r = ten_etcd_state_send(store, &answer);
+    page->more = r == TENURE_OK && ten_etcd_has_more(answer, TEN_ETCD_STATE_READS);
     if (r == TENURE_OK)
-        r = take_page(store, scan, page, answer, sizes);
+        r = take_page(store, scan, page, answer, strlen(record_dir.text), strlen(life_dir.text));
     json_decref(answer);
     return r;
 }
 
 /* Leases with a name have an index of their own: few are held among many that are known. */
-static int scan_named(ten_etcd_store *store, const ten_scan *scan, struct page *page, size_t limit,
-                      uint64_t deadline_ms) {
-    ten_etcd_key dir;
+static int scan_named(ten_etcd_store *store, const ten_scan *scan, struct page *page) {
+    ten_etcd_key dir = ten_etcd_name_key(&store->dir, "");
     json_t *answer = NULL;
-    ten_etcd_key_of_name(dir, store->settings.prefix, scan->namespace_name, "");
-    const char *dirs[] = {dir, NULL};
-    int r = get_page(store, scan->namespace_name, dirs, page->after, limit, deadline_ms, &answer);
+    ten_etcd_state_begin(store);
+    get_page(store, page, &dir);
+    int r = ten_etcd_state_send(store, &answer);
     const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
-    page->count = 0;
     page->more = r == TENURE_OK && ten_etcd_has_more(answer, TEN_ETCD_STATE_READS);
     for (size_t i = 0; r == TENURE_OK && i < json_array_size(items) && page->count < SCAN_PAGE; i++) {
-        const char *id = id_of(store, json_array_get(items, i), strlen(dir));
+        const char *id = id_of(store, json_array_get(items, i), strlen(dir.text));
         if (!id)
             continue;
         page->sights[page->count++].record.key = (ten_key){scan->kind, id};
         ten_copy_text(page->after, sizeof page->after, id);
     }
     json_decref(answer);
-    return r == TENURE_OK && page->count > 0
-               ? ten_etcd_look(store, scan->namespace_name, page->sights, page->count, deadline_ms)
-               : r;
+    return r == TENURE_OK && page->count > 0 ? ten_etcd_look(store, page->sights, page->count) : r;
 }
 
 static int scan_pages(ten_etcd_store *store, const ten_scan *scan, struct page *page, ten_record_fn each,
-                      void *userdata, uint64_t deadline_ms) {
+                      void *userdata) {
     int r = TENURE_OK;
     size_t given = 0;
     bool by_name = scan->kind == TEN_KIND_LEASE && scan->names == TEN_SCAN_NAMED;
     ten_copy_text(page->after, sizeof page->after, scan->after);
     for (page->more = true; r == TENURE_OK && page->more && given < scan->limit;) {
-        size_t limit = ten_min_u64(scan->names == TEN_SCAN_ALL || by_name ? scan->limit - given : SCAN_PAGE, SCAN_PAGE);
-        r = by_name ? scan_named(store, scan, page, limit, deadline_ms)
-                    : scan_records(store, scan, page, limit, deadline_ms);
+        page->limit = scan->names == TEN_SCAN_ALL || by_name ? ten_min_u64(scan->limit - given, SCAN_PAGE) : SCAN_PAGE;
+        page->count = 0;
+        r = by_name ? scan_named(store, scan, page) : scan_records(store, scan, page);
         if (r == TENURE_OK && count_leases(page->sights, page->count) <= LISTED_MAX)
-            r = ten_etcd_tell_left(store, page->sights, page->count, deadline_ms);
+            r = ten_etcd_tell_left(store, page->sights, page->count);
         for (size_t i = 0; r == TENURE_OK && i < page->count && given < scan->limit; i++) {
             const ten_record *record = &page->sights[i].record;
             bool named = record->name[0] != '\0';
@@ -371,21 +338,20 @@ static int scan_pages(ten_etcd_store *store, const ten_scan *scan, struct page *
 
 /* ---- namespaces -------------------------------------------------------------------------------------------- */
 
-static int scan_namespaces(ten_etcd_store *store, const ten_scan *scan, ten_record_fn each, void *userdata,
-                           uint64_t deadline_ms) {
-    ten_etcd_key dir;
-    ten_etcd_key from;
+static int scan_namespaces(ten_etcd_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
+    ten_etcd_key dir = ten_etcd_namespace_key(&(ten_etcd_dir){store->settings.prefix, ""});
+    ten_etcd_key from = ten_etcd_namespace_key(&(ten_etcd_dir){store->settings.prefix, scan->after});
     json_t *answer = NULL;
-    ten_etcd_key_of_namespace(dir, store->settings.prefix, "");
-    ten_etcd_key_of_namespace(from, store->settings.prefix, scan->after);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get_all(&store->txn, dir, &(struct ten_etcd_range){.after = from});
-    int r = ten_etcd_send(store, false, deadline_ms, &answer);
+    ten_etcd_txn_get_all(&store->txn, dir.text, &(struct ten_etcd_range){.after = from.text});
+    int r = ten_etcd_send(store, false, &answer);
     const json_t *items = ten_etcd_kvs(answer, 0);
     for (size_t i = 0, given = 0; r == TENURE_OK && i < json_array_size(items) && given < scan->limit; i++) {
         ten_etcd_sight sight = {.record.key = {TEN_KIND_NAMESPACE, ""}};
-        const char *name = id_of(store, json_array_get(items, i), strlen(dir));
-        r = name ? ten_etcd_look(store, name, &sight, 1, deadline_ms) : TENURE_OK;
+        const char *name = id_of(store, json_array_get(items, i), strlen(dir.text));
+        r = name ? ten_etcd_use(store, name) : TENURE_OK;
+        if (name && r == TENURE_OK)
+            r = ten_etcd_look(store, &sight, 1);
         if (r < 0 || sight.record.version == 0)
             continue; /* its keys were deleted by hand */
         given++;
@@ -398,12 +364,12 @@ static int scan_namespaces(ten_etcd_store *store, const ten_scan *scan, ten_reco
 
 int ten_etcd_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    uint64_t deadline_ms = ten_now_ms() + timeout_ms;
-    struct page *page = ten_calloc(1, sizeof *page);
-    int r = page ? ten_etcd_enter(store, deadline_ms) : ten_etcd_no_memory(store);
+    int r = ten_etcd_begin(store, scan->namespace_name, timeout_ms);
+    struct page *page = r == TENURE_OK ? ten_calloc(1, sizeof *page) : NULL;
+    r = page ? ten_etcd_enter(store) : ten_etcd_no_memory(store);
     if (r == TENURE_OK)
-        r = scan->namespace_name ? scan_pages(store, scan, page, each, userdata, deadline_ms)
-                                 : scan_namespaces(store, scan, each, userdata, deadline_ms);
+        r = scan->namespace_name ? scan_pages(store, scan, page, each, userdata)
+                                 : scan_namespaces(store, scan, each, userdata);
     ten_free(page);
     return r;
 }

@@ -1,7 +1,7 @@
 /*
- * Extending lives in etcd: the etcd leases are kept alive, and then one transaction says which of the records are what the
- * caller takes them for: all leases of a holder by its mark, or each. Those whose life is attached elsewhere, or has vanished in doubt, move to a group that was kept
- * alive or granted in this call. Called through backend.h.
+ * Extending lives in etcd: the etcd leases are kept alive, and then one transaction says which of the records are what
+ * the caller takes them for: all leases of a holder by its mark, or each. Those whose life is attached elsewhere, or
+ * has vanished in doubt, move to a group that was kept alive or granted in this call. Called through backend.h.
  */
 #include <string.h>
 
@@ -26,9 +26,7 @@ struct item {
 
 struct work {
     ten_etcd_store *store;
-    const char *namespace_name;
     ten_etcd_reliance on;
-    uint64_t deadline_ms;
     struct item *items;
     size_t count;
     struct item **open;     /* those that are not settled, when each is read, */
@@ -36,16 +34,17 @@ struct work {
     size_t open_count;
 };
 
-static void life_of(const struct work *work, const struct item *item, ten_etcd_key key) {
-    ten_etcd_key_of_life(key, work->store->settings.prefix, work->namespace_name, item->touch->key);
+static ten_etcd_key life_of(const struct work *work, const struct item *item) {
+    return ten_etcd_life_key(&work->store->dir, item->touch->key);
+}
+
+static ten_etcd_key mark_of(const struct work *work, const char *name) {
+    return ten_etcd_place(&work->store->dir, TEN_ETCD_MARK, name);
 }
 
 static void find_holds(const struct work *work) {
-    for (size_t i = 0; i < work->count; i++) {
-        ten_etcd_key key;
-        life_of(work, &work->items[i], key);
-        work->items[i].hold = ten_etcd_hold_find(work->store, key);
-    }
+    for (size_t i = 0; i < work->count; i++)
+        work->items[i].hold = ten_etcd_hold_find(work->store, life_of(work, &work->items[i]).text);
 }
 
 static void settle(struct item *item, bool extended, uint64_t present) {
@@ -74,7 +73,8 @@ static bool goes_on(const ten_etcd_store *store, const ten_etcd_group *group) {
            (group->term == store->head.term || store->is_full);
 }
 
-/* The largest for such. One whose TTL is longer stays where it is: nothing may end earlier than it did. */
+/* The largest group with that TTL and name. A life whose group has a longer TTL stays there: no life may end earlier
+ * than it would have. */
 static ten_etcd_group *home_of(const struct work *work, const struct item *item) {
     const ten_touch *touch = item->touch;
     const ten_etcd_hold *hold = item->hold;
@@ -83,67 +83,66 @@ static ten_etcd_group *home_of(const struct work *work, const struct item *item)
     ten_etcd_group *best = NULL;
     for (ten_etcd_group *group = work->store->groups; group; group = group->next)
         if (goes_on(work->store, group) && group->ttl_ms == touch->ttl_ms && (!best || group->count > best->count) &&
-            ten_etcd_group_is_of(group, work->namespace_name, touch->name))
+            ten_etcd_group_is_of(work->store, group, touch->name))
             best = group;
     return best;
 }
 
 static int keep_homes(struct work *work) {
-    ten_etcd_group **homes = ten_calloc(work->count, sizeof *homes);
+    size_t groups = ten_etcd_groups_count(work->store);
+    ten_etcd_group **homes = ten_calloc(groups + 1, sizeof *homes);
     size_t count = 0;
     if (!homes)
         return ten_etcd_no_memory(work->store);
     find_holds(work);
     cover(work);
     for (size_t i = 0; i < work->count; i++) {
-        struct item *item = &work->items[i];
-        ten_etcd_group *home = home_of(work, item);
-        item->lease = home ? home->lease : 0;
-        bool is_new = home != NULL;
-        for (size_t j = count; is_new && j > 0; j--)
-            is_new = homes[j - 1] != home;
-        if (is_new)
+        ten_etcd_group *home = home_of(work, &work->items[i]);
+        work->items[i].lease = home ? home->lease : 0;
+        if (home && home->wanted_in != work->store->call)
             homes[count++] = home;
+        if (home)
+            home->wanted_in = work->store->call;
     }
-    size_t groups = ten_etcd_groups_count(work->store);
-    int r = count ? ten_etcd_groups_keep(work->store, homes, count, work->deadline_ms) : TENURE_OK;
+    int r = count ? ten_etcd_groups_keep(work->store, homes, count) : TENURE_OK;
     if (ten_etcd_groups_count(work->store) != groups) /* some have ended */
         find_holds(work);
     ten_free(homes);
     return r;
 }
 
-/* It goes on in the present term, unless there is no room for another one. */
+/* The group was kept alive, in the term in which it was granted; any term will do if etcd has no room for a new one. */
 static bool is_kept(const ten_etcd_store *store, const ten_etcd_group *group) {
     return group && ten_etcd_group_is_kept(store, group) && (group->term == store->head.term || store->is_full);
 }
 
 static bool is_at_home(const ten_etcd_store *store, const struct item *item) {
-    return item->lease && is_kept(store, ten_etcd_group_by_lease(store, item->lease));
+    return is_kept(store, ten_etcd_group_by_lease(store, item->lease));
 }
 
 /* ---- what is known by a mark -------------------------------------------------------------------------------- */
 
-static void mark_of(const struct work *work, const ten_etcd_group *group, ten_etcd_key key) {
-    ten_etcd_key_of_place(key, work->store->settings.prefix, work->namespace_name, TEN_ETCD_MARK, group->name);
+/* Sends a transaction that was begun with ten_etcd_rely_begin() and reads the state first. */
+static int send_look(const struct work *work, json_t **ret_answer, bool *ret_held) {
+    int r = ten_etcd_rely_send(work->store, &work->on, false, ret_answer, ret_held);
+    return r == TENURE_OK && *ret_held ? ten_etcd_state_take(work->store, *ret_answer) : r;
 }
 
-/* Some of each group's lives are compared, too: all of them go when the etcd lease is revoked, and one when somebody
- * deletes it by hand. */
+/* Beside the mark, some lives of each group are compared: all vanish if the etcd lease was revoked, and single ones if
+ * they were deleted by hand. */
 static void add_marks(const struct work *work, ten_etcd_group **groups, size_t count) {
     ten_etcd_txn *txn = &work->store->txn;
-    ten_etcd_key key;
     for (size_t i = 0; i < count; i++) {
         ten_etcd_group *group = groups[i];
-        mark_of(work, group, key);
-        ten_etcd_txn_compare(txn, key, group->mark);
-        ten_etcd_txn_get_otherwise(txn, key);
+        ten_etcd_key mark = mark_of(work, group->name);
+        ten_etcd_txn_compare(txn, mark.text, group->mark);
+        ten_etcd_txn_get_otherwise(txn, mark.text);
         for (size_t j = 0; j < group->count && j < LOOKED_MAX / count; j++)
             ten_etcd_txn_compare_lease(txn, group->holds[group->looked_at++ % group->count]->key, group->lease);
     }
 }
 
-/* A mark that is another one is not believed any more; if all are the same, something was done by hand. */
+/* Forgets the marks that have another revision; if none has, a life was deleted by hand, and all are forgotten. */
 static void judge_marks(struct work *work, const json_t *answer, bool held, ten_etcd_group **groups, size_t count) {
     bool is_known = false;
     for (size_t i = 0; i < count; i++) {
@@ -158,25 +157,28 @@ static void judge_marks(struct work *work, const json_t *answer, bool held, ten_
         groups[i]->mark = 0;
 }
 
+/* Of this namespace, kept alive in this call as a whole. */
+static bool is_going_on(const struct work *work, const ten_etcd_group *group) {
+    const ten_etcd_store *store = work->store;
+    return group->space == store->space && goes_on(store, group) && group->kept_in == store->call;
+}
+
 static int compare_marks(struct work *work) {
     ten_etcd_store *store = work->store;
     ten_etcd_group *groups[MARKS_MAX];
     size_t count = 0;
     int r = TENURE_OK;
     for (ten_etcd_group *group = store->groups; r == TENURE_OK && group; group = group->next) {
-        bool is_meant = goes_on(store, group) && group->kept_in == store->call && group->mark && group->count;
-        if (is_meant && strcmp(group->namespace_name, work->namespace_name) == 0)
+        if (is_going_on(work, group) && group->mark && group->count)
             groups[count++] = group;
         if (count == 0 || (count < MARKS_MAX && group->next))
             continue;
         json_t *answer = NULL;
         bool held = false;
         ten_etcd_rely_begin(store, &work->on);
-        ten_etcd_state_get(store, work->namespace_name, false);
+        ten_etcd_state_get(store, false);
         add_marks(work, groups, count);
-        r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
-        if (r == TENURE_OK && held)
-            r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
+        r = send_look(work, &answer, &held);
         if (r == TENURE_OK)
             judge_marks(work, answer, held, groups, count);
         json_decref(answer);
@@ -185,7 +187,8 @@ static int compare_marks(struct work *work) {
     return r;
 }
 
-/* A lease has the mark of its name; a record has one name in a version. */
+/* Settles the leases that are proven by their holder's mark. A record has one name in a version, so a lease whose
+ * version is known has that mark. */
 static int prove(struct work *work) {
     ten_etcd_store *store = work->store;
     int r = work->count > TEN_ETCD_FLAT ? compare_marks(work) : TENURE_OK;
@@ -213,19 +216,17 @@ static bool is_meant(const struct item *item) {
            record->alive && strcmp(record->name, touch->name) == 0;
 }
 
-/* Whatever it is, it ends with what it is attached to. */
+/* Notes to which etcd lease the life was found attached, whether or not the touch was meant for it. */
 static int note_place(const struct work *work, const struct item *item, uint64_t lease) {
     ten_etcd_store *store = work->store;
-    ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
+    ten_etcd_group *group = ten_etcd_group_by_lease(store, lease);
     const ten_record *record = &item->sight->record;
-    ten_etcd_key key;
-    life_of(work, item, key);
+    ten_etcd_key key = life_of(work, item);
     if (!group) {
-        ten_etcd_hold_drop(store, key);
+        ten_etcd_hold_drop(store, key.text);
         return TENURE_OK;
     }
-    uint64_t version = strcmp(group->name, record->name) == 0 ? record->version : 0;
-    return ten_etcd_hold_set(store, group, key, version) ? TENURE_OK : ten_etcd_no_memory(store);
+    return ten_etcd_hold_set(store, group, key.text, strcmp(group->name, record->name) == 0 ? record->version : 0);
 }
 
 static int judge(struct work *work, struct item *item, const ten_etcd_sight *sight) {
@@ -239,18 +240,18 @@ static int judge(struct work *work, struct item *item, const ten_etcd_sight *sig
     return note_place(work, item, sight->lease);
 }
 
-/* Groups that are worth a mark and have none that is known. It is written in the transaction that reads the first of
- * their leases, and reading the others follows. */
+/* Groups that are large enough for a mark and have none. It is written in the transaction that reads the first of their
+ * leases; the others are read afterwards. */
 static size_t find_unmarked(const struct work *work, ten_etcd_group **groups) {
-    const ten_etcd_store *store = work->store;
     size_t most = work->open_count <= TEN_ETCD_FLAT ? FLAT_MARKS_MAX : MARKS_MAX;
     size_t count = 0;
-    for (ten_etcd_group *group = store->groups; group && count < most; group = group->next) {
-        bool wants = goes_on(store, group) && group->kept_in == store->call && group->mark == 0 &&
-                     group->count >= MARKED_MIN && group->name[0] != '\0' && !store->is_full;
+    if (work->count <= TEN_ETCD_FLAT || work->store->is_full)
+        return 0;
+    for (ten_etcd_group *group = work->store->groups; group && count < most; group = group->next) {
+        bool wants = is_going_on(work, group) && group->mark == 0 && group->count >= MARKED_MIN && group->name[0];
         for (size_t i = 0; wants && i < count; i++)
             wants = strcmp(groups[i]->name, group->name) != 0;
-        if (wants && work->count > TEN_ETCD_FLAT && strcmp(group->namespace_name, work->namespace_name) == 0)
+        if (wants)
             groups[count++] = group;
     }
     return count;
@@ -260,23 +261,18 @@ static int read_some(struct work *work, size_t first, size_t count, ten_etcd_gro
     ten_etcd_store *store = work->store;
     ten_etcd_sight *sights = work->sights + first;
     json_t *answer = NULL;
-    ten_etcd_key key;
     bool held = false;
     ten_etcd_rely_begin(store, &work->on);
-    ten_etcd_state_get(store, work->namespace_name, false);
-    for (size_t i = 0; i < marks; i++) {
-        mark_of(work, unmarked[i], key);
-        ten_etcd_txn_put_mark(&store->txn, key, unmarked[i]->lease);
-    }
-    ten_etcd_reading_add(store, work->namespace_name, sights, count);
-    int r = ten_etcd_rely_send(store, &work->on, false, work->deadline_ms, &answer, &held);
+    ten_etcd_state_get(store, false);
+    for (size_t i = 0; i < marks; i++)
+        ten_etcd_txn_put_mark(&store->txn, mark_of(work, unmarked[i]->name).text, unmarked[i]->lease);
+    ten_etcd_reading_add(store, sights, count);
+    int r = send_look(work, &answer, &held);
     count = held ? count : 0;
-    if (r == TENURE_OK && held)
-        r = ten_etcd_state_take(store, work->namespace_name, answer, 0, NULL);
     for (size_t i = 0; r == TENURE_OK && held && i < marks; i++)
         ten_etcd_mark_made(store, unmarked[i], ten_etcd_written_before(answer, TEN_ETCD_STATE_READS + i));
     if (r == TENURE_OK)
-        r = ten_etcd_reading_take(store, work->namespace_name, answer, TEN_ETCD_STATE_READS + marks, sights, count);
+        r = ten_etcd_reading_take(store, answer, TEN_ETCD_STATE_READS + marks, sights, count);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         r = judge(work, work->open[first + i], &sights[i]);
     json_decref(answer);
@@ -302,23 +298,23 @@ static bool has_to_move(const struct item *item) {
     return !item->is_settled && item->sight && item->sight->record.version;
 }
 
-/* In the state in which it was seen. */
+/* Moves the life only if the record is as it was read. */
 static void add_move(const struct work *work, const struct item *item) {
     ten_etcd_store *store = work->store;
-    ten_etcd_key key;
     char value[24];
     ten_etcd_group *group = ten_etcd_group_by_lease(store, item->lease);
-    ten_etcd_key_of_record(key, store->settings.prefix, work->namespace_name, item->touch->key);
-    ten_etcd_txn_compare(&store->part, key, item->sight->record.version);
-    life_of(work, item, key);
+    ten_etcd_key life = life_of(work, item);
+    ten_etcd_txn_compare(&store->part, ten_etcd_record_key(&store->dir, item->touch->key).text,
+                         item->sight->record.version);
     if (!item->sight->in_doubt)
-        ten_etcd_txn_compare_exists(&store->part, key);
+        ten_etcd_txn_compare_exists(&store->part, life.text);
     snprintf(value, sizeof value, "%llu", (unsigned long long)group->ttl_ms);
-    ten_etcd_txn_put(&store->part, key, value, group->lease);
+    ten_etcd_txn_put(&store->part, life.text, value, group->lease);
     group->uncertain = true; /* until the answer is there */
 }
 
-/* The names of what is moved in a transaction: their marks are raised, for whoever takes it to be where it was. */
+/* The holders whose lives are moved in a transaction. Their marks are raised, for other handles that know the former
+ * place of a life. */
 struct names {
     const char *names[MARKS_MAX];
     size_t count;
@@ -359,16 +355,15 @@ static int note_moved(struct work *work, size_t first, size_t end) {
     return r;
 }
 
-/* Where they go: kept alive in this call, or granted now. */
+/* Finds the groups that they move to: kept alive in this call, or granted now. */
 static int find_homes(struct work *work) {
-    ten_etcd_store *store = work->store;
     for (size_t i = 0; i < work->count; i++) {
         struct item *item = &work->items[i];
         ten_etcd_group *group;
         if (!has_to_move(item))
             continue;
-        int r = ten_etcd_group_get(store, work->namespace_name, item->touch->name,
-                                   ten_max_u64(item->touch->ttl_ms, item->sight->ttl_ms), work->deadline_ms, &group);
+        int r = ten_etcd_group_get(work->store, item->touch->name,
+                                   ten_max_u64(item->touch->ttl_ms, item->sight->ttl_ms), &group);
         if (r < 0)
             return r;
         item->lease = group->lease;
@@ -376,38 +371,39 @@ static int find_homes(struct work *work) {
     return TENURE_OK;
 }
 
-static int move(struct work *work) {
+/* One transaction of moves, from *first on; *first becomes the next one. */
+static int move_some(struct work *work, size_t *first) {
     ten_etcd_store *store = work->store;
-    const ten_etcd_space *space = ten_etcd_space_of(store, work->namespace_name);
+    ten_etcd_txn *txn = &store->txn;
+    json_t *answer = NULL;
+    bool held = false;
+    size_t ends[TEN_ETCD_PARTS];
+    size_t parts = 0;
+    struct names names = {.count = 0};
+    ten_etcd_rely_begin(store, &work->on);
+    /* the doubt is still the same one */
+    ten_etcd_txn_compare(txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, store->space->wait_revision);
+    for (size_t at = *first; at < work->count && parts < TEN_ETCD_PARTS && names.count < MARKS_MAX;)
+        at = ends[parts++] = add_moves(work, at, &names);
+    for (size_t i = 0; i < names.count; i++)
+        ten_etcd_txn_raise(txn, mark_of(work, names.names[i]).text);
+    int r = ten_etcd_rely_send(store, &work->on, true, &answer, &held);
+    if (r == TENURE_OK)
+        ten_etcd_groups_answered(store);
+    for (size_t i = 0; r == TENURE_OK && held && i < names.count; i++)
+        ten_etcd_mark_raised(store, names.names[i], ten_etcd_part(answer, parts + i));
+    for (size_t i = 0; r == TENURE_OK && held && i < parts; i++)
+        if (ten_etcd_succeeded(ten_etcd_part(answer, i)))
+            r = note_moved(work, i ? ends[i - 1] : *first, ends[i]);
+    *first = ends[parts - 1];
+    json_decref(answer);
+    return r;
+}
+
+static int move(struct work *work) {
     int r = find_homes(work);
-    for (size_t first = 0; r == TENURE_OK && first < work->count;) {
-        json_t *answer = NULL;
-        bool held = false;
-        size_t ends[TEN_ETCD_PARTS];
-        size_t parts = 0;
-        struct names names = {.count = 0};
-        ten_etcd_key key;
-        ten_etcd_rely_begin(store, &work->on);
-        ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_WAIT, NULL);
-        ten_etcd_txn_compare(&store->txn, key, space->wait_revision); /* the doubt is the same */
-        for (size_t at = first; at < work->count && parts < TEN_ETCD_PARTS && names.count < MARKS_MAX;)
-            at = ends[parts++] = add_moves(work, at, &names);
-        for (size_t i = 0; i < names.count; i++) {
-            ten_etcd_key_of_place(key, store->settings.prefix, work->namespace_name, TEN_ETCD_MARK, names.names[i]);
-            ten_etcd_txn_raise(&store->txn, key);
-        }
-        r = ten_etcd_rely_send(store, &work->on, true, work->deadline_ms, &answer, &held);
-        for (ten_etcd_group *group = store->groups; r == TENURE_OK && group; group = group->next)
-            group->uncertain &= group->kept_in != store->call;
-        for (size_t i = 0; r == TENURE_OK && held && i < names.count; i++)
-            ten_etcd_mark_raised(store, work->namespace_name, names.names[i],
-                                 ten_etcd_written_before(ten_etcd_part(answer, parts + i), 0));
-        for (size_t i = 0; r == TENURE_OK && held && i < parts; i++)
-            if (ten_etcd_succeeded(ten_etcd_part(answer, i)))
-                r = note_moved(work, i ? ends[i - 1] : first, ends[i]);
-        first = ends[parts - 1];
-        json_decref(answer);
-    }
+    for (size_t first = 0; r == TENURE_OK && first < work->count;)
+        r = move_some(work, &first);
     return r;
 }
 
@@ -434,7 +430,7 @@ static uint64_t longest_of(const struct work *work) {
     return longest_ms;
 }
 
-/* Without room for a new etcd lease, those that are there go on. */
+/* If etcd has no room for new etcd leases, the present ones are kept alive. */
 static int without_room(struct work *work, int r) {
     if (r == TENURE_E_FULL && !work->store->is_full) {
         work->store->is_full = true;
@@ -450,20 +446,17 @@ static int extend(struct work *work) {
         if (tries == TRIES_MAX)
             return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
         store->call++;
-        const ten_etcd_space *space = ten_etcd_space_of(store, work->namespace_name);
-        if (!space)
-            return store->base.error->code;
-        if (!space->known)
-            r = ten_etcd_state_read(store, work->namespace_name, work->deadline_ms);
+        if (!store->space->known)
+            r = ten_etcd_state_read(store);
         if (r == TENURE_OK && !store->is_full)
-            r = without_room(work, ten_etcd_set_term(store, work->namespace_name, longest_of(work), work->deadline_ms));
+            r = without_room(work, ten_etcd_set_term(store, longest_of(work)));
         if (r == TENURE_OK)
             r = keep_homes(work);
         if (r == TENURE_OK)
             r = prove(work);
         if (r == TENURE_OK)
             r = without_room(work, verify(work));
-        if (r == TENURE_OK && has_moves(work) && space->term == store->head.term)
+        if (r == TENURE_OK && has_moves(work) && store->space->term == store->head.term)
             r = without_room(work, move(work));
         r = r == TENURE_E_GONE ? TENURE_OK : r; /* an etcd lease was revoked by hand */
     }
@@ -472,7 +465,7 @@ static int extend(struct work *work) {
 
 static int touch_once(struct work *work) {
     ten_etcd_store *store = work->store;
-    int r = ten_etcd_enter(store, work->deadline_ms);
+    int r = ten_etcd_enter(store);
     if (r < 0)
         return r;
     if (strcmp(store->base.identity, work->on.identity) != 0)
@@ -485,42 +478,35 @@ static int touch_once(struct work *work) {
     }
     r = extend(work);
     if (r == TENURE_OK)
-        r = ten_etcd_confirm(store, work->deadline_ms);
+        r = ten_etcd_confirm(store);
     bool same = strcmp(store->base.identity, work->on.identity) == 0;
     return r != TENURE_OK ? r : same ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
-static int ping(ten_etcd_store *store, uint64_t deadline_ms) {
-    int r = ten_etcd_enter(store, deadline_ms);
-    json_t *answer = NULL;
-    ten_etcd_key key;
-    snprintf(key, sizeof key, "%s/store", store->settings.prefix);
+static int ping(ten_etcd_store *store) {
+    int r = ten_etcd_enter(store);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get(&store->txn, key);
+    ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
     if (r == TENURE_OK)
-        r = ten_etcd_send(store, false, deadline_ms, &answer);
-    json_decref(answer);
-    /* Without the permission it is a round trip all the same; check() tells what is missing. */
+        r = ten_etcd_send_only(store, false);
+    /* A refusal for lack of permission is a round trip, too; check() tells what is missing. */
     return r == TENURE_E_DENIED && ten_etcd_is_known(store->link) ? TENURE_OK : r;
 }
 
 int ten_etcd_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
                    ten_touch *touches, size_t count, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    struct work work = {.store = store,
-                        .namespace_name = namespace_name,
-                        .on = {.namespace_name = namespace_name, .identity = identity, .epoch = epoch},
-                        .deadline_ms = ten_now_ms() + timeout_ms,
-                        .count = count};
-    if (count == 0)
-        return ping(store, work.deadline_ms);
+    struct work work = {.store = store, .on = {.identity = identity, .epoch = epoch}, .count = count};
+    int r = ten_etcd_begin(store, namespace_name, timeout_ms);
+    if (r < 0 || count == 0)
+        return r < 0 ? r : ping(store);
     work.items = ten_calloc(count, sizeof *work.items);
     work.open = ten_calloc(count, sizeof(struct item *));
     work.sights = ten_calloc(count, sizeof *work.sights);
     bool has_room = work.items && work.open && work.sights;
     for (size_t i = 0; has_room && i < count; i++)
         work.items[i].touch = &touches[i];
-    int r = has_room ? touch_once(&work) : ten_etcd_no_memory(store);
+    r = has_room ? touch_once(&work) : ten_etcd_no_memory(store);
     if (r < 0 && store->is_older)
         r = touch_once(&work);
     ten_free(work.items);

@@ -3,6 +3,7 @@
  */
 #include "store/etcd/etcd_txn.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/encode.h"
@@ -14,31 +15,41 @@ static const char *const kinds[TEN_KIND_COUNT] = {
     [TEN_KIND_NAMESPACE] = "namespace", [TEN_KIND_QUARANTINE] = "quarantine", [TEN_KIND_INSTANCE] = "node",
     [TEN_KIND_TARGET] = "target",       [TEN_KIND_LEASE] = "lease",           [TEN_KIND_CHECKPOINT] = "checkpoint"};
 
-void ten_etcd_key_of_place(ten_etcd_key key, const char *prefix, const char *namespace_name, enum ten_etcd_place place,
-                           const char *name) {
-    static const char *const places[] = {"epoch",        "state/",        "state/term", "state/wait",
-                                         "state/newest", "state/trimmed", "feed/",      "mark/"};
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s%s", prefix, namespace_name, places[place], name ? name : "");
+static ten_etcd_key make_key(const char *format, ...) TEN_PRINTF(1, 2);
+
+static ten_etcd_key make_key(const char *format, ...) {
+    ten_etcd_key key;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(key.text, sizeof key.text, format, arguments);
+    va_end(arguments);
+    return key;
 }
 
-void ten_etcd_key_of_record(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of) {
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/record/%s/%s", prefix, namespace_name, kinds[of.kind], of.id);
+ten_etcd_key ten_etcd_place(const ten_etcd_dir *dir, enum ten_etcd_place place, const char *name) {
+    static const char *const places[] = {"epoch",        "state/",        "state/term", "state/wait",
+                                         "state/newest", "state/trimmed", "feed/",      "mark/"};
+    return make_key("%s/%s/%s%s", dir->prefix, dir->namespace_name, places[place], name ? name : "");
+}
+
+ten_etcd_key ten_etcd_record_key(const ten_etcd_dir *dir, ten_key of) {
+    return make_key("%s/%s/record/%s/%s", dir->prefix, dir->namespace_name, kinds[of.kind], of.id);
 }
 
 bool ten_etcd_has_life(enum ten_kind kind) {
     return kind == TEN_KIND_QUARANTINE || kind == TEN_KIND_INSTANCE || kind == TEN_KIND_LEASE;
 }
 
-void ten_etcd_key_of_life(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of) {
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/%s/%s", prefix, namespace_name, kinds[of.kind], of.id);
+ten_etcd_key ten_etcd_life_key(const ten_etcd_dir *dir, ten_key of) {
+    return make_key("%s/%s/%s/%s", dir->prefix, dir->namespace_name, kinds[of.kind], of.id);
 }
 
-void ten_etcd_key_of_namespace(ten_etcd_key key, const char *prefix, const char *namespace_name) {
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/tenure/%s", prefix, namespace_name);
+ten_etcd_key ten_etcd_namespace_key(const ten_etcd_dir *dir) {
+    return make_key("%s/tenure/%s", dir->prefix, dir->namespace_name);
 }
 
-void ten_etcd_key_of_name(ten_etcd_key key, const char *prefix, const char *namespace_name, const char *id) {
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s/%s/named/%s", prefix, namespace_name, id);
+ten_etcd_key ten_etcd_name_key(const ten_etcd_dir *dir, const char *id) {
+    return make_key("%s/%s/named/%s", dir->prefix, dir->namespace_name, id);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------- */
@@ -144,6 +155,13 @@ void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key) {
     ten_buf_text(out, "}}");
 }
 
+void ten_etcd_txn_put_or_delete(ten_etcd_txn *txn, const char *key, const char *value) {
+    if (value)
+        ten_etcd_txn_put(txn, key, value, 0);
+    else
+        ten_etcd_txn_delete(txn, key);
+}
+
 void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to) {
     ten_buf *out = begin(txn, "requestDeleteRange");
     add_key(out, from);
@@ -170,11 +188,10 @@ void ten_etcd_txn_get_otherwise(ten_etcd_txn *txn, const char *key) {
 
 /* The last byte is a slash: what follows it sorts behind everything below. */
 static void add_end(ten_buf *out, const char *prefix_key) {
-    ten_etcd_key end;
-    snprintf(end, sizeof end, "%s", prefix_key);
-    end[strlen(end) - 1]++;
+    ten_etcd_key end = make_key("%s", prefix_key);
+    end.text[strlen(end.text) - 1]++;
     ten_buf_char(out, ',');
-    add_base64(out, "range_end", end, strlen(end));
+    add_base64(out, "range_end", end.text, strlen(end.text));
 }
 
 void ten_etcd_txn_get_all_otherwise(ten_etcd_txn *txn, const char *prefix_key) {
@@ -194,8 +211,6 @@ void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struc
         add_number(out, "limit", range->limit);
     if (range->created_since)
         add_number(out, "min_create_revision", range->created_since);
-    if (range->keys_only)
-        ten_buf_text(out, ",\"keys_only\":true");
     if (range->by_creation)
         ten_buf_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"");
     ten_buf_text(out, "}}");

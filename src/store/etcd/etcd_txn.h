@@ -1,7 +1,7 @@
 /*
- * What is said to etcd and what it answers, as text: keys and transactions. A transaction is a list of comparisons and a
- * list of operations that take effect together when all comparisons hold; a part of it may be a transaction of its own, with
- * an outcome of its own. All comparisons are judged by the state before the whole. No network here.
+ * What is said to etcd and what it answers, as text: keys and transactions. A transaction is a list of comparisons and
+ * a list of operations that take effect together when all comparisons hold; a part of it may be a transaction of its
+ * own, with an outcome of its own. All comparisons are judged by the state before the whole. No network here.
  */
 #ifndef TEN_STORE_ETCD_TXN_H
 #define TEN_STORE_ETCD_TXN_H
@@ -15,8 +15,8 @@
 #include "store/etcd/etcd_settings.h"
 #include "store/store.h"
 
-/* etcd refuses a transaction with more comparisons or operations than 128, unless told otherwise. Those of a part count together
- * with those of the whole. */
+/* etcd refuses a transaction with more comparisons or operations than 128, unless told otherwise. Those of a part count
+ * together with those of the whole. */
 #define TEN_ETCD_TXN_MAX 128u
 #define TEN_ETCD_KEY_MAX (TEN_ETCD_PREFIX_MAX + TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 24u)
 
@@ -31,19 +31,25 @@ enum ten_etcd_place {
     TEN_ETCD_FEED,    /* an entry */
     TEN_ETCD_MARK,    /* a holder's: whoever writes to one of its leases writes this, too */
 };
-typedef char ten_etcd_key[TEN_ETCD_KEY_MAX + 1];
-void ten_etcd_key_of_place(ten_etcd_key key, const char *prefix, const char *namespace_name, enum ten_etcd_place place,
-                           const char *name);
+typedef struct ten_etcd_key {
+    char text[TEN_ETCD_KEY_MAX + 1];
+} ten_etcd_key;
+/* Where the keys of a namespace are: below PREFIX/NS/. */
+typedef struct ten_etcd_dir {
+    const char *prefix;
+    const char *namespace_name;
+} ten_etcd_dir;
+ten_etcd_key ten_etcd_place(const ten_etcd_dir *dir, enum ten_etcd_place place, const char *name); /* NULL: "" */
 /* PREFIX/NS/record/KIND/ID: what a record is. */
-void ten_etcd_key_of_record(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of);
-/* Whether records of that kind can end. Then PREFIX/NS/KIND/ID is there while the record is alive, attached to an etcd lease if
- * it has an end. */
+ten_etcd_key ten_etcd_record_key(const ten_etcd_dir *dir, ten_key of);
+/* Whether records of that kind can end. Then PREFIX/NS/KIND/ID is there while the record is alive, attached to an etcd
+ * lease if it has an end. */
 bool ten_etcd_has_life(enum ten_kind kind);
-void ten_etcd_key_of_life(ten_etcd_key key, const char *prefix, const char *namespace_name, ten_key of);
-/* PREFIX/tenure/NS, which no namespace is called: there is a namespace of that name. */
-void ten_etcd_key_of_namespace(ten_etcd_key key, const char *prefix, const char *namespace_name);
+ten_etcd_key ten_etcd_life_key(const ten_etcd_dir *dir, ten_key of);
+/* PREFIX/tenure/NS (no namespace has the name "tenure"): there is a namespace of that name. */
+ten_etcd_key ten_etcd_namespace_key(const ten_etcd_dir *dir);
 /* PREFIX/NS/named/ID: the lease's record has a name. */
-void ten_etcd_key_of_name(ten_etcd_key key, const char *prefix, const char *namespace_name, const char *id);
+ten_etcd_key ten_etcd_name_key(const ten_etcd_dir *dir, const char *id);
 
 typedef struct ten_etcd_txn {
     ten_buf compares;
@@ -72,6 +78,7 @@ void ten_etcd_txn_put_mark(ten_etcd_txn *txn, const char *key, uint64_t lease);
 /* Writes the key once more, as it is, if it is there: a part with one operation. */
 void ten_etcd_txn_raise(ten_etcd_txn *txn, const char *key);
 void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key);
+void ten_etcd_txn_put_or_delete(ten_etcd_txn *txn, const char *key, const char *value); /* NULL: deletes */
 /* Deletes from the first key up to, and without, the second. */
 void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to);
 void ten_etcd_txn_get(ten_etcd_txn *txn, const char *key);
@@ -82,7 +89,6 @@ struct ten_etcd_range {
     const char *from;  /* inclusive; NULL: from the start */
     uint64_t limit;    /* 0: all */
     uint64_t created_since;
-    bool keys_only;
     bool by_creation; /* sorted by the revision at which they were created, not by key */
 };
 void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);
@@ -92,7 +98,8 @@ void ten_etcd_txn_add_part(ten_etcd_txn *txn, ten_etcd_txn *part);
 /* The whole request; NULL: out of memory. */
 const char *ten_etcd_txn_body(ten_etcd_txn *txn);
 
-/* Of an answer: when the key that the n-th operation has marked or raised had been written before; 0: it was not there. */
+/* Of an answer: when the key that the n-th operation has marked or raised had been written before; 0: it was not
+ * there. */
 uint64_t ten_etcd_written_before(const json_t *answer, size_t operation);
 /* The n-th operation's keys, or the answer of the part that it was. */
 const json_t *ten_etcd_kvs(const json_t *answer, size_t operation);

@@ -7,47 +7,31 @@
 
 #include "base/alloc.h"
 #include "base/encode.h"
-#include "store/common/stream_watch.h"
 #include "store/etcd/etcd_state.h"
 
-#define IDLE_MS 4000u /* after so much silence the member is asked whether it still is one */
+#define IDLE_MS 4000u /* after so much silence the member is asked for its health */
 #define ASK_MS  2000u
 
-struct ten_etcd_watch {
+struct watch {
     ten_etcd_link *link; /* the thread's own */
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
     ten_buf body;
     struct curl_slist *headers;
     const ten_etcd_settings *settings;
-    ten_stream_watch *stream;
     bool tried;
 };
 
-static bool set_headers(ten_etcd_watch *watch) {
-    ten_error error = {0};
-    const char *token = ten_etcd_token(watch->link, ten_now_ms() + ASK_MS, &error);
-    curl_slist_free_all(watch->headers);
-    watch->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!watch->headers || (watch->settings->user && !token))
-        return false;
-    if (!token)
-        return true;
-    ten_buf line = {0};
-    ten_buf_format(&line, "Authorization: %s", token);
-    bool good = !line.failed && curl_slist_append(watch->headers, line.data);
-    ten_buf_free(&line);
-    return good;
-}
-
-static bool prepare(CURL *easy, void *userdata) {
-    ten_etcd_watch *watch = userdata;
+static bool prepare(CURL *easy, const char *namespace_name, void *userdata) {
+    struct watch *watch = userdata;
+    (void)namespace_name; /* the body has it */
     char url[512];
+    ten_error error = {0};
     if (watch->tried) { /* the last stream has ended: another member, and a new token */
         ten_etcd_next_endpoint(watch->link);
         ten_etcd_forget_token(watch->link);
     }
     watch->tried = true;
-    if (!set_headers(watch))
+    const char *token = ten_etcd_token(watch->link, ten_now_ms() + ASK_MS, &error);
+    if ((watch->settings->user && !token) || !ten_curl_headers(&watch->headers, token))
         return false;
     snprintf(url, sizeof url, "%s/v3/watch", ten_etcd_endpoint(watch->link));
     return ten_curl_prepare(easy, &watch->settings->files) && curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
@@ -55,9 +39,9 @@ static bool prepare(CURL *easy, void *userdata) {
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, watch->body.data) == CURLE_OK;
 }
 
-/* A member that stands still, or is cut from the others, tells nothing and never says so. */
+/* A member that is frozen, or cut off from the others, just becomes silent. */
 static bool is_alive(void *userdata) {
-    const ten_etcd_watch *watch = userdata;
+    const struct watch *watch = userdata;
     ten_error error = {0};
     ten_etcd_call call = {.path = "/health", .once = true};
     const char *before = ten_etcd_endpoint(watch->link);
@@ -69,22 +53,19 @@ static bool is_alive(void *userdata) {
 }
 
 /* What is new below PREFIX/NS/feed/. */
-static void write_request(const ten_etcd_store *store, ten_etcd_watch *watch) {
-    ten_etcd_key key;
-    ten_etcd_key_of_place(key, store->settings.prefix, watch->namespace_name, TEN_ETCD_FEED, NULL);
-    size_t size = strlen(key);
-    ten_buf_text(&watch->body, "{\"create_request\":{\"key\":\"");
-    ten_base64_encode(&watch->body, key, size);
-    key[size - 1]++;
-    ten_buf_text(&watch->body, "\",\"range_end\":\"");
-    ten_base64_encode(&watch->body, key, size);
-    ten_buf_text(&watch->body, "\",\"filters\":[\"NODELETE\"]}}");
+static void write_request(ten_buf *body, const ten_etcd_dir *dir) {
+    ten_etcd_key key = ten_etcd_place(dir, TEN_ETCD_FEED, NULL);
+    size_t size = strlen(key.text);
+    ten_buf_text(body, "{\"create_request\":{\"key\":\"");
+    ten_base64_encode(body, key.text, size);
+    key.text[size - 1]++;
+    ten_buf_text(body, "\",\"range_end\":\"");
+    ten_base64_encode(body, key.text, size);
+    ten_buf_text(body, "\",\"filters\":[\"NODELETE\"]}}");
 }
 
-void ten_etcd_watch_close(ten_etcd_watch *watch) {
-    if (!watch)
-        return;
-    ten_stream_watch_close(watch->stream);
+static void end(void *userdata) {
+    struct watch *watch = userdata;
     ten_etcd_link_close(watch->link);
     curl_slist_free_all(watch->headers);
     ten_buf_free(&watch->body);
@@ -92,39 +73,28 @@ void ten_etcd_watch_close(ten_etcd_watch *watch) {
 }
 
 static int open_watch(ten_etcd_store *store, const char *namespace_name) {
-    ten_etcd_watch *watch = ten_calloc(1, sizeof *watch);
+    struct watch *watch = ten_calloc(1, sizeof *watch);
     if (!watch)
         return ten_etcd_no_memory(store);
     watch->settings = &store->settings;
-    snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
-    write_request(store, watch);
-    ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch};
-    int r = watch->body.failed ? ten_etcd_no_memory(store) : TENURE_OK;
+    write_request(&watch->body, &(ten_etcd_dir){store->settings.prefix, namespace_name});
+    ten_stream stream = {.prepare = prepare, .is_alive = is_alive, .idle_ms = IDLE_MS, .userdata = watch, .end = end};
+    int r = watch->body.failed ? ten_etcd_no_memory(store)
+                               : ten_etcd_link_open(&store->settings, &watch->link, store->base.error);
     if (r == TENURE_OK)
-        r = ten_etcd_link_open(&store->settings, &watch->link, store->base.error);
-    if (r == TENURE_OK)
-        r = ten_stream_watch_open(&stream, &watch->stream, store->base.error);
-    if (r < 0)
-        ten_etcd_watch_close(watch);
-    else
-        store->watch = watch;
+        return ten_stream_watch_open(&stream, namespace_name, &store->watch, store->base.error);
+    end(watch);
     return r;
 }
 
 int ten_etcd_watch_open(ten_backend *base, const char *namespace_name, int *ret_fd) {
     ten_etcd_store *store = (ten_etcd_store *)base;
-    if (store->watch && strcmp(store->watch->namespace_name, namespace_name) != 0) {
-        ten_etcd_watch_close(store->watch);
-        store->watch = NULL;
-    }
-    int r = store->watch ? TENURE_OK : open_watch(store, namespace_name);
+    int r = ten_stream_watch_has(&store->watch, namespace_name) ? TENURE_OK : open_watch(store, namespace_name);
     if (r == TENURE_OK)
-        *ret_fd = ten_stream_watch_fd(store->watch->stream);
+        *ret_fd = ten_stream_watch_fd(store->watch);
     return r;
 }
 
 void ten_etcd_watch_clear(ten_backend *base) {
-    const ten_etcd_store *store = (ten_etcd_store *)base;
-    if (store->watch)
-        ten_stream_watch_clear(store->watch->stream);
+    ten_stream_watch_clear(((ten_etcd_store *)base)->watch);
 }

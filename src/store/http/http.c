@@ -3,11 +3,7 @@
  * run against http://... unchanged. It connects when it is first used: a fleet may start before its manager does.
  * Called through store.h.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
@@ -60,8 +56,8 @@ static int refused(ten_http_store *store) {
     const json_t *error = json_object_get(store->answer, "error");
     const char *message = ten_http_text(error, "message");
     char said[400];
-    snprintf(said, sizeof said, "%s", message ? message : "it said nothing more");
-    for (char *at = said; *at; at++) /* whoever answers may be no server of ours */
+    snprintf(said, sizeof said, "%s", message ? message : "no further message");
+    for (char *at = said; *at; at++) /* the answer may come from a server that is not ours */
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';
     ten_error *told = &store->base.error;
@@ -134,14 +130,12 @@ static int ask_once(ten_http_store *store, const char *method, const char *path,
     return refused(store);
 }
 
-/* Half of the time that is left is the longest pause, so that there is always one more try; and they are not all equally
- * long, because those who were refused together would come back together. */
+/* Half of the time that is left is the longest pause, so that there is always one more try; and they are not all
+ * equally long, because those who were refused together would come back together. */
 static void pause_before_retry(const ten_http_store *store, uint64_t left_ms) {
     uint64_t pause_ms = ten_max_u64(store->retry_ms, RETRY_MS);
     pause_ms = ten_min_u64(pause_ms + ten_random_u64() % (pause_ms / 4 + 1), left_ms / 2);
-    struct timespec pause = {.tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000L};
-    while (nanosleep(&pause, &pause) != 0 && errno == EINTR)
-        ;
+    ten_sleep_us(pause_ms * 1000);
 }
 
 int ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
@@ -240,7 +234,7 @@ static int read_settings(const ten_url *url, ten_http_settings *settings, ten_er
 
 static void close_store(ten_store *base) {
     ten_http_store *store = (ten_http_store *)base;
-    ten_http_watch_close(store->watch);
+    ten_stream_watch_close(store->watch);
     ten_http_begin(store);
     json_decref(store->answer);
     curl_easy_cleanup(store->easy);
@@ -263,9 +257,8 @@ static int open_store(ten_store *base, const ten_url *url, uint64_t timeout_ms) 
         return r;
     ten_curl_start();
     store->easy = curl_easy_init();
-    store->headers = curl_slist_append(NULL, "Content-Type: application/json");
-    struct curl_slist *more = curl_slist_append(store->headers, "Expect:");
-    bool good = store->easy && more && ten_http_prepare(store->easy, &store->settings) &&
+    bool good = store->easy && ten_curl_headers(&store->headers, NULL) &&
+                ten_http_prepare(store->easy, &store->settings) &&
                 curl_easy_setopt(store->easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
                 curl_easy_setopt(store->easy, CURLOPT_WRITEDATA, store) == CURLE_OK &&
                 curl_easy_setopt(store->easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&

@@ -26,8 +26,8 @@ static bool requires_target(const ten_op *op) {
     return (op->flags & TEN_OP_REQUIRE_TARGET) != 0;
 }
 
-/* What its text takes in a body, at most: each byte may be written as six. One that comes back takes its part of as many as
- * a batch may have. */
+/* What its text takes in a body, at most: each byte may be written as six. One that comes back takes its part of as
+ * many as a batch may have. */
 static size_t size_of(const ten_op *op) {
     return op->checkpoint                       ? 6 * strlen(op->checkpoint)
            : op->flags & TEN_OP_WITH_CHECKPOINT ? BATCH_SIZE / RETURN_MAX
@@ -151,7 +151,8 @@ static int send_run(ten_http_store *store, const ten_op *ops, ten_result *result
     for (size_t i = 0; complete && i < count; i++)
         complete = read_outcome(json_array_get(store->answer, i), &results[i]);
     if (!complete || !ten_http_keep(store))
-        return ten_fail(&store->base.error, TENURE_E_STORE, "%s answered a batch with something else",
+        return ten_fail(&store->base.error, TENURE_E_STORE,
+                        "%s did not answer with the outcomes of the batch; is it a Tenure server?",
                         store->settings.base);
     return TENURE_OK;
 }

@@ -6,7 +6,6 @@
 #include "base/duration.h"
 #include "base/encode.h"
 #include "base/json.h"
-#include "store/common/feed_json.h"
 #include "store/http/http_state.h"
 
 #define PAGE_MAX   10000u
@@ -17,7 +16,26 @@
 
 static int not_a_list(ten_http_store *store) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
-                    "%s answered something else than a list; is it a Tenure server?", store->settings.base);
+                    "%s did not answer with the expected list; is it a Tenure server?", store->settings.base);
+}
+
+/* A request without a body, whose path is freed; the answer is a list, of *ret_count items. */
+static int ask_list(ten_http_store *store, ten_buf *path, uint64_t deadline_ms, size_t *ret_count) {
+    int r = path->failed ? ten_fail_memory(&store->base.error, "a request")
+                         : ten_http_ask(store, "GET", path->data, NULL, deadline_ms);
+    ten_buf_free(path);
+    if (r == TENURE_OK && !json_is_array(store->answer))
+        r = not_a_list(store);
+    *ret_count = r == TENURE_OK ? json_array_size(store->answer) : 0;
+    return r;
+}
+
+/* Sends store->out to a place of the namespace. */
+static int post(ten_http_store *store, const char *namespace_name, const char *place, uint64_t deadline_ms) {
+    char path[TENURE_NAMESPACE_MAX + 32];
+    snprintf(path, sizeof path, "/api/v1/%s%s", namespace_name, place);
+    return store->out.failed ? ten_fail_memory(&store->base.error, "a request")
+                             : ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
 }
 
 /* ---- the registry */
@@ -79,14 +97,10 @@ int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_targe
                           uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
     uint64_t deadline_ms = ten_now_ms() + timeout_ms;
-    char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s", namespace_name);
     int r = TENURE_OK;
     for (size_t at = 0, some; r == TENURE_OK && at < count; at += some) {
         some = write_edits(&store->out, edits + at, count - at);
-        if (store->out.failed)
-            return ten_fail_memory(&store->base.error, "a request");
-        r = ten_http_ask(store, "POST", path, store->out.data, deadline_ms);
+        r = post(store, namespace_name, "", deadline_ms);
         if (r == TENURE_OK && json_array_size(store->answer) != some)
             return not_a_list(store);
         for (size_t i = 0; r == TENURE_OK && i < some; i++)
@@ -97,16 +111,12 @@ int ten_http_edit_targets(ten_store *base, const char *namespace_name, ten_targe
 
 int ten_http_forget(ten_store *base, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s/forget", namespace_name);
     ten_buf_clear(&store->out);
     ten_buf_text(&store->out, "{\"ids\":[");
     for (size_t i = 0; i < count; i++)
         ten_buf_format(&store->out, "%s\"%s\"", i ? "," : "", items[i].id); /* an id needs no escape */
     ten_buf_text(&store->out, "]}");
-    if (store->out.failed)
-        return ten_fail_memory(&store->base.error, "a request");
-    int r = ten_http_ask(store, "POST", path, store->out.data, ten_now_ms() + timeout_ms);
+    int r = post(store, namespace_name, "/forget", ten_now_ms() + timeout_ms);
     if (r == TENURE_OK && json_array_size(store->answer) != count)
         r = not_a_list(store);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
@@ -119,16 +129,12 @@ int ten_http_forget(ten_store *base, const char *namespace_name, ten_forget *ite
 int ten_http_forget_unregistered(ten_store *base, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
                                  size_t *ret_forgotten, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
-    char path[TENURE_NAMESPACE_MAX + 32];
-    snprintf(path, sizeof path, "/api/v1/%s/forget", namespace_name);
     ten_buf_clear(&store->out);
     ten_json_open(&store->out);
     ten_json_bool(&store->out, "unregistered", true);
     ten_json_text(&store->out, "after", after[0] ? after : NULL);
     ten_json_close(&store->out);
-    if (store->out.failed)
-        return ten_fail_memory(&store->base.error, "a request");
-    int r = ten_http_ask(store, "POST", path, store->out.data, ten_now_ms() + timeout_ms);
+    int r = post(store, namespace_name, "/forget", ten_now_ms() + timeout_ms);
     if (r < 0)
         return r;
     const char *next = ten_http_text(store->answer, "after");
@@ -173,20 +179,19 @@ static int hand_out_row(const json_t *item, ten_row_fn each, void *userdata) {
 /* One answer of the server's; *ret_count: how many rows came. The path is freed. */
 static int take_rows(ten_http_store *store, ten_buf *path, ten_row_fn each, void *userdata, uint64_t deadline_ms,
                      size_t *ret_count, char last[TENURE_TARGET_MAX + 1]) {
-    int r = path->failed ? ten_fail_memory(&store->base.error, "a request")
-                         : ten_http_ask(store, "GET", path->data, NULL, deadline_ms);
-    ten_buf_free(path);
-    if (r == TENURE_OK && !json_is_array(store->answer))
-        r = not_a_list(store);
-    size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
-    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
+    int r = ask_list(store, path, deadline_ms, ret_count);
+    for (size_t i = 0; r == TENURE_OK && i < *ret_count; i++) {
         const json_t *item = json_array_get(store->answer, i);
         const char *id = ten_http_text(item, "id");
         snprintf(last, TENURE_TARGET_MAX + 1, "%s", id ? id : "");
         r = hand_out_row(item, each, userdata);
     }
-    *ret_count = count;
     return r;
+}
+
+static void add_id(ten_buf *path, const char *parameter, const char *id) {
+    ten_buf_text(path, parameter);
+    ten_percent_encode_only(path, id, "/+%&#?@:~");
 }
 
 /* One page, up to `limit` rows. */
@@ -196,10 +201,8 @@ static int list_page(ten_http_store *store, const ten_query *query, const char *
     ten_buf path = {0};
     ten_buf_format(&path, "/api/v1/%s?limit=%zu%s%s", query->namespace_name, limit, filters[query->filter],
                    query->current ? "&current=true" : "");
-    if (after && after[0]) {
-        ten_buf_text(&path, "&after=");
-        ten_percent_encode_only(&path, after, "/+%&#?@:~");
-    }
+    if (after[0])
+        add_id(&path, "&after=", after);
     return take_rows(store, &path, each, userdata, deadline_ms, ret_count, last);
 }
 
@@ -228,10 +231,8 @@ int ten_http_list(ten_store *base, const ten_query *query, ten_row_fn each, void
 static size_t write_ids(ten_buf *path, const char *namespace_name, const char *const *ids, size_t count) {
     size_t i = 0;
     ten_buf_format(path, "/api/v1/%s", namespace_name);
-    for (; i < count && i < QUERY_IDS && path->size < QUERY_SIZE && !path->failed; i++) {
-        ten_buf_text(path, i ? "&id=" : "?id=");
-        ten_percent_encode_only(path, ids[i], "/+%&#?@:~");
-    }
+    for (; i < count && i < QUERY_IDS && path->size < QUERY_SIZE && !path->failed; i++)
+        add_id(path, i ? "&id=" : "?id=", ids[i]);
     return i;
 }
 
@@ -278,17 +279,11 @@ static int list_instance_page(ten_http_store *store, const char *namespace_name,
                               ten_instance_fn each, void *userdata, uint64_t deadline_ms) {
     ten_buf path = {0};
     ten_buf_format(&path, "/api/v1/%s/nodes?shares=false", namespace_name);
-    if (after[0]) {
-        ten_buf_text(&path, "&after=");
-        ten_percent_encode_only(&path, after, "/+%&#?@:~");
-    }
+    if (after[0])
+        add_id(&path, "&after=", after);
     after[0] = '\0';
-    int r = path.failed ? ten_fail_memory(&store->base.error, "a request")
-                        : ten_http_ask(store, "GET", path.data, NULL, deadline_ms);
-    ten_buf_free(&path);
-    if (r == TENURE_OK && !json_is_array(store->answer))
-        r = not_a_list(store);
-    size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
+    size_t count;
+    int r = ask_list(store, &path, deadline_ms, &count);
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const json_t *item = json_array_get(store->answer, i);
         ten_instance instance = {.instance = ten_http_text(item, "instance"),
@@ -320,11 +315,11 @@ int ten_http_list_instances(ten_store *base, const char *namespace_name, ten_ins
 
 int ten_http_list_namespaces(ten_store *base, tenure_name_fn each, void *userdata, uint64_t timeout_ms) {
     ten_http_store *store = (ten_http_store *)base;
+    ten_buf path = {0};
+    size_t count;
     ten_http_begin(store);
-    int r = ten_http_ask(store, "GET", "/api/v1", NULL, ten_now_ms() + timeout_ms);
-    if (r == TENURE_OK && !json_is_array(store->answer))
-        r = not_a_list(store);
-    size_t count = r == TENURE_OK ? json_array_size(store->answer) : 0;
+    ten_buf_text(&path, "/api/v1");
+    int r = ask_list(store, &path, ten_now_ms() + timeout_ms, &count);
     for (size_t i = 0; r == TENURE_OK && i < count; i++) {
         const char *name = json_string_value(json_array_get(store->answer, i));
         r = name ? each(name, userdata) : not_a_list(store);
@@ -333,6 +328,19 @@ int ten_http_list_namespaces(ten_store *base, tenure_name_fn each, void *userdat
 }
 
 /* ---- the feed */
+
+/* All but cursor and time; the texts are the JSON's. False: it is not a change that this version knows. */
+static bool read_change(const json_t *item, const char *namespace_name, ten_change *change) {
+    json_int_t token = json_integer_value(json_object_get(item, "token"));
+    change->kind = (enum tenure_event_kind)ten_event_parse(json_string_value(json_object_get(item, "event")));
+    change->reason = ten_reason_parse(json_string_value(json_object_get(item, "reason")));
+    change->namespace_name = namespace_name;
+    change->target = json_string_value(json_object_get(item, "target"));
+    change->instance = json_string_value(json_object_get(item, "instance"));
+    change->actor = json_string_value(json_object_get(item, "actor"));
+    change->token = token > 0 ? (uint64_t)token : 0;
+    return (int)change->kind != TEN_EVENT_COUNT && change->target && change->instance && change->actor;
+}
 
 int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *cursor, size_t limit, ten_change_fn each,
                      void *userdata, uint64_t timeout_ms) {
@@ -359,7 +367,7 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
         const json_t *item = json_array_get(store->answer, i);
         ten_change change = {.cursor = ten_http_number(item, "cursor"), .at_ms = ten_http_number(item, "at_ms")};
         /* What a newer server tells and this does not know is passed over. */
-        int stopped = ten_feed_json_read(item, namespace_name, &change) ? each(&change, userdata) : 0;
+        int stopped = read_change(item, namespace_name, &change) ? each(&change, userdata) : 0;
         if (stopped) {
             *cursor = change.cursor;
             return stopped;

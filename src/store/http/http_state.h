@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "store/common/curl_setup.h"
+#include "store/common/stream_watch.h"
 #include "store/store.h"
 
 /* How the server is reached; shared with the thread that listens for changes, and never changed. */
@@ -20,8 +21,6 @@ typedef struct ten_http_settings {
     char *token; /* of the bearer; NULL: none */
     ten_url_files files;
 } ten_http_settings;
-
-typedef struct ten_http_watch ten_http_watch;
 
 typedef struct ten_http_store {
     ten_store base; /* first */
@@ -38,12 +37,12 @@ typedef struct ten_http_store {
     ten_arena texts;   /* the same, of answers that were not parsed */
     json_t **kept;     /* of a call of several requests, the earlier ones */
     size_t kept_count;
-    ten_http_watch *watch;
+    ten_stream_watch *watch; /* NULL: nobody watches */
 } ten_http_store;
 
 /* http.c */
-/* One request. `body` NULL: none. A server that answers 429 is asked again when it wants to be, as long as there is time:
- * it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
+/* One request. `body` NULL: none. A server that answers 429 is asked again when it wants to be, as long as there is
+ * time: it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
 /* The same; the answer is in store->body and is not parsed yet. */
@@ -61,8 +60,8 @@ bool ten_http_prepare(CURL *easy, const ten_http_settings *settings);
 int ten_http_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
 
 /* http_plain.c */
-/* The outcomes of a batch in store->body, if it is as a Tenure server writes it; their texts are valid until the next call.
- * False: it is something else, or not as many. */
+/* The outcomes of a batch in store->body, if it is as a Tenure server writes it; their texts are valid until the next
+ * call. False: it is something else, or not as many. */
 bool ten_http_read_plain(ten_http_store *store, ten_result *results, size_t count);
 
 /* http_read.c */
@@ -83,7 +82,6 @@ int ten_http_changes(ten_store *store, const char *namespace_name, uint64_t *cur
 /* http_watch.c */
 int ten_http_watch_open(ten_store *store, const char *namespace_name, int *ret_fd);
 void ten_http_watch_clear(ten_store *store);
-void ten_http_watch_close(ten_http_watch *watch);
 
 /* Members of an answer. */
 static inline uint64_t ten_http_number(const json_t *object, const char *name) {

@@ -12,15 +12,14 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/io.h"
+#include "store/common/record_key.h"
 #include "store/record_store.h"
 
-#define KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
-
 struct kept {
-    char key[KEY_SIZE]; /* namespace, kind and id, in the order of scans */
-    ten_record record;  /* as answers have it, but for its life */
-    uint64_t ends_ms;   /* boot clock: dead from then on; TEN_FOREVER: never */
-    char *texts;        /* its value and its name */
+    char key[TEN_RECORD_KEY_SIZE]; /* namespace, kind and id, in the order of scans */
+    ten_record record;             /* as answers have it, but for its life */
+    uint64_t ends_ms;              /* boot clock: dead from then on; TEN_FOREVER: never */
+    char *texts;                   /* its value and its name */
 };
 
 struct told {
@@ -35,7 +34,7 @@ struct ten_memory_core {
     size_t references;
     pthread_mutex_t lock;
     struct kept **records; /* sorted by their keys */
-    size_t count, room;
+    uint32_t count, room;
     uint64_t last_version;
     uint64_t calls;
     struct told *feed; /* of all namespaces: a ring */
@@ -66,14 +65,6 @@ static int no_memory(struct memory *memory) {
 
 /* ---- records ------------------------------------------------------------------------------------------- */
 
-static void make_key(char key[KEY_SIZE], const char *namespace_name, enum ten_kind kind, const char *id) {
-    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
-    memcpy(key, namespace_name, size);
-    key[size] = 1; /* before all that names have */
-    key[size + 1] = (char)('a' + (int)kind);
-    ten_copy_text(key + size + 2, KEY_SIZE - size - 2, id);
-}
-
 /* Where the key is, or would be. */
 static size_t place_of(const struct ten_memory_core *core, const char *key) {
     size_t low = 0;
@@ -88,26 +79,18 @@ static size_t place_of(const struct ten_memory_core *core, const char *key) {
 }
 
 static struct kept *find(const struct ten_memory_core *core, const char *namespace_name, ten_key key) {
-    char text[KEY_SIZE];
-    make_key(text, namespace_name, key.kind, key.id);
+    char text[TEN_RECORD_KEY_SIZE];
+    (void)ten_record_key(text, namespace_name, key);
     size_t place = place_of(core, text);
     return place < core->count && strcmp(core->records[place]->key, text) == 0 ? core->records[place] : NULL;
 }
 
 static struct kept *make(struct ten_memory_core *core, const char *namespace_name, ten_key key) {
-    if (core->count == core->room) {
-        size_t room = core->room ? core->room * 2 : 64;
-        void *records = ten_realloc(core->records, room * sizeof *core->records);
-        if (!records)
-            return NULL;
-        core->records = records;
-        core->room = room;
-    }
-    struct kept *kept = ten_calloc(1, sizeof *kept);
+    struct kept *kept = TEN_GROW(core->records, core->room, core->count + 1) ? ten_calloc(1, sizeof *kept) : NULL;
     if (!kept)
         return NULL;
-    make_key(kept->key, namespace_name, key.kind, key.id);
-    kept->record.key = (ten_key){key.kind, strchr(kept->key, 1) + 2};
+    size_t size = ten_record_key(kept->key, namespace_name, key);
+    kept->record.key = (ten_key){key.kind, kept->key + size};
     size_t place = place_of(core, kept->key);
     memmove(core->records + place + 1, core->records + place, (core->count - place) * sizeof *core->records);
     core->records[place] = kept;
@@ -157,8 +140,10 @@ static bool tell(struct memory *memory, const struct kept *kept, ten_record *rec
     return record->value && record->name;
 }
 
-/* Every answer starts with this, under the lock. */
-static void answer(struct memory *memory) {
+/* Every answer starts with this, under the lock; nothing waits but for that, which is held for microseconds. */
+static struct memory *answer(ten_backend *base, uint64_t timeout_ms) {
+    struct memory *memory = (struct memory *)base;
+    (void)timeout_ms;
     pthread_mutex_lock(&memory->core->lock);
     memory->core->calls++;
     ten_arena_reset(&memory->texts);
@@ -168,14 +153,13 @@ static void answer(struct memory *memory) {
              (unsigned long long)memory->core->identity);
     memory->base.lost = memory->core->lost;
     memory->base.lost_ms = memory->core->lost_ms;
+    return memory;
 }
 
 static int memory_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
                        uint64_t timeout_ms) {
-    struct memory *memory = (struct memory *)base;
+    struct memory *memory = answer(base, timeout_ms);
     bool told = true;
-    (void)timeout_ms; /* nothing here waits but for a lock that is held for microseconds */
-    answer(memory);
     for (size_t i = 0; told && i < count; i++)
         told = tell(memory, find(memory->core, namespace_name, records[i].key), &records[i]);
     pthread_mutex_unlock(&memory->core->lock);
@@ -184,15 +168,14 @@ static int memory_read(ten_backend *base, const char *namespace_name, ten_record
 
 static int memory_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata,
                        uint64_t timeout_ms) {
-    struct memory *memory = (struct memory *)base;
+    struct memory *memory = answer(base, timeout_ms);
     struct ten_memory_core *core = memory->core;
-    char key[KEY_SIZE];
+    char key[TEN_RECORD_KEY_SIZE];
     size_t given = 0;
     int stopped = 0;
-    (void)timeout_ms;
-    answer(memory);
-    make_key(key, scan->namespace_name ? scan->namespace_name : "", scan->kind, scan->after);
-    size_t same = scan->namespace_name ? strlen(scan->namespace_name) + 2 : 0;
+    const char *of = scan->namespace_name ? scan->namespace_name : "";
+    size_t prefix = ten_record_key(key, of, (ten_key){scan->kind, scan->after});
+    size_t same = of[0] ? prefix : 0;
     for (size_t i = same ? place_of(core, key) : 0; !stopped && given < scan->limit && i < core->count; i++) {
         const struct kept *kept = core->records[i];
         ten_record record = show(kept, memory->now_ms);
@@ -200,7 +183,7 @@ static int memory_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
         if (strncmp(kept->key, key, same) != 0)
             break;
         if (!same) { /* of all namespaces */
-            snprintf(namespace_name, sizeof namespace_name, "%.*s", (int)strcspn(kept->key, "\1"), kept->key);
+            snprintf(namespace_name, sizeof namespace_name, "%.*s", (int)strcspn(kept->key, " "), kept->key);
             record.key.id = namespace_name;
         }
         bool named = record.name[0] != '\0';
@@ -250,11 +233,9 @@ static bool add_entry(struct memory *memory, const char *namespace_name, const t
 
 static int memory_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
                        void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
-    struct memory *memory = (struct memory *)base;
+    struct memory *memory = answer(base, timeout_ms);
     const struct ten_memory_core *core = memory->core;
     int stopped = 0;
-    (void)timeout_ms;
-    answer(memory);
     *ret_range = core->range;
     bool missing = after < core->range.before || after > core->range.last;
     size_t at = missing ? 0 : core->feed_count; /* the first behind the cursor: most readers have nearly all */
@@ -273,9 +254,7 @@ static int memory_feed(ten_backend *base, const char *namespace_name, uint64_t a
 
 static int memory_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
                          uint64_t timeout_ms) {
-    struct memory *memory = (struct memory *)base;
-    (void)timeout_ms;
-    answer(memory);
+    struct memory *memory = answer(base, timeout_ms);
     for (size_t i = 0; i < memory->core->feed_count; i++) {
         struct told *told = told_at(memory->core, i);
         for (size_t j = 0; told->texts && told->entry.id && j < count; j++)
@@ -374,10 +353,8 @@ static bool carry_out(struct memory *memory, const ten_commit *commit, ten_commi
 }
 
 static int memory_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
-    struct memory *memory = (struct memory *)base;
+    struct memory *memory = answer(base, timeout_ms);
     bool done = true;
-    (void)timeout_ms;
-    answer(memory);
     bool same = ten_commit_writes_namespace(commit)
                     ? strcmp(base->identity, commit->identity) == 0
                     : is_epoch(memory, commit->namespace_name, commit->identity, commit->epoch);
@@ -392,9 +369,7 @@ static int memory_commit(ten_backend *base, ten_commit *commit, uint64_t timeout
 
 static int memory_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
                         ten_touch *touches, size_t count, uint64_t timeout_ms) {
-    struct memory *memory = (struct memory *)base;
-    (void)timeout_ms;
-    answer(memory);
+    struct memory *memory = answer(base, timeout_ms);
     bool same = !namespace_name || is_epoch(memory, namespace_name, identity, epoch);
     uint64_t now_ms = memory->now_ms;
     for (size_t i = 0; same && i < count; i++) {
@@ -501,11 +476,11 @@ static void leave(struct memory *memory) {
     *at = memory->next;
     bool last = --core->references == 0;
     pthread_mutex_unlock(&core->lock);
-    for (struct ten_memory_core **place = &cores; last && *place; place = &(*place)->next)
-        if (*place == core) {
-            *place = core->next;
-            break;
-        }
+    struct ten_memory_core **place = &cores;
+    while (*place != core)
+        place = &(*place)->next;
+    if (last)
+        *place = core->next;
     pthread_mutex_unlock(&cores_lock);
     if (last)
         free_core(core);
@@ -565,12 +540,12 @@ void ten_memory_set_feed_room(struct ten_memory_core *core, size_t room) {
 }
 
 void ten_memory_lose(struct ten_memory_core *core, const char *namespace_name, enum ten_kind kind, const char *id) {
-    char key[KEY_SIZE];
+    char key[TEN_RECORD_KEY_SIZE];
     core->calls++;
-    make_key(key, namespace_name, kind, id ? id : "");
+    size_t same = ten_record_key(key, namespace_name, (ten_key){kind, id ? id : ""});
     for (size_t i = place_of(core, key); i < core->count;) {
         struct kept *kept = core->records[i];
-        if (strncmp(kept->key, key, strlen(namespace_name) + 2) != 0 || (id && strcmp(kept->record.key.id, id) != 0))
+        if (strncmp(kept->key, key, same) != 0 || (id && strcmp(kept->record.key.id, id) != 0))
             break;
         drop(core, kept);
     }

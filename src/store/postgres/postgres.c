@@ -1,6 +1,6 @@
 /*
- * The PostgreSQL backend: records in the tables of a server. Each call is a transaction in one round trip (postgres_call.c),
- * which calls a function of postgres.sql: what is atomic, locked and judged is said there.
+ * The PostgreSQL backend: records in the tables of a server. Each call is a transaction in one round trip
+ * (postgres_call.c), which calls a function of postgres.sql: what is atomic, locked and judged is said there.
  *
  * Touches wait for the disk as commits do: a server that crashed and came back without them would let others in while
  * their holders still believe.
@@ -9,14 +9,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "store/common/record_key.h"
 #include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
 #include "store/record_store.h"
 
 /* The columns of an answer, see postgres.sql. */
 enum { PLACE, KEY, VERSION, NUMBER, NAME, LEFT_MS, VALUE, COLUMNS };
-
-#define KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 static ten_postgres_store *self(ten_backend *base) {
     return (ten_postgres_store *)base;
@@ -41,19 +40,10 @@ static int add_lists(ten_postgres_store *store, ten_postgres_call *call, size_t 
     return r;
 }
 
-/* What the keys of a namespace and a kind begin with (see postgres.sql); its size. */
-static size_t make_prefix(char prefix[KEY_SIZE], const char *namespace_name, enum ten_kind kind) {
-    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
-    memcpy(prefix, namespace_name, size);
-    prefix[size] = ' ';
-    prefix[size + 1] = (char)('0' + kind);
-    prefix[size + 2] = '\0';
-    return size + 2;
-}
-
 static void add_key(ten_postgres_list *list, const char *namespace_name, ten_key key) {
-    char prefix[KEY_SIZE];
-    ten_postgres_add_texts(list, prefix, make_prefix(prefix, namespace_name, key.kind), key.id);
+    char text[TEN_RECORD_KEY_SIZE];
+    (void)ten_record_key(text, namespace_name, key);
+    ten_postgres_add_text(list, text);
 }
 
 static uint64_t version_of(uint64_t version) {
@@ -62,8 +52,8 @@ static uint64_t version_of(uint64_t version) {
 
 /* ---- answers ------------------------------------------------------------------------------------------- */
 
-/* The row that tells of the store. `why`: what it says of the call. */
-static void take_store(ten_postgres_store *store, int row, const char **why) {
+/* The row that tells of the store. */
+static void take_store(ten_postgres_store *store, int row) {
     const PGresult *rows = store->answer;
     ten_backend *base = &store->base;
     base->wall_ms = ten_postgres_number(rows, row, NUMBER);
@@ -71,7 +61,6 @@ static void take_store(ten_postgres_store *store, int row, const char **why) {
     const char *lost_ms = ten_postgres_text(rows, row, LEFT_MS);
     base->lost = lost_ms != NULL;
     base->lost_ms = lost_ms && strcmp(lost_ms, "0") == 0 ? 0 : TEN_FOREVER;
-    *why = PQgetvalue(rows, row, NAME);
 }
 
 /* All but the key. */
@@ -87,17 +76,19 @@ static void take_record(const PGresult *rows, int row, ten_record *record) {
     record->ended_ms = record->alive ? 0 : (uint64_t)(left ? -left_ms : 0);
 }
 
-/* Sends the call; *ret_why: what the server says of it. */
-static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms, const char **ret_why) {
+/* Sends the call; *ret_row: the row that tells of the store. TEN_OTHER_EPOCH: nothing was done, because of that. */
+static int ask(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms, int *ret_row) {
     int r = ten_postgres_do(store, call, deadline_ms);
     if (r != TENURE_OK)
         return r;
-    *ret_why = NULL;
-    if (PQnfields(store->answer) == COLUMNS)
-        for (int i = 0; i < PQntuples(store->answer); i++)
-            if (ten_postgres_number(store->answer, i, PLACE) == 0)
-                take_store(store, i, ret_why);
-    return *ret_why ? TENURE_OK : ten_postgres_misunderstood(store);
+    int row = PQnfields(store->answer) == COLUMNS ? PQntuples(store->answer) - 1 : -1;
+    while (row >= 0 && ten_postgres_number(store->answer, row, PLACE) != 0)
+        row--;
+    if (row < 0)
+        return ten_postgres_misunderstood(store);
+    take_store(store, row);
+    *ret_row = row;
+    return PQgetvalue(store->answer, row, NAME)[0] == '\0' ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -107,13 +98,13 @@ static int postgres_read(ten_backend *base, const char *namespace_name, ten_reco
     static const enum ten_postgres_type types[] = {TEN_POSTGRES_TEXT};
     ten_postgres_store *store = self(base);
     ten_postgres_call call = {.what = "reading records", .statement = PG_READ, .count = 1};
-    const char *why;
+    int row;
     begin_lists(store, types, TEN_COUNT(types));
     for (size_t i = 0; i < count; i++)
         add_key(&store->lists[0], namespace_name, records[i].key);
     int r = add_lists(store, &call, TEN_COUNT(types));
     if (r == TENURE_OK)
-        r = ask(store, &call, deadline_of(timeout_ms), &why);
+        r = ask(store, &call, deadline_of(timeout_ms), &row);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
         records[i] = (ten_record){.key = records[i].key, .name = ""};
     for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
@@ -132,14 +123,17 @@ static int postgres_scan(ten_backend *base, const ten_scan *scan, ten_record_fn 
                          uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
     bool spaces = scan->namespace_name == NULL;
-    char after[2 * KEY_SIZE];
-    char before[KEY_SIZE] = "";
+    char after[TEN_RECORD_KEY_SIZE];
+    char before[TEN_RECORD_KEY_SIZE] = "";
     char limit[TEN_DIGITS_SIZE];
     char names[TEN_DIGITS_SIZE];
-    size_t size = spaces ? 0 : make_prefix(after, scan->namespace_name, scan->kind);
-    snprintf(after + size, sizeof after - size, "%s%s", scan->after, spaces && scan->after[0] ? " 0" : "");
-    if (!spaces)
-        (void)make_prefix(before, scan->namespace_name, scan->kind + 1);
+    size_t size = 0;
+    if (spaces) {
+        snprintf(after, sizeof after, "%s%s", scan->after, scan->after[0] ? " 0" : "");
+    } else {
+        size = ten_record_key(after, scan->namespace_name, (ten_key){scan->kind, scan->after});
+        (void)ten_record_key(before, scan->namespace_name, (ten_key){scan->kind + 1, ""});
+    }
     ten_postgres_call call = {.what = "listing records",
                               .statement = PG_SCAN,
                               .values = {NULL, after, before, ten_digits(limit, ten_min_u64(scan->limit, INT32_MAX)),
@@ -239,8 +233,7 @@ static void add_write(struct composition *composition, uint64_t number, const te
 
 static bool is_put(const ten_commit_change *change, ten_key key) {
     for (size_t i = 0; i < change->write_count; i++)
-        if (change->writes[i].kind == TEN_WRITE_PUT && change->writes[i].key.kind == key.kind &&
-            strcmp(change->writes[i].key.id, key.id) == 0)
+        if (change->writes[i].kind == TEN_WRITE_PUT && ten_key_is(change->writes[i].key, key))
             return true;
     return false;
 }
@@ -291,7 +284,7 @@ static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeo
     char epoch[TEN_DIGITS_SIZE];
     char least[TEN_DIGITS_SIZE];
     char count[TEN_DIGITS_SIZE];
-    const char *why;
+    int row;
     begin_lists(store, commit_types, TEN_POSTGRES_LISTS);
     for (size_t i = 0; i < commit->count; i++)
         add_change(&composition, i + 1, &commit->changes[i]);
@@ -305,16 +298,11 @@ static int postgres_commit(ten_backend *base, ten_commit *commit, uint64_t timeo
                               .count = 10};
     int r = add_lists(store, &call, TEN_POSTGRES_LISTS);
     if (r == TENURE_OK)
-        r = ask(store, &call, deadline_of(timeout_ms), &why);
-    if (r < 0)
+        r = ask(store, &call, deadline_of(timeout_ms), &row);
+    if (r != TENURE_OK)
         return r;
-    if (why[0] != '\0')
-        return TEN_OTHER_EPOCH;
     r = take_conflicts(store, commit);
-    uint64_t version = 0;
-    for (int i = 0; i < PQntuples(store->answer); i++)
-        if (ten_postgres_number(store->answer, i, PLACE) == 0)
-            version = ten_postgres_number(store->answer, i, VERSION);
+    uint64_t version = ten_postgres_number(store->answer, row, VERSION);
     for (size_t i = 0; i < commit->count; i++)
         for (size_t j = 0; j < commit->changes[i].write_count; j++)
             commit->changes[i].writes[j].version = commit->changes[i].writes[j].kind == TEN_WRITE_REMOVE ? 0 : version;
@@ -350,10 +338,8 @@ static int take_touches(ten_postgres_store *store, ten_touch *const *touches, si
         uint64_t place = ten_postgres_number(store->answer, i, PLACE);
         if (place > count)
             return ten_postgres_misunderstood(store);
-        if (place == 0) {
-            ten_postgres_link_note_process(store->link, ten_postgres_number(store->answer, i, VALUE));
+        if (place == 0)
             continue;
-        }
         touches[place - 1]->extended = ten_postgres_number(store->answer, i, NUMBER) == 1;
         touches[place - 1]->present = ten_postgres_number(store->answer, i, VERSION);
     }
@@ -368,7 +354,7 @@ static int send_touches(ten_postgres_store *store, const char *namespace_name, c
                                                               [TOUCH_TTL] = TEN_POSTGRES_INT8};
     char number[TEN_DIGITS_SIZE];
     char slack[TEN_DIGITS_SIZE];
-    const char *why;
+    int row;
     ten_postgres_list *lists = store->lists;
     begin_lists(store, types, TOUCH_LISTS);
     for (size_t i = 0; i < count; i++) {
@@ -388,10 +374,11 @@ static int send_touches(ten_postgres_store *store, const char *namespace_name, c
                               .count = 5};
     int r = add_lists(store, &call, TOUCH_LISTS);
     if (r == TENURE_OK)
-        r = ask(store, &call, deadline_ms, &why);
+        r = ask(store, &call, deadline_ms, &row);
     if (r != TENURE_OK)
         return r;
-    return why[0] != '\0' ? TEN_OTHER_EPOCH : take_touches(store, touches, count);
+    ten_postgres_link_note_process(store->link, ten_postgres_number(store->answer, row, VALUE));
+    return take_touches(store, touches, count);
 }
 
 /* In the order of their keys, as everybody takes locks. */
@@ -424,18 +411,17 @@ static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t
     ten_postgres_store *store = self(base);
     char number[TEN_DIGITS_SIZE];
     char most[TEN_DIGITS_SIZE];
-    const char *why;
+    int row;
     ten_postgres_call call = {.what = "reading the feed",
                               .statement = PG_FEED,
                               .values = {NULL, namespace_name, ten_digits(number, ten_min_u64(after, INT64_MAX)),
                                          ten_digits(most, ten_min_u64(limit, INT32_MAX))},
                               .count = 4};
     ten_notice_watch_reconnect(&store->watch.notice); /* what happens from now on is heard, or read */
-    int r = ask(store, &call, deadline_of(timeout_ms), &why);
-    for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++)
-        if (ten_postgres_number(store->answer, i, PLACE) == 0)
-            *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, i, VALUE),
-                                          .last = ten_postgres_number(store->answer, i, VERSION)};
+    int r = ask(store, &call, deadline_of(timeout_ms), &row);
+    if (r == TENURE_OK)
+        *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, row, VALUE),
+                                      .last = ten_postgres_number(store->answer, row, VERSION)};
     for (int i = 0; r == TENURE_OK && i < PQntuples(store->answer); i++) {
         ten_entry entry = {.number = ten_postgres_number(store->answer, i, VERSION),
                            .at_ms = ten_postgres_number(store->answer, i, NUMBER),

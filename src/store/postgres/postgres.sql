@@ -1,13 +1,14 @@
 -- The PostgreSQL store: its schema, and every statement that it runs. Each part is a C constant after its name (see
 -- embed.sh). Everything lies in the schema `tenure`. A call of the backend is one call of a function here, inside of a
--- transaction that is READ COMMITTED: then each statement of a function sees what others have committed before it began, and
--- a statement that locks comes before the one that reads what was locked. The functions know nothing of leases.
+-- transaction that is READ COMMITTED: then each statement of a function sees what others have committed before it
+-- began, and a statement that locks comes before the one that reads what was locked. The functions know nothing of
+-- leases.
 --
--- Their plans are kept by the server's session, also behind a pooler. The planner must not guess, because a wrong guess reads
--- whole tables: LATERAL with OFFSET 0 leaves it only loops, so that rows are found by their keys, one by one, whatever the
--- statistics say. The search path is pinned, so that nobody who may create objects in another schema can put theirs in the
--- place of PostgreSQL's. An assignment, a condition or RETURN NEXT costs a fraction of a statement: a heartbeat has two of
--- those.
+-- Their plans are kept by the server's session, also behind a pooler. The planner must not guess, because a wrong guess
+-- reads whole tables: LATERAL with OFFSET 0 leaves it only loops, so that rows are found by their keys, one by one,
+-- whatever the statistics say. The search path is pinned, so that nobody who may create objects in another schema can
+-- put theirs in the place of PostgreSQL's. An assignment, a condition or RETURN NEXT costs a fraction of a statement: a
+-- heartbeat has two of those.
 -- fragment: settings
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
@@ -28,8 +29,8 @@
         RAISE 'the schema is not what it was' USING ERRCODE = 'TN001';
     END IF;
 
--- How long to wait for locks, and what the commit waits for: a DBA's own synchronous_commit counts when it is a stricter one.
--- That a wait for a standby was cancelled is told by a warning alone.
+-- How long to wait for locks, and what the commit waits for: a DBA's own synchronous_commit counts when it is a
+-- stricter one. That a wait for a standby was cancelled is told by a warning alone.
 -- fragment: careful
     done := set_config('lock_timeout', wait_ms, true);
     done := set_config('client_min_messages', 'warning', true);
@@ -45,15 +46,16 @@
 
 -- All rows of `wanted`, which is in the order of keys.
 -- fragment: lock
-       CROSS JOIN LATERAL (SELECT FROM tenure.record AS r WHERE r.key = wanted.key FOR NO KEY UPDATE OFFSET 0) AS locked;
+       CROSS JOIN LATERAL
+       (SELECT FROM tenure.record AS r WHERE r.key = wanted.key FOR NO KEY UPDATE OFFSET 0) AS locked;
 
 -- name: schema
 CREATE SCHEMA tenure;
 
 -- name: tables
--- Whose data this is (`identity`, see the view `server`), one row. If that is not the server which is found, it is another
--- store: an epoch begins in each namespace, and namespaces may have been lost as a whole. The first that begins one notes it:
--- how often that was (changes), and when (changed_at).
+-- Whose data this is (`identity`, see the view `server`), one row. If that is not the server which is found, it is
+-- another store: an epoch begins in each namespace, and namespaces may have been lost as a whole. The first that begins
+-- one notes it: how often that was (changes), and when (changed_at).
 CREATE TABLE tenure.store (
     one boolean PRIMARY KEY CHECK (one),
     schema_version integer NOT NULL,
@@ -62,11 +64,11 @@ CREATE TABLE tenure.store (
     changed_at timestamptz,
     pings bigint NOT NULL
 );
--- The records (rules/record.h) but for their values, which are apart, so that whoever extends a life does not copy them.
--- key: namespace, a blank, the digit of the kind (enum ten_kind) and the id; as one text it is found faster than as three
--- columns. version: the transaction that wrote it; ends_at: by the server's clock; a life that was ended did so a thousand
--- years before, so that no setting of the clock brings it back. Extending a life changes ends_at alone, which no index
--- has: with room on the page it leaves the indexes alone. Keys sort by their bytes.
+-- The records (rules/record.h) but for their values, which are apart, so that whoever extends a life does not copy
+-- them. key: namespace, a blank, the digit of the kind (enum ten_kind) and the id; as one text it is found faster than
+-- as three columns. version: the transaction that wrote it; ends_at: by the server's clock; a life that was ended did
+-- so a thousand years before, so that no setting of the clock brings it back. Extending a life changes ends_at alone,
+-- which no index has: with room on the page it leaves the indexes alone. Keys sort by their bytes.
 CREATE TABLE tenure.record (
     key text COLLATE "C" PRIMARY KEY,
     version bigint NOT NULL,
@@ -121,16 +123,17 @@ SELECT target_id AS scene_id,
 -- TRUNCATE, and filled from a dump, has another file. So has one that VACUUM FULL or CLUSTER wrote anew: that begins an
 -- epoch, too, because nothing tells the two apart.
 --
--- The cluster and its timeline are read when a statement is planned (that is what IMMUTABLE does), and a plan belongs to one
--- session of the server. While a session lives that may write, both stay: other data need another start of the server, and a
--- timeline begins when a standby is promoted. A session that began on the standby outlives that, but has no plan from there:
--- pg_current_wal_lsn() fails on a standby.
+-- The cluster and its timeline are read when a statement is planned (that is what IMMUTABLE does), and a plan belongs
+-- to one session of the server. While a session lives that may write, both stay: other data need another start of the
+-- server, and a timeline begins when a standby is promoted. A session that began on the standby outlives that, but has
+-- no plan from there: pg_current_wal_lsn() fails on a standby.
 -- name: server_view
 CREATE FUNCTION tenure.cluster() RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT concat_ws(':', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8)) FROM pg_control_system()
 $$;
 CREATE VIEW tenure.server AS
-SELECT concat_ws(':', tenure.cluster(), 'tenure.record'::regclass::oid, pg_relation_filepath('tenure.record')) AS identity;
+SELECT concat_ws(':', tenure.cluster(), 'tenure.record'::regclass::oid,
+                 pg_relation_filepath('tenure.record')) AS identity;
 
 -- Where these functions are not for everybody: a server that was started again may be another one.
 -- name: server_view_by_start
@@ -139,22 +142,25 @@ SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), 'tenure.re
                  pg_relation_filepath('tenure.record')) AS identity;
 
 -- name: functions
--- What an answer says of the store. lost_ms: how long what it may have lost may still last; NULL: it never lost anything;
--- -1: that is not known. An hour later nobody asks. (With clock_timestamp() it would be a query of its own inside of others.)
+-- What an answer says of the store. lost_ms: how long what it may have lost may still last; NULL: it never lost
+-- anything; -1: that is not known. An hour later nobody asks. (With clock_timestamp() it would be a query of its own
+-- inside of others.)
 CREATE VIEW tenure.here AS
 SELECT concat_ws(':', server.identity, changes + (store.identity <> server.identity)::integer) AS identity,
        CASE WHEN store.identity <> server.identity OR changed_at > statement_timestamp() - interval '1 hour' THEN -1
             WHEN changed_at IS NOT NULL THEN 0 END::bigint AS lost_ms
   FROM tenure.store, tenure.server WHERE one AND schema_version = 3;
--- A row of an answer. Its place is 0 in the row that tells of the store: key: its identity, version: of what was written,
--- number: its clock, name: '' or why nothing was done, left_ms: lost_ms. In the others it is that of what was asked for.
--- left_ms NULL: without an end; 0 or less: dead for so long.
-CREATE TYPE tenure.row AS (place integer, key text, version bigint, number bigint, name text, left_ms bigint, value text);
+-- A row of an answer. Its place is 0 in the row that tells of the store: key: its identity, version: of what was
+-- written, number: its clock, name: '' or why nothing was done, left_ms: lost_ms. In the others it is that of what was
+-- asked for. left_ms NULL: without an end; 0 or less: dead for so long.
+CREATE TYPE tenure.row AS
+    (place integer, key text, version bigint, number bigint, name text, left_ms bigint, value text);
 CREATE FUNCTION tenure.wall_ms() RETURNS bigint LANGUAGE sql AS $$
     SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint
 $$;
 CREATE FUNCTION tenure.left_ms(ends_at timestamptz, moment timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN ends_at < 'epoch' THEN least(extract(epoch FROM ends_at + interval '1000 years' - moment) * 1000, 0)
+    SELECT CASE WHEN ends_at < 'epoch'
+                THEN least(extract(epoch FROM ends_at + interval '1000 years' - moment) * 1000, 0)
                 WHEN ends_at < 'infinity' THEN ceil(extract(epoch FROM ends_at - moment) * 1000) END::bigint
 $$;
 
@@ -186,7 +192,8 @@ BEGIN
     IF names = 0 THEN
         RETURN QUERY
         SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before ORDER BY key LIMIT most) AS wanted CROSS JOIN
+          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before
+                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
 -- use: value
              ;
     ELSIF names = 1 THEN
@@ -214,13 +221,14 @@ BEGIN
     END IF;
 END $$;
 
--- Three locks beside those of rows, of a namespace each: 1 who relies on its epoch and its quarantine (shared) or writes them,
--- 2 who writes into its feed, 3 who relies on the absence of a record (shared) or makes one. Everybody takes them in this
--- order, and before any row. Whoever waits for the feed keeps nobody from a row meanwhile.
+-- Three locks beside those of rows, of a namespace each: 1 who relies on its epoch and its quarantine (shared) or
+-- writes them, 2 who writes into its feed, 3 who relies on the absence of a record (shared) or makes one. Everybody
+-- takes them in this order, and before any row. Whoever waits for the feed keeps nobody from a row meanwhile.
 --
--- Lives are judged by a clock that is read when all locks are had. Of lives: 0 ended, 1 endless, 2 the latest of those that
--- follow. Of checks: version -1: any; life 0 either, 1 alive, 2 dead. other: records that are raised, or removed. alone: it
--- writes the epoch or the quarantine; begins: it writes the epoch; makes, misses: it makes records, or relies on absent ones.
+-- Lives are judged by a clock that is read when all locks are had. Of lives: 0 ended, 1 endless, 2 the latest of those
+-- that follow. Of checks: version -1: any; life 0 either, 1 alive, 2 dead. other: records that are raised, or removed.
+-- alone: it writes the epoch or the quarantine; begins: it writes the epoch; makes, misses: it makes records, or relies
+-- on absent ones.
 CREATE FUNCTION tenure.commit(
     wait_ms text, space text, identity text, epoch bigint, least_number bigint, changes integer,
     alone boolean, begins boolean, makes boolean, misses boolean,
@@ -284,7 +292,8 @@ BEGIN
         SELECT count(*) INTO expected FROM unnest(put_change) AS change WHERE fits[change];
         SELECT count(*) INTO entries FROM unnest(entry_change) AS change WHERE fits[change];
         RETURN QUERY
-        SELECT wanted.place::integer, NULL, coalesce(version, 0), number, name, tenure.left_ms(ends_at, moment), value.value
+        SELECT wanted.place::integer, NULL, coalesce(version, 0), number, name, tenure.left_ms(ends_at, moment),
+               value.value
           FROM unnest(check_change, check_key) WITH ORDINALITY AS wanted (change, key, place) LEFT JOIN
 -- use: record
                ON true LEFT JOIN
@@ -311,7 +320,8 @@ BEGIN
        SET version = excluded.version, number = excluded.number, ends_at = excluded.ends_at, name = excluded.name;
     GET DIAGNOSTICS record_rows = ROW_COUNT;
     INSERT INTO tenure.value (key, value)
-    SELECT put.key, put.value FROM unnest(put_change, put_key, put_value) AS put (change, key, value) WHERE fits[put.change]
+    SELECT put.key, put.value FROM unnest(put_change, put_key, put_value) AS put (change, key, value)
+     WHERE fits[put.change]
         ON CONFLICT (key) DO UPDATE SET value = excluded.value;
     GET DIAGNOSTICS value_rows = ROW_COUNT;
     IF record_rows <> expected OR value_rows <> expected THEN
@@ -341,8 +351,8 @@ BEGIN
           FROM unnest(entry_change, entry_id, entry_text) WITH ORDINALITY AS entry (change, id, text, place)
          WHERE fits[entry.change];
         done := pg_notify(left('tenure:' || space, 63), '');
-        -- Now and then it is trimmed: 10,000 entries are kept, and up to 250,000 if they are younger than a minute; nothing
-        -- for longer than 30 days. 10,000 at most go at once, so that nobody waits for long.
+        -- Now and then it is trimmed: 10,000 entries are kept, and up to 250,000 if they are younger than a minute;
+        -- nothing for longer than 30 days. 10,000 at most go at once, so that nobody waits for long.
         IF newest / 1000 > (newest - entries) / 1000 THEN
             SELECT least(greatest((SELECT number FROM tenure.change WHERE namespace = space
                                     ORDER BY number DESC LIMIT 1 OFFSET 250000),
@@ -363,15 +373,16 @@ BEGIN
     RETURN NEXT (0, here.identity, txid_current(), tenure.wall_ms(), '', here.lost_ms, NULL)::tenure.row;
 END $$;
 
--- Only what is not as expected is told: those that are not extended, and the versions of those with any (-1). number: 1 if it
--- is extended. The same record may be meant several times. Without a namespace, it is a ping.
+-- Only what is not as expected is told: those that are not extended, and the versions of those with any (-1). number: 1
+-- if it is extended. The same record may be meant several times. Without a namespace, it is a ping.
 --
--- The clock has to be read when all rows are locked, and to lock a thousand takes as long as to extend them. So who renews in
--- time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again at the end: they
--- were alive all the while. They then have one name and TTL, and come in order, and one with any version comes alone. If anything is not as
--- expected, all of it is undone (TN002), and comes again without slack.
+-- The clock has to be read when all rows are locked, and to lock a thousand takes as long as to extend them. So who
+-- renews in time (slack_ms is not 0) has them extended at once if they have so much left, and the clock is read again
+-- at the end: they were alive all the while. They then have one name and TTL, and come in order, and one with any
+-- version comes alone. If anything is not as expected, all of it is undone (TN002), and comes again without slack.
 --
--- In the row of the store: value: the server's process. Who renews will do so often, and may prepare its statements there.
+-- In the row of the store: value: the server's process. Who renews will do so often, and may prepare its statements
+-- there.
 CREATE FUNCTION tenure.touch(wait_ms text, space text, identity text, epoch bigint, slack_ms bigint,
                              keys text[], versions bigint[], names text[], ttls bigint[])
     RETURNS SETOF tenure.row LANGUAGE plpgsql
@@ -414,7 +425,8 @@ BEGIN
              WHERE key = ANY (keys) AND record.name = names[1] AND ends_at > too_late AND ends_at <= ends
             RETURNING key, version)
         SELECT array_agg(renewed.key), array_agg(renewed.version) INTO found_keys, found_versions FROM renewed;
-        IF found_keys IS DISTINCT FROM keys OR versions NOT IN (found_versions, '{-1}') OR clock_timestamp() >= too_late THEN
+        IF found_keys IS DISTINCT FROM keys OR versions NOT IN (found_versions, '{-1}')
+           OR clock_timestamp() >= too_late THEN
             RAISE 'not as believed, or not in time' USING ERRCODE = 'TN002';
         END IF;
         IF versions = '{-1}' THEN
@@ -453,7 +465,8 @@ BEGIN
            ON true;
 END $$;
 
--- Entries with numbers above that, if none of them is missing. In the row of the store: version: of the newest, value: where it begins.
+-- Entries with numbers above that, if none of them is missing. In the row of the store: version: of the newest, value:
+-- where it begins.
 CREATE FUNCTION tenure.feed(wait_ms text, space text, after bigint, most bigint) RETURNS SETOF tenure.row
     LANGUAGE plpgsql
 -- use: settings
@@ -594,7 +607,8 @@ WITH hidden AS MATERIALIZED (
 SELECT kind, name, detail, floor(extract(epoch FROM age) * 1000)::bigint, transactions, dead.count, hidden.count
   FROM dead CROSS JOIN hidden
   LEFT JOIN (
-       SELECT 'session' AS kind, pid::text AS name, concat_ws(', ', state, usename, nullif(application_name, '')) AS detail,
+       SELECT 'session' AS kind, pid::text AS name,
+              concat_ws(', ', state, usename, nullif(application_name, '')) AS detail,
               clock_timestamp() - xact_start AS age, age(coalesce(backend_xmin, backend_xid)) AS transactions
          FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'

@@ -1,7 +1,7 @@
 /*
- * One call of a function in the server: BEGIN, the call and COMMIT are sent at once, and no client stands between a lock and
- * the commit that frees it. Settings end with the transaction, and statements are prepared only where no pooler stands in
- * between, so that one may give each transaction to another server connection. See postgres_state.h.
+ * One call of a function in the server: BEGIN, the call and COMMIT are sent at once, and no client stands between a
+ * lock and the commit that frees it. Settings end with the transaction, and statements are prepared only where no
+ * pooler stands in between, so that one may give each transaction to another server connection. See postgres_state.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define PAUSE_US 1000u
 
 int ten_postgres_misunderstood(ten_postgres_store *store) {
-    return ten_fail(store->base.error, TENURE_E_STORE, "%s gave an answer that is not understood",
+    return ten_fail(store->base.error, TENURE_E_STORE, "%s gave an unexpected answer to a statement of Tenure",
                     ten_postgres_settings_name(store->settings));
 }
 
@@ -44,22 +44,11 @@ void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type typ
     ten_buf_add(&list->data, header, sizeof header);
 }
 
-void ten_postgres_add_texts(ten_postgres_list *list, const char *first, size_t first_size, const char *text) {
-    size_t size = strlen(text);
-    list->count++;
-    add_int(&list->data, first_size + size, 4);
-    ten_buf_add(&list->data, first, first_size);
-    ten_buf_add(&list->data, text, size);
-}
-
 void ten_postgres_add_text(ten_postgres_list *list, const char *text) {
-    if (text) {
-        ten_postgres_add_texts(list, "", 0, text);
-        return;
-    }
     list->count++;
-    list->has_null = true;
-    add_int(&list->data, UINT32_MAX, 4);
+    list->has_null |= !text;
+    add_int(&list->data, text ? strlen(text) : UINT32_MAX, 4);
+    ten_buf_text(&list->data, text ? text : "");
 }
 
 void ten_postgres_add_number(ten_postgres_list *list, uint64_t number) {
@@ -206,8 +195,8 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
     }
 }
 
-/* COMMIT stood behind the error, and was not executed either. The error itself is kept. False: the connection is not to be
- * used any more. */
+/* COMMIT stood behind the error, and was not executed either. The error itself is kept. False: the connection is not to
+ * be used any more. */
 static bool roll_back(ten_postgres_store *store, uint64_t deadline_ms) {
     ten_error error;
     bool done = ten_postgres_link_send(store->link, PG_ROLLBACK, 0, NULL, NULL, NULL, &error) == TENURE_OK &&

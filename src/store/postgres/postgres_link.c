@@ -19,8 +19,8 @@
 
 #define NAME_SIZE 48u /* of a prepared statement */
 
-/* Whether statements are prepared in the server's session: not yet, and it is not known if it is ours alone; it is; they are;
- * they must not be. */
+/* Whether statements are prepared in the server's session: not yet, and it is not known if it is ours alone; it is;
+ * they are; they must not be. */
 enum preparation { PREPARATION_UNKNOWN, PREPARATION_DUE, PREPARATION_DONE, PREPARATION_OFF };
 
 struct ten_postgres_link {

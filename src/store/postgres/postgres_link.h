@@ -35,8 +35,8 @@ PGconn *ten_postgres_link_connection(ten_postgres_link *link);
 /* Queues a statement with its parameters: text, or so many bytes in the server's own format (1); NULL is NULL. */
 int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int count, const char *const *values,
                            const int *sizes, const int *formats, ten_error *error);
-/* From a number that a statement got by pg_backend_pid(): no pooler stands in front of the server. A pooler tells its clients
- * numbers of its own. */
+/* From a number that a statement got by pg_backend_pid(): no pooler stands in front of the server. A pooler tells its
+ * clients numbers of its own. */
 bool ten_postgres_link_is_direct(const ten_postgres_link *link, uint64_t process);
 /* The same, to be noted: if it is direct, prepare() is due, once. */
 void ten_postgres_link_note_process(ten_postgres_link *link, uint64_t process);

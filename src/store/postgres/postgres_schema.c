@@ -1,6 +1,6 @@
 /*
- * What must be there before a call can work: the schema with its tables and functions, and its one row. Looked at when a
- * store is opened, and when a call was refused because of it.
+ * What must be there before a call can work: the schema with its tables and functions, and its one row. Looked at when
+ * a store is opened, and when a call was refused because of it.
  */
 #include <string.h>
 
@@ -89,8 +89,7 @@ static int check_version(ten_postgres_store *store, const struct found *found, u
         return ten_fail(
             store->base.error, TENURE_E_SCHEMA,
             "the schema tenure of the database %s has the layout %llu of an earlier version, which this program does "
-            "not "
-            "use (it knows %u): use another database; or, when no program uses that schema, rename it or drop it",
+            "not use (it knows %u): use another database; or, when no program uses that schema, rename it or drop it",
             found->database, (unsigned long long)version, SCHEMA_VERSION);
     if (version == 0)
         return ten_fail(

@@ -1,7 +1,7 @@
 /*
- * The inside of the PostgreSQL backend: its handle, and how its parts call the functions of postgres.sql. postgres.c is the
- * shelf of records, postgres_call.c runs transactions, postgres_schema.c creates what they need, postgres_watch.c hears of
- * changes, postgres_check.c is the doctor's.
+ * The inside of the PostgreSQL backend: its handle, and how its parts call the functions of postgres.sql. postgres.c is
+ * the shelf of records, postgres_call.c runs transactions, postgres_schema.c creates what they need, postgres_watch.c
+ * hears of changes, postgres_check.c is the doctor's.
  */
 #ifndef TEN_STORE_POSTGRES_STATE_H
 #define TEN_STORE_POSTGRES_STATE_H
@@ -54,8 +54,8 @@ typedef struct ten_postgres_store {
 
 #define TEN_POSTGRES_VALUES 29u /* parameters that a statement has at most */
 
-/* One statement, which is a transaction of its own and one round trip. It may be sent again when others were in the way,
- * or the server had gone. */
+/* One statement, which is a transaction of its own and one round trip. It may be sent again when others were in the
+ * way, or the server had gone. */
 typedef struct ten_postgres_call {
     const char *what; /* for messages */
     const char *statement;
@@ -83,9 +83,7 @@ int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms);
 /* ---- values */
 
 void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type type);
-void ten_postgres_add_text(ten_postgres_list *list, const char *text); /* NULL is NULL */
-/* Of two parts. */
-void ten_postgres_add_texts(ten_postgres_list *list, const char *first, size_t first_size, const char *text);
+void ten_postgres_add_text(ten_postgres_list *list, const char *text);  /* NULL is NULL */
 void ten_postgres_add_number(ten_postgres_list *list, uint64_t number); /* of any type but text */
 /* The next parameter is that list. */
 int ten_postgres_add_list(ten_postgres_store *store, ten_postgres_call *call, ten_postgres_list *list);

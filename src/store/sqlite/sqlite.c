@@ -1,10 +1,10 @@
 /*
- * The SQLite backend: records in one database file, for processes of one host. A commit is one transaction. The file, the
- * clock and its identity are sqlite_db.c's and sqlite_epoch.c's.
+ * The SQLite backend: records in one database file, for processes of one host. A commit is one transaction. The file,
+ * the clock and its identity are sqlite_db.c's and sqlite_epoch.c's.
  *
- * A transaction of touches is committed without waiting for the disk. Losing it with the power is harmless: every holder on
- * this host is gone then, too, and after a reboot a life begins anew. Commits wait for the disk, so that a token once granted
- * is never granted again.
+ * A transaction of touches is committed without waiting for the disk. Losing it with the power is harmless: every
+ * holder on this host is gone then, too, and after a reboot a life begins anew. Commits wait for the disk, so that a
+ * token once granted is never granted again.
  */
 #include <string.h>
 
@@ -63,21 +63,9 @@ static int end_unchanged(struct sqlite_store *store, int r) {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* The key as the table has it, in a place that lasts until the next one is made; the size of what is before the id. */
-static size_t make_key(ten_db *db, const char *namespace_name, ten_key key) {
-    size_t size = strnlen(namespace_name, TENURE_NAMESPACE_MAX);
-    memcpy(db->key, namespace_name, size);
-    db->key[size] = ' ';
-    db->key[size + 1] = (char)('0' + (int)key.kind);
-    ten_copy_text(db->key + size + 2, sizeof db->key - size - 2, key.id);
-    return size + 2;
-}
-
 static sqlite3_stmt *statement_of(ten_db *db, enum ten_sql id, const char *namespace_name, ten_key key) {
     sqlite3_stmt *statement = ten_db_statement(db, id);
-    if (!statement)
-        return NULL;
-    (void)make_key(db, namespace_name, key);
+    (void)ten_record_key(db->key, namespace_name, key);
     ten_bind_text(statement, 1, db->key);
     return statement;
 }
@@ -96,7 +84,7 @@ static int read_columns(ten_db *db, sqlite3_stmt *statement, ten_record *record)
     record->number = ten_column_u64(statement, 3);
     read_life(db, ten_column_u64(statement, 4), record);
     record->value = ten_column_text(statement, 5);
-    /* What could not be read must not pass for nothing. */
+    /* SQLite gives NULL if it has no memory for a text: that must not pass for an absent one. */
     return record->key.id && record->name && record->value ? TENURE_OK : ten_fail_memory(db->error, "a record");
 }
 
@@ -104,8 +92,6 @@ static int get(struct sqlite_store *store, const char *namespace_name, ten_recor
     ten_db *db = &store->db;
     ten_key key = record->key;
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_GET, namespace_name, key);
-    if (!statement)
-        return db->error->code;
     *record = (ten_record){.key = key, .name = ""};
     int found = ten_db_step(db, statement);
     if (found > 0) {
@@ -138,8 +124,6 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
     ten_copy_text(name, sizeof name, scan->after);
     for (size_t given = 0; r == TENURE_OK && given < scan->limit; given++) {
         sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_NEXT_NAMESPACE);
-        if (!statement)
-            return db->error->code;
         char behind[TENURE_NAMESPACE_MAX + 2];
         snprintf(behind, sizeof behind, "%s%s", name, name[0] ? "!" : "");
         ten_bind_text(statement, 1, behind);
@@ -164,12 +148,9 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
 static int scan_records(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
     ten_db *db = &store->db;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCAN);
-    char from[TEN_DB_KEY_SIZE];
-    if (!statement)
-        return db->error->code;
-    (void)make_key(db, scan->namespace_name, (ten_key){scan->kind, scan->after});
-    memcpy(from, db->key, sizeof from);
-    size_t size = make_key(db, scan->namespace_name, (ten_key){scan->kind + 1, ""});
+    char from[TEN_RECORD_KEY_SIZE];
+    (void)ten_record_key(from, scan->namespace_name, (ten_key){scan->kind, scan->after});
+    size_t size = ten_record_key(db->key, scan->namespace_name, (ten_key){scan->kind + 1, ""});
     ten_bind_text(statement, 1, from);
     ten_bind_text(statement, 2, db->key);
     ten_bind_u64(statement, 3, scan->limit);
@@ -205,8 +186,6 @@ static int sqlite_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
 static int look(ten_db *db, const char *namespace_name, ten_key key, const char *name, uint64_t *ret_version,
                 uint64_t *ret_ends_ms) {
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_JUDGE, namespace_name, key);
-    if (!statement)
-        return db->error->code;
     int found = ten_db_step(db, statement);
     *ret_version = found > 0 ? ten_column_u64(statement, 0) : 0;
     *ret_ends_ms = found > 0 ? ten_column_u64(statement, 1) : 0;
@@ -225,26 +204,15 @@ static int check_epoch(struct sqlite_store *store, const char *namespace_name, c
     if (is_written)
         return TENURE_OK;
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_EPOCH, namespace_name, (ten_key){TEN_KIND_NAMESPACE, ""});
-    if (!statement)
-        return db->error->code;
     ten_bind_text(statement, 2, identity);
     ten_bind_u64(statement, 3, epoch);
-    int found = ten_db_step(db, statement);
-    sqlite3_reset(statement);
+    int found = ten_db_numbers(db, statement, NULL, 0);
     return found < 0 ? found : found > 0 ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
-/* The check of that record: there is one of each record that a change writes, or whose end it takes. */
-static const ten_check *check_of(const ten_commit_change *change, ten_key key) {
-    for (size_t i = 0; i < change->check_count; i++)
-        if (change->checks[i].key.kind == key.kind && strcmp(change->checks[i].key.id, key.id) == 0)
-            return &change->checks[i];
-    return NULL;
-}
-
-/* Whoever invents targets or instances must not end everybody's leases. */
+/* A client that makes up targets or instances must not fill the disk, so that nobody can renew. */
 static bool grows(const ten_commit_change *change, const ten_write *write) {
-    const ten_check *check = check_of(change, write->key);
+    const ten_check *check = ten_check_of(change, write->key);
     enum ten_kind kind = write->key.kind;
     return write->kind == TEN_WRITE_PUT &&
            (kind == TEN_KIND_TARGET || (kind > TEN_KIND_QUARANTINE && check && check->present.version == 0));
@@ -273,7 +241,7 @@ static int judge(struct sqlite_store *store, const char *namespace_name, ten_com
 }
 
 static uint64_t end_found(const ten_commit_change *change, ten_key key) {
-    const ten_check *check = check_of(change, key);
+    const ten_check *check = ten_check_of(change, key);
     return check ? check->present.left_ms : 0;
 }
 
@@ -304,8 +272,6 @@ static int put(ten_db *db, const char *namespace_name, const ten_commit_change *
     uint64_t ttl_ms;
     uint64_t ends_ms = end_of(db, change, write, &ttl_ms);
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_PUT, namespace_name, write->key);
-    if (!statement)
-        return db->error->code;
     bool is_kept = write->life.kind == TEN_LIFE_LATEST && write->life.only_keeps;
     ten_bind_u64(statement, 2, db->row.generation + 1);
     ten_bind_text(statement, 3, write->name);
@@ -323,8 +289,6 @@ static int write_one(ten_db *db, const char *namespace_name, const ten_commit_ch
         return put(db, namespace_name, change, write);
     bool removes = write->kind == TEN_WRITE_REMOVE;
     sqlite3_stmt *statement = statement_of(db, removes ? TEN_SQL_REMOVE : TEN_SQL_RAISE, namespace_name, write->key);
-    if (!statement)
-        return db->error->code;
     if (removes)
         write->version = 0;
     else
@@ -376,8 +340,6 @@ static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch) {
     if (r < 0 || (any && before_ms <= db->now_ms))
         return r;
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_TOUCH, namespace_name, touch->key);
-    if (!statement)
-        return db->error->code;
     ten_bind_u64(statement, 2, ends_ms);
     ten_bind_u64(statement, 3, db->now_ms + 1);
     ten_bind_u64(statement, 4, touch->present);
@@ -407,22 +369,9 @@ static int sqlite_touch(ten_backend *base, const char *namespace_name, const cha
 
 /* ---- the feed ------------------------------------------------------------------------------------------ */
 
-static int get_range(ten_db *db, ten_feed_range *range) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_CHANGE_RANGE);
-    if (!statement)
-        return db->error->code;
-    int found = ten_db_step(db, statement);
-    range->before = found > 0 ? ten_column_u64(statement, 0) : 0;
-    range->last = found > 0 ? ten_column_u64(statement, 1) : 0;
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
 static int list_changes(ten_db *db, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
                         void *userdata) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LIST_CHANGES);
-    if (!statement)
-        return db->error->code;
     ten_bind_u64(statement, 1, after);
     ten_bind_text(statement, 2, namespace_name);
     ten_bind_u64(statement, 3, limit);
@@ -445,7 +394,10 @@ static int sqlite_feed(ten_backend *base, const char *namespace_name, uint64_t a
     int r = begin_read(store, timeout_ms);
     if (r < 0)
         return r;
-    r = get_range(&store->db, ret_range);
+    uint64_t range[2];
+    r = ten_db_numbers(&store->db, ten_db_statement(&store->db, TEN_SQL_CHANGE_RANGE), range, 2);
+    r = r < 0 ? r : TENURE_OK;
+    *ret_range = (ten_feed_range){.before = range[0], .last = range[1]};
     bool missing = after < ret_range->before || after > ret_range->last;
     if (r == TENURE_OK && !missing && limit > 0)
         r = list_changes(&store->db, namespace_name, after, limit, each, userdata);
@@ -454,17 +406,14 @@ static int sqlite_feed(ten_backend *base, const char *namespace_name, uint64_t a
 
 /* A step behind that cursor, which moves on; 0 afterwards: it was the last. */
 static int blank(ten_db *db, const char *namespace_name, const char *ids, uint64_t *place) {
+    uint64_t end;
     sqlite3_stmt *next = ten_db_statement(db, TEN_SQL_NEXT_CHANGES);
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BLANK_CHANGES);
-    if (!next || !statement)
-        return db->error->code;
     ten_bind_u64(next, 1, *place);
     ten_bind_u64(next, 2, HISTORY_STEP);
-    int found = ten_db_step(db, next);
-    uint64_t end = found > 0 ? ten_column_u64(next, 0) : 0;
-    sqlite3_reset(next);
+    int found = ten_db_numbers(db, next, &end, 1);
     if (found < 0)
         return found;
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_BLANK_CHANGES);
     ten_bind_text(statement, 1, namespace_name);
     ten_bind_u64(statement, 2, *place);
     ten_bind_u64(statement, 3, end ? end : INT64_MAX);

@@ -1,12 +1,13 @@
--- The SQLite store: its schema and every statement that it runs. Each part is a C constant after its name (see embed.sh).
--- Times that decide anything are milliseconds of CLOCK_BOOTTIME and mean something within one boot only (store.boot_id);
--- change.at_ms is Unix time, for people.
+-- The SQLite store: its schema and every statement that it runs. Each part is a C constant after its name (see
+-- embed.sh). Times that decide anything are milliseconds of CLOCK_BOOTTIME and mean something within one boot only
+-- (store.boot_id); change.at_ms is Unix time, for people.
 
 -- name: schema
--- Who and where this database is, one row. When it does not fit what is found, it is another store from then on: it gets another
--- identity, and an epoch begins in each namespace. lost_until_ms: what it may have lost had ended by then; lost: it ever
--- lost something. generation counts the transactions that wrote, so that older content in the same file is noticed, also
--- when nothing but renewals was lost; it is the version of what they wrote. cursor: of the newest change.
+-- Who and where this database is, one row. When it does not fit what is found, it is another store from then on: it
+-- gets another identity, and an epoch begins in each namespace. lost_until_ms: what it may have lost had ended by then;
+-- lost: it ever lost something. generation counts the transactions that wrote, so that older content in the same file
+-- is noticed, also when nothing but renewals was lost; it is the version of what they wrote. cursor: of the newest
+-- change.
 CREATE TABLE store (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,
@@ -20,10 +21,10 @@ CREATE TABLE store (
     lost INTEGER NOT NULL,
     lost_until_ms INTEGER NOT NULL
 ) STRICT;
--- The records (rules/record.h). key: namespace, a blank, the digit of the kind (enum ten_kind) and the id; as one text it is found
--- faster than as three columns. ends_ms: dead from then on; 2^63 - 1: never. ttl_ms: how long the life was when it was
--- written, 0 if it was ended; after a reboot it begins anew. kept_ends_ms, if it is ends_ms: nobody believes in it for so long,
--- it only keeps others out.
+-- The records (rules/record.h). key: namespace, a blank, the digit of the kind (enum ten_kind) and the id; as one text
+-- it is found faster than as three columns. ends_ms: dead from then on; 2^63 - 1: never. ttl_ms: how long the life was
+-- when it was written, 0 if it was ended; after a reboot it begins anew. kept_ends_ms, if it is ends_ms: nobody
+-- believes in it for so long, it only keeps others out.
 CREATE TABLE record (
     key TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
@@ -34,7 +35,8 @@ CREATE TABLE record (
     kept_ends_ms INTEGER NOT NULL,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
--- The feed of changes, which is also the history of changes of hands. id: of a target that can be forgotten, with what this says.
+-- The feed of changes, which is also the history of changes of hands. id: of a target that can be forgotten, with what
+-- this says.
 CREATE TABLE change (
     cursor INTEGER PRIMARY KEY,
     at_ms INTEGER NOT NULL,
@@ -62,8 +64,9 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FR
 SELECT boot_id, time_namespace, device, inode, schema_cookie, generation, cursor, identity, lost, lost_until_ms
   FROM store;
 
--- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older content in the same
--- file is noticed also when nothing but renewals was lost, which no cursor tells. So does VACUUM, which then costs a quarantine.
+-- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older
+-- content in the same file is noticed also when nothing but renewals was lost, which no cursor tells. So does VACUUM,
+-- which then costs a quarantine.
 -- name: schema_cookie
 PRAGMA schema_version;
 
@@ -78,8 +81,8 @@ VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9)
 -- name: raise_generation
 UPDATE store SET generation = ?1, cursor = ?2;
 
--- After a reboot the old times mean nothing. Whoever was named as a holder keeps the target for its whole TTL from now: on this host nobody
--- is left to use it, but a disk that moved to another host may have left a holder behind.
+-- After a reboot the old times mean nothing. Whoever was named as a holder keeps the target for its whole TTL from now:
+-- on this host nobody is left to use it, but a disk that moved to another host may have left a holder behind.
 -- name: restart_lives
 UPDATE record
    SET ends_ms = ?1 + ttl_ms, kept_ends_ms = CASE WHEN kept_ends_ms = ends_ms THEN ?1 + ttl_ms ELSE 0 END
@@ -141,8 +144,8 @@ DELETE FROM change
                      coalesce((SELECT cursor - 1 FROM change WHERE at_ms >= ?2 ORDER BY cursor LIMIT 1), 0))
    AND cursor <= coalesce((SELECT cursor FROM change ORDER BY cursor LIMIT 1 OFFSET 19999), 9223372036854775807);
 
--- An entry whose target is forgotten stays as one that says nothing: the oldest tells who has missed something. ?4: the ids, as a
--- JSON array.
+-- An entry whose target is forgotten stays as one that says nothing: the oldest tells who has missed something. ?4: the
+-- ids, as a JSON array.
 -- name: blank_changes
 UPDATE change SET id = NULL, text = ''
  WHERE cursor > ?2 AND cursor <= ?3 AND namespace = ?1 AND id IN (SELECT value FROM json_each(?4));

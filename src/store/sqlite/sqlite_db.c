@@ -97,7 +97,8 @@ bool ten_db_has_room(ten_db *db) {
 
 int ten_db_say_full(ten_db *db) {
     return ten_fail(db->error, TENURE_E_FULL,
-                    "little room on the disk of %s: nothing new is written, what exists can be renewed; make some",
+                    "low disk space for %s: new targets, leases and instances are refused, existing leases can be "
+                    "renewed; free some space",
                     db->path);
 }
 
@@ -172,8 +173,6 @@ static int commit_write(ten_db *db) {
     uint64_t longest_ms;
     bool changed = db->row.cursor > db->memory.cursor;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RAISE_GENERATION);
-    if (!statement)
-        return give_up(db, db->error->code);
     ten_bind_u64(statement, 1, db->row.generation + 1);
     ten_bind_u64(statement, 2, db->row.cursor);
     int r = ten_db_run(db, statement);
@@ -220,8 +219,6 @@ void ten_db_note_released(ten_db *db, uint64_t ends_ms) {
 
 static int trim_changes(ten_db *db) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TRIM_CHANGES);
-    if (!statement)
-        return db->error->code;
     ten_bind_u64(statement, 1, TEN_FEED_MAX);
     ten_bind_u64(statement, 2, ten_sub_saturating(db->wall_ms, TEN_FEED_AGE_MS));
     ten_bind_u64(statement, 3, TEN_FEED_MOST);
@@ -231,8 +228,6 @@ static int trim_changes(ten_db *db) {
 
 int ten_db_add_change(ten_db *db, const char *namespace_name, const ten_entry *entry, uint64_t least_number) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_ADD_CHANGE);
-    if (!statement)
-        return db->error->code;
     db->row.cursor = ten_max_u64(db->row.cursor, least_number) + 1;
     ten_bind_u64(statement, 1, db->row.cursor);
     ten_bind_u64(statement, 2, db->wall_ms);

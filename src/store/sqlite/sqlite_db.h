@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 
 #include "store/backend.h"
+#include "store/common/record_key.h"
 #include "store/sqlite/sqlite_side.h"
 
 /* The statements of sqlite.sql that are prepared once. */
@@ -62,10 +63,8 @@ typedef struct ten_db_row {
     uint64_t lost_until_ms;
 } ten_db_row;
 
-#define TEN_DB_KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
-
 typedef struct ten_db {
-    char key[TEN_DB_KEY_SIZE]; /* that a statement is bound to */
+    char key[TEN_RECORD_KEY_SIZE]; /* that a statement is bound to */
     const ten_clock *clock;
     ten_error *error;    /* where failures go */
     char *given_path;    /* as in the URL, made absolute */
@@ -96,10 +95,11 @@ typedef struct ten_db {
     bool little_room;
 } ten_db;
 
-/* The least of a disk that is kept for leases that exist: for renewals and changes of hands, with what they write into the
- * feed. Or an eighth of the disk, if that is less. */
+/* The least of a disk that is kept for leases that exist: for renewals and changes of hands, with what they write into
+ * the feed. Or an eighth of the disk, if that is less. */
 #define TEN_DB_RESERVE (UINT64_C(64) << 20)
-/* Whether there is room for new rows. Else whoever invents targets or instances would end everybody's leases. */
+/* Whether there is room for new rows. Else a client that makes up targets or instances could fill the disk, and nobody
+ * could renew. */
 bool ten_db_has_room(ten_db *db);
 /* TENURE_E_FULL, and where. */
 int ten_db_say_full(ten_db *db);
@@ -117,13 +117,14 @@ int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms);
  * back and is returned. */
 int ten_db_end(ten_db *db, int r);
 
-/* The statement, ready to bind; NULL with the error told. Reset it when done. */
+/* The statement, ready to bind; reset it when done. NULL with the error told: whoever runs it gets that error. */
 sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id);
-/* One step and a reset of a statement that gives no rows. */
-int ten_db_run(ten_db *db, sqlite3_stmt *statement);
 /* One step: 1 for a row, 0 at the end, or an error. The caller resets. */
 int ten_db_step(ten_db *db, sqlite3_stmt *statement);
-
+/* The same with a reset, of one that gives a row of so many numbers; all are 0 if there is none. */
+int ten_db_numbers(ten_db *db, sqlite3_stmt *statement, uint64_t *numbers, int count);
+/* One step and a reset of a statement that gives no rows. */
+int ten_db_run(ten_db *db, sqlite3_stmt *statement);
 /* The same for a statement that has nothing to bind, and for one whose only parameter is a number. */
 int ten_db_run_plain(ten_db *db, enum ten_sql id);
 int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number);

@@ -1,8 +1,8 @@
 /*
- * The identity of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are counted
- * anew; when it is a copy, a backup, or a new file beside an old side file, it is another store from then on, and an epoch begins
- * in each namespace (store/apply_epoch.c), in which newcomers wait until every lease that it may have forgotten has ended.
- * Called at the start of each transaction.
+ * The identity of a SQLite store: does the database fit what it says of itself? After a reboot the times in it are
+ * counted anew; when it is a copy, a backup, or a new file beside an old side file, it is another store from then on,
+ * and an epoch begins in each namespace (store/apply_epoch.c), in which newcomers wait until every lease that it may
+ * have forgotten has ended. Called at the start of each transaction.
  */
 #include <string.h>
 
@@ -11,21 +11,9 @@
 
 #define LOST_MIN_MS TENURE_TTL_DEFAULT_MS
 
-static int get_schema_cookie(ten_db *db, uint64_t *ret_cookie) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE);
-    if (!statement)
-        return db->error->code;
-    int found = ten_db_step(db, statement);
-    *ret_cookie = found > 0 ? ten_column_u64(statement, 0) : 0;
-    sqlite3_reset(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
 int ten_db_get_row(ten_db *db) {
     ten_db_row *row = &db->row;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
-    if (!statement)
-        return db->error->code;
     *row = (ten_db_row){0};
     int found = ten_db_step(db, statement);
     if (found > 0) {
@@ -52,8 +40,6 @@ int ten_db_get_row(ten_db *db) {
 static int put_row(ten_db *db, uint64_t schema_cookie) {
     const ten_db_row *row = &db->row;
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_STORE);
-    if (!statement)
-        return db->error->code;
     ten_bind_text(statement, 1, db->boot_id);
     ten_bind_u64(statement, 2, db->time_namespace);
     ten_bind_u64(statement, 3, db->device);
@@ -67,18 +53,15 @@ static int put_row(ten_db *db, uint64_t schema_cookie) {
 }
 
 int ten_db_get_last_end(ten_db *db, uint64_t *ret_end_ms, uint64_t *ret_longest_ms) {
-    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_LAST_END);
-    if (!statement)
-        return db->error->code;
-    int found = ten_db_step(db, statement);
-    *ret_end_ms = found > 0 ? ten_column_u64(statement, 0) : 0;
-    *ret_longest_ms = found > 0 ? ten_column_u64(statement, 1) : 0;
-    sqlite3_reset(statement);
+    uint64_t numbers[2];
+    int found = ten_db_numbers(db, ten_db_statement(db, TEN_SQL_LAST_END), numbers, 2);
+    *ret_end_ms = numbers[0];
+    *ret_longest_ms = numbers[1];
     return found < 0 ? found : TENURE_OK;
 }
 
-/* The database is not the one that it was. Every lease that it may have forgotten has ended by then: the side file remembers the
- * latest end; where it does not, the longest TTL that is known, and at least the default one. */
+/* The database is not the one that it was. Every lease that it may have forgotten has ended by then: the side file
+ * remembers the latest end; where it does not, the longest TTL that is known, and at least the default one. */
 static int become_another(ten_db *db) {
     uint64_t end_ms;
     uint64_t longest_ms;
@@ -108,9 +91,8 @@ static bool was_ahead(const ten_db *db) {
 
 int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     uint64_t cookie = 0;
-    int r = get_schema_cookie(db, &cookie);
-    if (r == TENURE_OK)
-        r = ten_db_get_row(db);
+    int found = ten_db_numbers(db, ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE), &cookie, 1);
+    int r = found < 0 ? found : ten_db_get_row(db);
     if (r == TENURE_OK)
         r = ten_sqlite_side_read(&db->side, db->boot_id, &db->memory, db->error);
     if (r < 0)

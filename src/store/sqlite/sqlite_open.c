@@ -78,18 +78,6 @@ static int check_filesystem(ten_db *db, const char *path) {
                     db->given_path, name ? name : "unknown", (unsigned long)found.f_type & 0xffffffffu);
 }
 
-/* Before the file is opened, so that none is made in a wrong place. */
-static int check_directory(ten_db *db) {
-    char directory[4096];
-    size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
-    if (size >= sizeof directory)
-        return ten_fail(db->error, TENURE_E_INVALID,
-                        "the path of the store is longer than %zu bytes: name a shorter one", sizeof directory - 1);
-    memcpy(directory, db->given_path, size);
-    directory[size] = '\0';
-    return check_filesystem(db, directory);
-}
-
 /* Whoever opens the file by another name has other side files (-wal, -shm, -lock), and sees none of our locks. */
 static int check_names(ten_db *db, const struct stat *info) {
     struct statx mount;
@@ -141,7 +129,8 @@ static int read_identity(ten_db *db) {
     db->inode = (uint64_t)info.st_ino;
     ten_inherited_forget(db->noted - 1);
     db->noted = ten_inherited_note(db->device, db->inode) + 1;
-    /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody watches.
+    /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody
+     * watches.
      */
     return db->side.path ? TENURE_OK : ten_sqlite_side_open(&db->side, db->path, info.st_mode, db->error);
 }
@@ -248,9 +237,9 @@ static int refuse_inherited(ten_db *db) {
         db->given_path);
 }
 
-/* A new database is its user's alone; in a directory that its group may write to, the group's, too. Who can read the file
- * can lock it, and so keep everybody from renewing: that is why others get nothing. SQLite gives its own files the mode of
- * this one. */
+/* A new database is its user's alone; in a directory that its group may write to, the group's, too. Who can read the
+ * file can lock it, and so keep everybody from renewing: that is why others get nothing. SQLite gives its own files the
+ * mode of this one. */
 static void make_file(const ten_db *db, const char *directory) {
     struct stat about;
     bool shared = stat(directory, &about) == 0 && (about.st_mode & S_IWGRP);
@@ -262,7 +251,15 @@ static void make_file(const ten_db *db, const char *directory) {
 
 /* Looked at before anything is written, the side file included: a database of another program stays as it is. */
 static int open_file(ten_db *db) {
-    int r = refuse_inherited(db);
+    char directory[4096];
+    size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
+    if (size >= sizeof directory)
+        return ten_fail(db->error, TENURE_E_INVALID,
+                        "the path of the store is longer than %zu bytes: name a shorter one", sizeof directory - 1);
+    snprintf(directory, sizeof directory, "%.*s", (int)size, db->given_path);
+    int r = check_filesystem(db, directory); /* before the file is made in a wrong place */
+    if (r == TENURE_OK)
+        r = refuse_inherited(db);
     if (r < 0)
         return r;
     struct stat info;
@@ -270,9 +267,6 @@ static int open_file(ten_db *db) {
         return ten_fail(db->error, TENURE_E_UNREACHABLE,
                         "cannot open the store %s: it is a directory; name a file in it, such as sqlite:%s/tenure.db",
                         db->given_path, db->given_path);
-    char directory[4096];
-    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(db->given_path, '/') - db->given_path) + 1,
-             db->given_path);
     make_file(db, directory);
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
@@ -290,9 +284,7 @@ static int open_file(ten_db *db) {
 int ten_db_connect(ten_db *db) {
     if (db->connection)
         return TENURE_OK;
-    int r = check_directory(db);
-    if (r == TENURE_OK)
-        r = open_file(db);
+    int r = open_file(db);
     if (r == TENURE_OK)
         r = read_identity(db);
     if (r == TENURE_OK) {

@@ -59,8 +59,8 @@ struct whole_file {
     struct file_ticket ticket;
 };
 
-/* How far the ctime may be from that. It is later by a tick of the kernel's clock, and earlier where a file system keeps
- * whole seconds. A loss of power may keep a file's times and lose the content that was written with them. */
+/* How far the ctime may be from that. It is later by a tick of the kernel's clock, and earlier where a file system
+ * keeps whole seconds. A loss of power may keep a file's times and lose the content that was written with them. */
 #define CTIME_LATER_MS   20u
 #define CTIME_EARLIER_MS 2000u
 #define CTIME_LOST_MS    120000u
@@ -232,7 +232,8 @@ static int follow_path(ten_sqlite_side *side, ten_error *error) {
 }
 
 /* Whether the content was put there by another than us: a backup copied over the file, which keeps the inode, or a file
- * that got the inode of the one that was removed. No copy keeps its ctime. Looked at now and then only; see follow_path(). */
+ * that got the inode of the one that was removed. No copy keeps its ctime. Looked at now and then only; see
+ * follow_path(). */
 static bool is_put_back(ten_sqlite_side *side, const char *boot_id) {
     struct whole_file found = {0};
     struct whole_file again = {0};

@@ -22,11 +22,13 @@ static const char *const texts[TEN_SQL_COUNT] = {[TEN_SQL_BEGIN_READ] = "BEGIN",
 };
 
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text) {
-    sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+    if (statement)
+        sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
 }
 
 void ten_bind_u64(sqlite3_stmt *statement, int at, uint64_t number) {
-    sqlite3_bind_int64(statement, at, (sqlite3_int64)number);
+    if (statement)
+        sqlite3_bind_int64(statement, at, (sqlite3_int64)number);
 }
 
 const char *ten_column_text(sqlite3_stmt *statement, int at) {
@@ -110,10 +112,20 @@ sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id) {
 }
 
 int ten_db_step(ten_db *db, sqlite3_stmt *statement) {
+    if (!statement)
+        return db->error->code;
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW)
         return 1;
     return code == SQLITE_DONE ? 0 : ten_db_failed(db, code);
+}
+
+int ten_db_numbers(ten_db *db, sqlite3_stmt *statement, uint64_t *numbers, int count) {
+    int found = ten_db_step(db, statement);
+    for (int i = 0; i < count; i++)
+        numbers[i] = found > 0 ? ten_column_u64(statement, i) : 0;
+    sqlite3_reset(statement);
+    return found;
 }
 
 int ten_db_run(ten_db *db, sqlite3_stmt *statement) {
@@ -123,14 +135,11 @@ int ten_db_run(ten_db *db, sqlite3_stmt *statement) {
 }
 
 int ten_db_run_plain(ten_db *db, enum ten_sql id) {
-    sqlite3_stmt *statement = ten_db_statement(db, id);
-    return statement ? ten_db_run(db, statement) : db->error->code;
+    return ten_db_run(db, ten_db_statement(db, id));
 }
 
 int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number) {
     sqlite3_stmt *statement = ten_db_statement(db, id);
-    if (!statement)
-        return db->error->code;
     ten_bind_u64(statement, 1, number);
     return ten_db_run(db, statement);
 }

@@ -66,18 +66,18 @@ static ten_etcd_store *backend_of(ten_store *store) {
 }
 
 /* Adds an entry of a feed, as if written two minutes before, to the transaction. */
-static void put_older(ten_etcd_store *store, const json_t *item, ten_etcd_key key) {
+static void put_older(ten_etcd_store *store, const json_t *item, ten_etcd_key *key) {
     unsigned long long base;
     unsigned long long place;
     unsigned long long at_ms;
     int size = 0;
-    snprintf(key, TEN_ETCD_KEY_MAX + 1, "%s", ten_etcd_kv_key(item, &store->scratch));
+    ten_copy_text(key->text, sizeof key->text, ten_etcd_kv_key(item, &store->scratch));
     ten_etcd_kv kv = ten_etcd_kv_read(item, &store->scratch);
-    if (!strstr(key, "/feed/") || sscanf(kv.value, "%llu %llu %llu%n", &base, &place, &at_ms, &size) != 3)
+    if (!strstr(key->text, "/feed/") || sscanf(kv.value, "%llu %llu %llu%n", &base, &place, &at_ms, &size) != 3)
         return;
     ten_buf_clear(&store->value);
     ten_buf_format(&store->value, "%llu %llu %llu%s", base, place, at_ms - 120000, kv.value + size);
-    ten_etcd_txn_put(&store->txn, key, ten_buf_string(&store->value), 0);
+    ten_etcd_txn_put(&store->txn, key->text, ten_buf_string(&store->value), 0);
 }
 
 static void age_feed(struct fixture *fixture) {
@@ -86,25 +86,23 @@ static void age_feed(struct fixture *fixture) {
     if (ten_store_open(fixture->url, NULL, &base, &error) < 0)
         return;
     ten_etcd_store *store = backend_of(base);
-    ten_etcd_key after = "";
+    ten_etcd_key after = {""};
     for (bool more = true; more;) {
         json_t *answer = NULL;
-        uint64_t deadline_ms = ten_now_ms() + 30000;
+        store->deadline_ms = ten_now_ms() + 30000;
         ten_etcd_txn_clear(&store->txn);
         ten_etcd_txn_get_all(&store->txn, "tenure/",
-                             &(struct ten_etcd_range){.after = after[0] ? after : NULL, .limit = 100});
-        if (ten_etcd_send(store, false, deadline_ms, &answer) < 0)
+                             &(struct ten_etcd_range){.after = after.text[0] ? after.text : NULL, .limit = 100});
+        if (ten_etcd_send(store, false, &answer) < 0)
             break;
         const json_t *items = ten_etcd_kvs(answer, 0);
         ten_etcd_txn_clear(&store->txn);
         for (size_t i = 0; i < json_array_size(items); i++)
-            put_older(store, json_array_get(items, i), after);
+            put_older(store, json_array_get(items, i), &after);
         more = ten_etcd_has_more(answer, 0);
         json_decref(answer);
-        answer = NULL;
-        if (store->txn.operation_count > 0 && ten_etcd_send(store, true, deadline_ms, &answer) < 0)
+        if (store->txn.operation_count > 0 && ten_etcd_send_only(store, true) < 0)
             more = false;
-        json_decref(answer);
     }
     ten_store_close(base);
 }

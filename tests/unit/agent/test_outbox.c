@@ -43,7 +43,7 @@ TEST(a_message_keeps_what_it_was_given) {
     assert_string_equal(sent->name, "name");
     assert_string_equal(sent->target, "t");
     assert_string_equal(sent->instance, "i");
-    assert_string_equal(sent->token, "7");
+    assert_int_equal(sent->token, 7);
     assert_string_equal(sent->json, "{}");
     assert_int_equal(sent->json_size, 2);
     ten_outbox_free(&outbox);
@@ -56,13 +56,13 @@ TEST(what_was_not_confirmed_is_sent_again_in_order) {
     put(&outbox, "2", NEVER);
     put(&outbox, "3", NEVER);
     assert_string_equal(send_all(&outbox), "1 2 3");
-    ten_outbox_finish(&outbox, outbox.sent.first->next, false);
+    ten_outbox_finish(&outbox, TAILQ_NEXT(TAILQ_FIRST(&outbox.sent), link), false);
     put(&outbox, "4", NEVER);
     ten_outbox_go_back(&outbox);
     assert_int_equal(outbox.sent_count, 0);
     assert_string_equal(send_all(&outbox), "1 3 4");
-    while (outbox.sent.first)
-        ten_outbox_finish(&outbox, outbox.sent.first, false);
+    while (!TAILQ_EMPTY(&outbox.sent))
+        ten_outbox_finish(&outbox, TAILQ_FIRST(&outbox.sent), false);
     assert_int_equal(ten_outbox_count(&outbox), 0);
     put(&outbox, "5", NEVER);
     assert_string_equal(send_all(&outbox), "5");
@@ -75,7 +75,7 @@ TEST(the_last_one_sent_can_be_confirmed_first) {
     put(&outbox, "1", NEVER);
     put(&outbox, "2", NEVER);
     (void)send_all(&outbox);
-    ten_outbox_finish(&outbox, outbox.sent.first->next, false);
+    ten_outbox_finish(&outbox, TAILQ_NEXT(TAILQ_FIRST(&outbox.sent), link), false);
     put(&outbox, "3", NEVER);
     (void)send_all(&outbox);
     ten_outbox_go_back(&outbox);
@@ -100,7 +100,7 @@ TEST(a_message_whose_lease_has_ended_is_not_sent_again) {
     put(&outbox, "2", NEVER);
     put(&outbox, "3", NEVER);
     (void)send_all(&outbox);
-    outbox.sent.first->next->ends_ms = soon_ms(0);
+    TAILQ_NEXT(TAILQ_FIRST(&outbox.sent), link)->ends_ms = soon_ms(0);
     ten_outbox_go_back(&outbox);
     ten_outbox_drop_late(&outbox);
     assert_int_equal(dropped(&outbox), 1);
@@ -206,7 +206,7 @@ TEST(there_is_an_end_to_its_size) {
         taken++;
     assert_int_equal(taken, 7);
     /* What is late makes room. */
-    outbox.waiting.first->ends_ms = soon_ms(0);
+    TAILQ_FIRST(&outbox.waiting)->ends_ms = soon_ms(0);
     assert_true(put(&outbox, large, NEVER));
     assert_int_equal(dropped(&outbox), 1);
     assert_false(put(&outbox, large, NEVER));
@@ -230,10 +230,10 @@ TEST(a_failure_is_told_once_and_its_end_when_a_message_got_there) {
     put(&outbox, "1", NEVER);
     put(&outbox, "2", NEVER);
     (void)send_all(&outbox);
-    ten_outbox_finish(&outbox, outbox.sent.first, true);
+    ten_outbox_finish(&outbox, TAILQ_FIRST(&outbox.sent), true);
     ten_outbox_take_event(&outbox, &event);
     assert_false(event.works_again);
-    ten_outbox_finish(&outbox, outbox.sent.first, false);
+    ten_outbox_finish(&outbox, TAILQ_FIRST(&outbox.sent), false);
     ten_outbox_take_event(&outbox, &event);
     assert_true(event.works_again);
     ten_outbox_free(&outbox);

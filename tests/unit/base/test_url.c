@@ -212,8 +212,8 @@ TEST(text_that_is_no_url_is_redacted_too) {
 }
 
 TEST(a_port_is_between_1_and_65535) {
-    static const char *const good[] = {"x://h", "x://h:1", "x://h:65535,[::1]:2,h:,::1", "x://u:99999@h:3/p:0"};
-    static const char *const bad[] = {"x://h:0",  "x://h:65536", "x://h:port", "x://h:1,[::1]:99999",
+    static const char *const good[] = {"x://h", "x://h:1", "x://h:65535,[::1]:2,::1", "x://u:99999@h:3/p:0"};
+    static const char *const bad[] = {"x://h:",   "x://h:0", "x://h:65536", "x://h:port", "x://h:1,[::1]:99999",
                                       "x://h:-1", "x://h:1x"};
     for (size_t i = 0; i < TEN_COUNT(good); i++) {
         ten_url url;

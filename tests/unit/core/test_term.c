@@ -19,7 +19,7 @@ enum {
 
 struct fixture {
     ten_term term;
-    ten_term_heard heard;
+    ten_term_facts facts;
     enum ten_work_left left;
     uint64_t now_ms;
 };
@@ -52,16 +52,16 @@ static void set_up(struct fixture *f, ten_term_rules rules) {
 }
 
 static void elect(struct fixture *f, uint64_t token) {
-    f->heard = (ten_term_heard){.lease = {.token = token, .ends_ms = f->now_ms + ENDS - NOW, .confirmed = true}};
+    f->facts = (ten_term_facts){.lease = {.token = token, .ends_ms = f->now_ms + ENDS - NOW, .confirmed = true}};
 }
 
 static void lose(struct fixture *f) {
-    f->heard.over = true;
-    f->heard.lease.ends_ms = 0;
+    f->facts.over = true;
+    f->facts.lease.ends_ms = 0;
 }
 
 static enum ten_term_step next(struct fixture *f) {
-    return ten_term_next(&f->term, &f->heard, f->left, f->now_ms);
+    return ten_term_next(&f->term, &f->facts, f->left, f->now_ms);
 }
 
 static void assert_next(struct fixture *f, enum ten_term_step step) {
@@ -77,19 +77,19 @@ static void assert_resigns(struct fixture *f, enum ten_reason reason, uint64_t p
 }
 
 static void assert_outcome(const struct fixture *f, enum ten_term_outcome outcome) {
-    assert_int_equal(ten_term_outcome(&f->term, &f->heard), outcome);
+    assert_int_equal(ten_term_outcome(&f->term, &f->facts), outcome);
 }
 
 /* Its process has exited, and left nothing. */
 static void exits(struct fixture *f, bool failed) {
     f->left = TEN_WORK_NONE;
-    ten_term_exited(&f->term, &f->heard, &(ten_term_exit){.failed = failed}, f->now_ms);
+    ten_term_exited(&f->term, &f->facts, &(ten_term_exit){.failed = failed}, f->now_ms);
 }
 
 /* The same, after the warden has signalled it because of the lease. */
 static void exits_warned(struct fixture *f, bool failed) {
     f->left = TEN_WORK_NONE;
-    ten_term_exited(&f->term, &f->heard, &(ten_term_exit){.failed = failed, .ended_for_lease = true}, f->now_ms);
+    ten_term_exited(&f->term, &f->facts, &(ten_term_exit){.failed = failed, .ended_for_lease = true}, f->now_ms);
 }
 
 static void run_command(struct fixture *f, ten_term_rules rules) {
@@ -139,7 +139,7 @@ TEST(nothing_goes_on_while_something_of_the_work_is_left) {
     f.left = TEN_WORK_LEFTOVERS;
     assert_resigns(&f, TEN_REASON_DONE, 200);
     assert_next(&f, TEN_TERM_ASK);
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), NOW + TEN_WORK_LOOK_MS);
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), NOW + TEN_WORK_LOOK_MS);
     f.now_ms += 49;
     assert_next(&f, TEN_TERM_NOTHING);
     f.now_ms += 1;
@@ -178,7 +178,7 @@ TEST(a_role_is_not_kept_for_a_command_that_could_not_be_started) {
         struct fixture f;
         run_command(&f, once());
         ten_term_exit how = {.failed = true, .unstarted = unstarted};
-        ten_term_exited(&f.term, &f.heard, &how, f.now_ms);
+        ten_term_exited(&f.term, &f.facts, &how, f.now_ms);
         f.left = TEN_WORK_NONE;
         assert_resigns(&f, TEN_REASON_DONE, UINT64_MAX);
         assert_int_equal(f.term.unstarted, unstarted);
@@ -194,7 +194,7 @@ TEST(a_term_that_is_over_before_its_work_began_has_none) {
     struct fixture f;
     set_up(&f, with_hooks());
     elect(&f, 7);
-    f.heard.over = true;
+    f.facts.over = true;
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_next(&f, TEN_TERM_NOTHING);
     elect(&f, 8);
@@ -205,9 +205,9 @@ TEST(a_term_begins_when_new_work_may_start) {
     struct fixture f;
     set_up(&f, plain());
     elect(&f, 7);
-    f.heard.lease.confirmed = false;
+    f.facts.lease.confirmed = false;
     assert_next(&f, TEN_TERM_NOTHING);
-    f.heard.lease.confirmed = true;
+    f.facts.lease.confirmed = true;
     f.now_ms = ENDS - GRACE;
     assert_next(&f, TEN_TERM_NOTHING);
     f.now_ms--;
@@ -219,12 +219,12 @@ TEST(after_its_hook_the_command_waits_until_the_lease_is_confirmed) {
     set_up(&f, with_hooks());
     elect(&f, 7);
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
-    f.heard.lease.confirmed = false;
+    f.facts.lease.confirmed = false;
     exits(&f, false);
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_READY);
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), UINT64_MAX);
-    f.heard.lease.confirmed = true;
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), UINT64_MAX);
+    f.facts.lease.confirmed = true;
     assert_next(&f, TEN_TERM_START_COMMAND);
 }
 
@@ -234,11 +234,11 @@ TEST(a_term_that_ends_before_its_command_began_has_its_last_hook) {
         set_up(&f, with_hooks());
         elect(&f, 7);
         assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
-        f.heard.lease.confirmed = false;
+        f.facts.lease.confirmed = false;
         exits(&f, false);
         assert_next(&f, TEN_TERM_NOTHING);
         if (way == 0) {
-            f.heard.over = true;
+            f.facts.over = true;
         } else if (way == 1) {
             lose(&f);
         } else {
@@ -256,7 +256,7 @@ TEST(a_role_is_kept_from_the_moment_in_which_its_term_was_heard_of) {
     set_up(&f, once());
     assert_int_equal(f.term.keep_until_ms, 0);
     elect(&f, 7);
-    f.heard.over = true;
+    f.facts.over = true;
     assert_next(&f, TEN_TERM_WORK_OVER);
     assert_int_equal(f.term.keep_until_ms, NOW + AT_LEAST);
     run_command(&f, once());
@@ -277,7 +277,7 @@ TEST(a_hook_that_takes_too_long_is_ended_and_the_term_goes_on) {
     set_up(&f, with_hooks());
     elect(&f, 7);
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), NOW + HOOK);
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), NOW + HOOK);
     f.now_ms = NOW + HOOK - 1;
     assert_next(&f, TEN_TERM_NOTHING);
     f.now_ms++;
@@ -308,7 +308,7 @@ TEST(no_deadline_presses_the_hook_of_the_end) {
 TEST(a_command_that_was_not_renewed_in_time_is_ended_and_the_election_told) {
     struct fixture f;
     run_command(&f, plain());
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), ENDS - GRACE);
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), ENDS - GRACE);
     f.now_ms = ENDS - GRACE - 1;
     assert_next(&f, TEN_TERM_NOTHING);
     f.now_ms++;
@@ -327,12 +327,12 @@ TEST(a_command_that_was_not_renewed_in_time_is_ended_and_the_election_told) {
 TEST(an_uncertain_command_goes_on_unless_the_rules_say_stop) {
     struct fixture f;
     run_command(&f, plain());
-    f.heard.lease.confirmed = false;
+    f.facts.lease.confirmed = false;
     assert_next(&f, TEN_TERM_NOTHING);
     ten_term_rules rules = plain();
     rules.work.stop_when_uncertain = true;
     run_command(&f, rules);
-    f.heard.lease.confirmed = false;
+    f.facts.lease.confirmed = false;
     assert_next(&f, TEN_TERM_ASK);
     assert_resigns(&f, TEN_REASON_STORE, 0);
     f.now_ms += KILL_AFTER;
@@ -342,7 +342,7 @@ TEST(an_uncertain_command_goes_on_unless_the_rules_say_stop) {
 TEST(a_command_whose_term_is_over_is_asked_and_has_its_time) {
     struct fixture f;
     run_command(&f, plain());
-    f.heard.over = true;
+    f.facts.over = true;
     assert_next(&f, TEN_TERM_ASK);
     f.now_ms += KILL_AFTER - 1;
     assert_next(&f, TEN_TERM_NOTHING);
@@ -416,7 +416,7 @@ TEST(after_a_lost_lease_it_campaigns_again_whatever_the_policy_and_the_status) {
         if (i % WAYS == ASKED)
             f.now_ms = ENDS - GRACE;
         else if (i % WAYS == UNCERTAIN)
-            f.heard.lease.confirmed = false;
+            f.facts.lease.confirmed = false;
         else if (i % WAYS == LOST)
             lose(&f);
         if (i % WAYS == WARNED) {
@@ -458,7 +458,7 @@ TEST(after_its_hook_the_lease_is_looked_at_again) {
         if (way == 0)
             f.now_ms = ENDS - GRACE;
         else if (way == 1)
-            f.heard.lease.closing = true;
+            f.facts.lease.closing = true;
         else
             lose(&f);
         exits(&f, false);
@@ -497,7 +497,7 @@ TEST(a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not) {
     set_up(&f, with_hooks());
     elect(&f, 7);
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
-    f.heard.over = true;
+    f.facts.over = true;
     assert_next(&f, TEN_TERM_ASK);
     exits(&f, true);
     assert_next(&f, TEN_TERM_START_END_HOOK);
@@ -511,26 +511,26 @@ TEST(a_stop_leaves_the_hook_of_the_end_alone_but_a_second_does_not) {
 TEST(a_process_is_made_ready_while_it_waits_and_another_leads_or_it_has_led) {
     struct fixture f;
     set_up(&f, with_hooks());
-    assert_false(ten_term_wants_ready(&f.term, &f.heard));
-    f.heard.held = true;
-    assert_true(ten_term_wants_ready(&f.term, &f.heard));
+    assert_false(ten_term_wants_ready(&f.term, &f.facts));
+    f.facts.held = true;
+    assert_true(ten_term_wants_ready(&f.term, &f.facts));
     elect(&f, 1);
-    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    assert_false(ten_term_wants_ready(&f.term, &f.facts));
     assert_next(&f, TEN_TERM_START_BEGIN_HOOK);
-    f.heard.held = true;
-    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    f.facts.held = true;
+    assert_false(ten_term_wants_ready(&f.term, &f.facts));
     run_command(&f, plain());
-    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    assert_false(ten_term_wants_ready(&f.term, &f.facts));
     exits(&f, true);
     assert_next(&f, TEN_TERM_RESIGN);
     assert_next(&f, TEN_TERM_WORK_OVER);
-    assert_true(ten_term_wants_ready(&f.term, &f.heard));
+    assert_true(ten_term_wants_ready(&f.term, &f.facts));
     set_up(&f, plain());
-    f.heard.held = f.heard.refused = true;
-    assert_false(ten_term_wants_ready(&f.term, &f.heard));
-    f.heard.refused = false;
+    f.facts.held = f.facts.refused = true;
+    assert_false(ten_term_wants_ready(&f.term, &f.facts));
+    f.facts.refused = false;
     ten_term_stop(&f.term);
-    assert_false(ten_term_wants_ready(&f.term, &f.heard));
+    assert_false(ten_term_wants_ready(&f.term, &f.facts));
 }
 
 TEST(a_stop_while_waiting_ends_it) {
@@ -629,16 +629,16 @@ TEST(once_that_is_stopped_ends_as_its_command_does) {
 TEST(once_waits_for_the_role_until_its_time_is_over) {
     struct fixture f;
     set_up(&f, once());
-    f.heard.held = true;
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), WAIT_UNTIL);
+    f.facts.held = true;
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), WAIT_UNTIL);
     f.now_ms = WAIT_UNTIL - 1;
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_WAITING);
     f.now_ms++;
-    f.heard.recovering_until_ms = WAIT_UNTIL + 500; /* that the store lets nobody in says nothing */
+    f.facts.recovering_until_ms = WAIT_UNTIL + 500; /* that the store lets nobody in says nothing */
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_WAITING);
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), WAIT_UNTIL + 500);
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), WAIT_UNTIL + 500);
     f.now_ms += 500;
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
@@ -651,8 +651,8 @@ TEST(once_that_has_heard_nothing_waits_for_an_answer_without_spinning) {
     f.now_ms = WAIT_UNTIL;
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_WAITING);
-    assert_int_equal(ten_term_next_ms(&f.term, &f.heard, f.now_ms), UINT64_MAX);
-    f.heard.error = TENURE_E_UNREACHABLE;
+    assert_int_equal(ten_term_next_ms(&f.term, &f.facts, f.now_ms), UINT64_MAX);
+    f.facts.error = TENURE_E_UNREACHABLE;
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
     assert_outcome(&f, TEN_TERM_UNKNOWN);
@@ -670,8 +670,8 @@ TEST(once_that_is_stopped_before_it_got_the_role_says_so) {
 TEST(an_instance_that_is_refused_ends) {
     struct fixture f;
     set_up(&f, plain());
-    f.heard.refused = true;
-    f.heard.error = TENURE_E_GONE;
+    f.facts.refused = true;
+    f.facts.error = TENURE_E_GONE;
     assert_next(&f, TEN_TERM_NOTHING);
     assert_int_equal(f.term.state, TEN_TERM_OVER);
     assert_outcome(&f, TEN_TERM_REFUSED);

@@ -153,7 +153,7 @@ TEST(overdue_work_is_asked_and_killed_after_a_time_of_its_own) {
 
 TEST(work_that_is_told_to_end_has_its_time_to_do_so) {
     ten_work work = asked(&poll_rules);
-    assert_int_equal(work.why, TEN_WORK_TOLD);
+    assert_int_equal(work.why, TEN_WORK_CANCELLED);
     assert_true(ten_work_is_cut_short(&work));
     assert_int_equal(ten_work_next_ms(&work, NOW), NOW + TEN_WORK_LOOK_MS);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, NOW + KILL_AFTER - 1), TEN_WORK_NOTHING);
@@ -240,7 +240,7 @@ TEST(work_is_killed_before_the_deadline_although_its_time_to_end_is_not_over) {
     work.kill_ms = ENDS;
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF - 1), TEN_WORK_NOTHING);
     assert_int_equal(look(&work, &good, TEN_WORK_ALL, ENDS - HALF), TEN_WORK_KILL);
-    assert_int_equal(work.why, TEN_WORK_TOLD);
+    assert_int_equal(work.why, TEN_WORK_CANCELLED);
 }
 
 TEST(work_of_a_lost_lease_is_killed_after_50_ms) {

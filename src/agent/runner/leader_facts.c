@@ -1,6 +1,6 @@
 /*
- * What the context's thread leaves for the loop of elect, once and lock: it logs each event of the election and notes what
- * core/term.h has to know. It decides nothing.
+ * What the context's thread leaves for the loop of elect, once and lock: it logs each event of the election and notes
+ * what core/term.h has to know. It decides nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,48 +56,48 @@ static void warn_of_ttl(const struct ten_leader *leader, uint64_t others_ms) {
     snprintf(text, sizeof text,
              "the others in namespace %s use a TTL of %llu ms: this instance has no turn%s, and nodes and drain do not "
              "find it; use --ttl %llums or another --namespace",
-             config->context.namespace_name, ttl_ms, config->is_lock ? "" : " and no priority", ttl_ms);
+             config->runner.context.namespace_name, ttl_ms, config->is_lock ? "" : " and no priority", ttl_ms);
     TEN_LOG(leader->runner.log, TEN_LOG_WARN, tenure_event_name(TENURE_EVENT_UNANNOUNCED),
-            TEN_TEXT("target", config->role), TEN_NUMBER("ttl_ms", config->context.ttl_ms),
+            TEN_TEXT("target", config->role), TEN_NUMBER("ttl_ms", config->runner.context.ttl_ms),
             TEN_NUMBER("others_ttl_ms", others_ms), TEN_TEXT("error", text));
 }
 
-static void note(const ten_leader_config *config, struct ten_leader_heard *heard, const tenure_event *event) {
+static void note(const ten_leader_config *config, struct ten_leader_facts *facts, const tenure_event *event) {
     uint32_t slot = 0;
-    if (event->error < 0 && event->message && !heard->term.refused)
-        snprintf(heard->problem, sizeof heard->problem, "%s", event->message);
+    if (event->error < 0 && event->message && !facts->term.refused)
+        snprintf(facts->problem, sizeof facts->problem, "%s", event->message);
     switch (event->kind) {
     case TENURE_EVENT_ACQUIRED:
         (void)find_slot(config, event->target, &slot);
-        *heard = (struct ten_leader_heard){.term.lease = {.token = TEN_TERM_ID(event->token, slot), .confirmed = true}};
+        *facts = (struct ten_leader_facts){.term.lease = {.token = TEN_TERM_ID(event->token, slot), .confirmed = true}};
         break;
     case TENURE_EVENT_STOP:
     case TENURE_EVENT_LOST:
-        heard->term.over = true;
-        heard->lost |= event->kind == TENURE_EVENT_LOST;
-        heard->term.forced |= ten_reason_parse(event->reason) == TEN_REASON_FORCED;
-        heard->reason = event->reason;
+        facts->term.over = true;
+        facts->lost |= event->kind == TENURE_EVENT_LOST;
+        facts->term.forced |= ten_reason_parse(event->reason) == TEN_REASON_FORCED;
+        facts->reason = event->reason;
         break;
     case TENURE_EVENT_RENEW_FAILED:
     case TENURE_EVENT_RENEWED:
-        heard->term.lease.confirmed = event->kind == TENURE_EVENT_RENEWED;
+        facts->term.lease.confirmed = event->kind == TENURE_EVENT_RENEWED;
         break;
     case TENURE_EVENT_RECOVERING:
-        heard->term.recovering_until_ms = ten_now_ms() + event->remaining_ms;
+        facts->term.recovering_until_ms = ten_now_ms() + event->remaining_ms;
         break;
     case TENURE_EVENT_ACQUIRE_FAILED:
-        heard->term.held = event->error == TENURE_E_HELD;
-        heard->term.recovering_until_ms = 0;
-        heard->term.error = heard->term.held ? 0 : event->error;
+        facts->term.held = event->error == TENURE_E_HELD;
+        facts->term.recovering_until_ms = 0;
+        facts->term.error = facts->term.held ? 0 : event->error;
         break;
     case TENURE_EVENT_STORE_DOWN:
     case TENURE_EVENT_STORE_UP:
-        if (!heard->term.refused) /* that is final, and says why */
-            heard->term.error = event->error;
+        if (!facts->term.refused) /* that is final, and says why */
+            facts->term.error = event->error;
         break;
     case TENURE_EVENT_REFUSED:
-        heard->term.error = event->error;
-        heard->term.refused = true;
+        facts->term.error = event->error;
+        facts->term.refused = true;
         break;
     default:
         break;
@@ -112,19 +112,19 @@ void ten_leader_on_event(const tenure_event *event, void *userdata) {
     }
     log_event(leader, event);
     pthread_mutex_lock(&leader->runner.lock);
-    note(leader->config, &leader->heard, event);
+    note(leader->config, &leader->facts, event);
     pthread_mutex_unlock(&leader->runner.lock);
     ten_eventfd_poke(leader->runner.event_fd);
 }
 
 /* With what may be believed of the lease at this moment. */
-struct ten_leader_heard ten_leader_look_at_heard(struct ten_leader *leader) {
+struct ten_leader_facts ten_leader_look_at_facts(struct ten_leader *leader) {
     const ten_belief *belief = ten_beliefs_at(&leader->runner.shared->beliefs, 0);
     pthread_mutex_lock(&leader->runner.lock);
-    struct ten_leader_heard heard = leader->heard;
+    struct ten_leader_facts facts = leader->facts;
     pthread_mutex_unlock(&leader->runner.lock);
-    ten_work_lease *lease = &heard.term.lease;
-    lease->ends_ms = heard.lost ? 0 : ten_belief_ends_ms(belief);
+    ten_work_lease *lease = &facts.term.lease;
+    lease->ends_ms = facts.lost ? 0 : ten_belief_ends_ms(belief);
     lease->closing = ten_belief_work_until_ms(belief) == 0 || atomic_load(&belief->token) != lease->token;
-    return heard;
+    return facts;
 }
