@@ -16,15 +16,15 @@ static int work(ten_shared *shared, void *userdata) {
 
 int ten_fleet_work_run(ten_arguments *arguments, ten_agent_config *config, const char *poll) {
     ten_error error;
-    int exit_code = ten_work_configure(arguments, &config->runner);
+    int exit_code = ten_command_configure(arguments, &config->runner);
     if (exit_code)
         return exit_code;
     if ((poll && ten_agent_parse_poll(poll, config, &error) < 0) || ten_agent_check(config, &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
-    return ten_work_run(arguments, &config->runner, &(ten_warden_config){.work = work, .userdata = config});
+    return ten_command_run_work(arguments, &config->runner, &(ten_warden_config){.work = work, .userdata = config});
 }
 
-int ten_work_configure(ten_arguments *arguments, ten_runner_options *runner) {
+int ten_command_configure(ten_arguments *arguments, ten_runner_options *runner) {
     ten_error error;
     ten_timing_defaults(&arguments->timing);
     runner->store = arguments->store;
@@ -35,7 +35,8 @@ int ten_work_configure(ten_arguments *arguments, ten_runner_options *runner) {
     return valid ? TEN_EXIT_DONE : ten_arguments_usage(arguments, "%s", error.message);
 }
 
-int ten_work_run(const ten_arguments *arguments, const ten_runner_options *runner, const ten_warden_config *config) {
+int ten_command_run_work(const ten_arguments *arguments, const ten_runner_options *runner,
+                         const ten_warden_config *config) {
     int exit_code = ten_host_check_isolation(runner->isolation);
     ten_warden_config warden = *config;
     warden.store = runner->store;

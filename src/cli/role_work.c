@@ -78,7 +78,7 @@ int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t
         ten_arguments_set_wait(arguments, config->wait_ms);
         config->runner.store_wait_ms = config->wait_ms;
     }
-    return ten_work_configure(arguments, &config->runner);
+    return ten_command_configure(arguments, &config->runner);
 }
 
 static int work_on(ten_shared *shared, void *userdata) {
@@ -92,10 +92,10 @@ static int work_on(ten_shared *shared, void *userdata) {
 }
 
 int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config) {
-    return ten_work_run(arguments, &config->runner,
-                        &(ten_warden_config){.work = work_on,
-                                             .userdata = config,
-                                             .one_shot = config->once,
-                                             .lost_exit = TEN_EXIT_LOST,
-                                             .pass_signals = true});
+    return ten_command_run_work(arguments, &config->runner,
+                                &(ten_warden_config){.work = work_on,
+                                                     .userdata = config,
+                                                     .one_shot = config->once,
+                                                     .lost_exit = TEN_EXIT_LOST,
+                                                     .pass_signals = true});
 }
