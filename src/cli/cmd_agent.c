@@ -7,16 +7,16 @@
 
 static const char *poll;
 static ten_option_list sinks;
-static ten_agent_config config = {.store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
+static ten_agent_config config = {.runner.store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
                                   .every_ms = 10000,
                                   .timeout_ms = 10000,
                                   .weight = 1,
                                   .max_targets = 4000000,
                                   .settle_ms = 2000,
-                                  .healthy_every_ms = 10000,
+                                  .runner.healthy_every_ms = 10000,
                                   .sinks = sinks.items};
 static const ten_option options[] = {
-    TEN_OPT_STORE_WAIT(&config.store_wait_ms),
+    TEN_OPT_STORE_WAIT(&config.runner.store_wait_ms),
     TEN_OPT_TEXT("targets", "SRC", &config.targets,
                  "where targets come from: store, file:PATH, redis-keys:PREFIX, redis-set:KEY or http://..."),
     TEN_OPT_TEXT("poll", "HOW", &poll, "exec:CMD, http, or spec"),
@@ -30,13 +30,13 @@ static const ten_option options[] = {
     TEN_OPT_NUMBER("max-targets", "N", &config.max_targets,
                    "refuse to start with more targets than this; default 4000000"),
     TEN_OPT_SETTLE(&config.settle_ms, "targets"),
-    TEN_OPT_GRACE(&config.grace_ms, "a poll this long before its"),
-    TEN_OPT_ON_UNCERTAIN(&config.stop_when_uncertain, "polls under way"),
-    TEN_OPT_PID_NAMESPACE(&config.isolation, "each command"),
-    TEN_OPT_METRICS(&config.metrics),
+    TEN_OPT_GRACE(&config.runner.grace_ms, "a poll this long before its"),
+    TEN_OPT_ON_UNCERTAIN(&config.runner.stop_when_uncertain, "polls under way"),
+    TEN_OPT_PID_NAMESPACE(&config.runner.isolation, "each command"),
+    TEN_OPT_METRICS(&config.runner.metrics),
     TEN_OPT_FLAG("trust-targets", &config.trust_targets, "run the commands that targets bring along"),
-    TEN_OPT_HEALTHY(&config.healthy, "hold nothing"),
-    TEN_OPT_HEALTHY_EVERY(&config.healthy_every_ms),
+    TEN_OPT_HEALTHY(&config.runner.healthy, "hold nothing"),
+    TEN_OPT_HEALTHY_EVERY(&config.runner.healthy_every_ms),
     TEN_OPT_IDENTITY,
     TEN_OPT_END,
 };

@@ -229,20 +229,20 @@ static int list_jobs(ten_arguments *arguments) {
 static ten_agent_config config = {.cron = true,
                                   .how = TEN_POLL_SPEC,
                                   .trust_targets = true, /* they are the file's, not the store's */
-                                  .store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
+                                  .runner.store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
                                   .every_ms = 1000,
                                   .timeout_ms = 1000,
                                   .weight = 1,
                                   .settle_ms = 2000,
                                   .max_targets = 100000};
 static const ten_option options[] = {
-    TEN_OPT_STORE_WAIT(&config.store_wait_ms),
+    TEN_OPT_STORE_WAIT(&config.runner.store_wait_ms),
     TEN_OPT_WEIGHT(&config.weight, "this instance's share of the jobs; default 1"),
     TEN_OPT_SETTLE(&config.settle_ms, "jobs"),
-    TEN_OPT_GRACE(&config.grace_ms, "a command this long before its"),
-    TEN_OPT_ON_UNCERTAIN(&config.stop_when_uncertain, "commands under way"),
-    TEN_OPT_PID_NAMESPACE(&config.isolation, "each command"),
-    TEN_OPT_METRICS(&config.metrics),
+    TEN_OPT_GRACE(&config.runner.grace_ms, "a command this long before its"),
+    TEN_OPT_ON_UNCERTAIN(&config.runner.stop_when_uncertain, "commands under way"),
+    TEN_OPT_PID_NAMESPACE(&config.runner.isolation, "each command"),
+    TEN_OPT_METRICS(&config.runner.metrics),
     TEN_OPT_END,
 };
 

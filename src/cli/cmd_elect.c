@@ -71,8 +71,8 @@ static bool observes;
 static uint32_t count = TEN_COUNT_NONE;
 static uint32_t priority;
 static uint64_t failback_ms = UINT64_MAX;
-static ten_leader_config config = {.store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
-                                   .healthy_every_ms = 10000,
+static ten_leader_config config = {.runner.store_wait_ms = TEN_STORE_WAIT_FOR_EVER,
+                                   .runner.healthy_every_ms = 10000,
                                    .kill_after_ms = TEN_KILL_AFTER_MS,
                                    .announces = TEN_ELECTION_ALWAYS};
 static const ten_option options[] = {
@@ -88,11 +88,11 @@ static const ten_option options[] = {
                  "answer GET /leader with 200 while this instance leads, else with 503; for load balancers"),
     TEN_OPT_NUMBER("priority", "N", &priority,
                    "of the candidates the one with the highest leads when the role becomes free; default 0"),
-    TEN_OPT_HEALTHY(&config.healthy, "this instance does not lead"),
-    TEN_OPT_HEALTHY_EVERY(&config.healthy_every_ms),
+    TEN_OPT_HEALTHY(&config.runner.healthy, "this instance does not lead"),
+    TEN_OPT_HEALTHY_EVERY(&config.runner.healthy_every_ms),
     TEN_OPT_DURATION("failback", "D", &failback_ms,
                      "step down for a higher priority that has been there this long; default: never"),
-    TEN_OPT_STORE_WAIT(&config.store_wait_ms),
+    TEN_OPT_STORE_WAIT(&config.runner.store_wait_ms),
     TEN_OPT_ROLE_WORK(config),
     TEN_OPT_IDENTITY,
     TEN_OPT_END,
@@ -101,7 +101,7 @@ static const ten_option options[] = {
 static int run(ten_arguments *arguments) {
     if (observes && arguments->count != 1)
         return ten_arguments_usage(arguments, "--observe takes one role, and no command");
-    arguments->store_wait_ms = config.store_wait_ms;
+    arguments->store_wait_ms = config.runner.store_wait_ms;
     if (observes)
         return observe(arguments);
     if (count == 0)

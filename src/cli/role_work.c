@@ -74,16 +74,16 @@ int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t
     if (exit_code == TEN_EXIT_DONE && config->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
         return ten_arguments_usage(arguments, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);
     ten_timing_defaults(&arguments->timing);
-    config->store = arguments->store;
+    config->runner.store = arguments->store;
     if (config->once) { /* elect has an option of its own */
         ten_arguments_set_wait(arguments, config->wait_ms);
-        config->store_wait_ms = config->wait_ms;
+        config->runner.store_wait_ms = config->wait_ms;
     }
-    config->context = ten_arguments_options(arguments);
-    config->log_format = (enum ten_log_format)arguments->log_format;
-    config->log_level = (enum ten_log_level)arguments->log_level;
+    config->runner.context = ten_arguments_options(arguments);
+    config->runner.log_format = (enum ten_log_format)arguments->log_format;
+    config->runner.log_level = (enum ten_log_level)arguments->log_level;
     ten_error error;
-    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&arguments->timing, &config->grace_ms, &error) < 0)
+    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&arguments->timing, &config->runner.grace_ms, &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
     return exit_code;
 }
@@ -99,20 +99,20 @@ static int work_on(ten_shared *shared, void *userdata) {
 }
 
 int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config) {
-    int exit_code = ten_host_check_isolation(config->isolation);
+    int exit_code = ten_host_check_isolation(config->runner.isolation);
     if (exit_code)
         return exit_code;
     ten_warden_config warden = {.work = work_on,
                                 .userdata = config,
-                                .store = config->store,
+                                .store = config->runner.store,
                                 .namespace_name = arguments->namespace_name,
                                 .ttl_ms = arguments->timing.ttl_ms,
-                                .grace_ms = config->grace_ms,
+                                .grace_ms = config->runner.grace_ms,
                                 .retry_exit = TEN_EXIT_STORE,
                                 .one_shot = config->once,
                                 .lost_exit = TEN_EXIT_LOST,
                                 .pass_signals = true,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level};
+                                .log_format = config->runner.log_format,
+                                .log_level = config->runner.log_level};
     return ten_warden_run(&warden);
 }

@@ -9,11 +9,11 @@
 
 /* Options that all of them have. */
 #define TEN_OPT_ROLE_WORK(config)                                                                                      \
-    TEN_OPT_GRACE(&(config).grace_ms, "CMD this long before the"),                                                     \
+    TEN_OPT_GRACE(&(config).runner.grace_ms, "CMD this long before the"),                                              \
         TEN_OPT_PERIOD("kill-after", "D", &(config).kill_after_ms,                                                     \
                        "SIGKILL this long after SIGTERM; sooner if the lease is about to end; default 10s"),           \
-        TEN_OPT_ON_UNCERTAIN(&(config).stop_when_uncertain, "what happens to CMD"),                                    \
-        TEN_OPT_PID_NAMESPACE(&(config).isolation, "CMD"), TEN_OPT_METRICS(&(config).metrics)
+        TEN_OPT_ON_UNCERTAIN(&(config).runner.stop_when_uncertain, "what happens to CMD"),                             \
+        TEN_OPT_PID_NAMESPACE(&(config).runner.isolation, "CMD"), TEN_OPT_METRICS(&(config).runner.metrics)
 #define TEN_KILL_AFTER_MS 10000u
 #define TEN_COUNT_NONE    UINT32_MAX /* --count was not given */
 

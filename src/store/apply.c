@@ -33,8 +33,17 @@ static int look_at(ten_run *run, const ten_op *op, bool withheld, ten_result *re
     ten_op known = *op;
     if (!run->store->base.capabilities.sessions)
         known.flags &= ~(unsigned)TEN_OP_SESSION;
-    return op->target ? ten_apply_to_lease(run, &known, withheld, result, intent)
-                      : ten_apply_to_instance(run, &known, result, intent);
+    const ten_known *damaged = run->store->damaged;
+    run->store->damaged = NULL;
+    int verdict = op->target ? ten_apply_to_lease(run, &known, withheld, result, intent)
+                             : ten_apply_to_instance(run, &known, result, intent);
+    if (verdict >= 0 || !run->store->damaged) {
+        run->store->damaged = damaged;
+        return verdict;
+    }
+    run->error = 0;
+    *result = (ten_result){.outcome = TEN_ERROR, .error = verdict};
+    return TEN_VERDICT_DONE;
 }
 
 /* It waits, and so does whatever behind it meets the same record. */
@@ -215,7 +224,10 @@ static int run_batch(struct batch *batch) {
     }
     for (size_t i = 0; i < batch->count; i++)
         full += batch->results[i].outcome == TEN_ERROR && batch->results[i].error == TENURE_E_FULL;
-    return r == TENURE_OK && full == batch->count ? TENURE_E_FULL : r; /* the backend has said why */
+    const ten_known *damaged = batch->run.store->damaged;
+    if (r == TENURE_OK && damaged)
+        (void)ten_apply_says_damaged(batch->run.store, damaged->record.key.id); /* other calls came after it */
+    return r == TENURE_OK && full == batch->count ? TENURE_E_FULL : r;          /* the backend has said why */
 }
 
 int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
@@ -226,6 +238,7 @@ int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t co
         batch.cells = ten_calloc(count, sizeof *batch.cells);
     if (!batch.cells)
         return ten_apply_no_memory(store);
+    store->damaged = NULL;
     ten_arena_reset(&store->results);
     ten_record_cache_begin(&store->cache);
     batch.run = ten_apply_run(store, "", timeout_ms);

@@ -32,6 +32,7 @@ typedef struct ten_record_store {
     uint64_t answered_ms; /* when the last answer came, by the local clock */
     uint64_t entries;     /* of the feed, that this handle has written since it last looked for what can be forgotten */
     char aged[TENURE_TARGET_MAX + 1]; /* how far it has come with that */
+    const ten_known *damaged;         /* such a record was met in this call */
     struct ten_apply_round *round;
 } ten_record_store;
 
@@ -88,7 +89,9 @@ enum ten_verdict {
 
 /* Out of memory for the handle's answer. */
 int ten_apply_no_memory(ten_record_store *store);
-int ten_apply_damaged(ten_record_store *store, const ten_known *known);
+/* A record that cannot be read. It costs the operations that need it, and no others. */
+int ten_apply_damaged(ten_record_store *store, ten_known *known);
+int ten_apply_says_damaged(ten_record_store *store, const char *id);
 
 /* apply_round.c: records and intents. */
 ten_known *ten_apply_get(ten_run *run, enum ten_kind kind, const char *id);

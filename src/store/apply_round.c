@@ -75,10 +75,15 @@ int ten_apply_no_memory(ten_record_store *store) {
     return ten_fail_memory(&store->base.error, "an answer of the %s store", store->base.ops->name);
 }
 
-int ten_apply_damaged(ten_record_store *store, const ten_known *known) {
+int ten_apply_damaged(ten_record_store *store, ten_known *known) {
+    store->damaged = known;
+    ten_record_cache_forget(known); /* it may be restored: the next call reads it */
+    return ten_apply_says_damaged(store, known->record.key.id);
+}
+
+int ten_apply_says_damaged(ten_record_store *store, const char *id) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
-                    "the record of %s in the %s store is damaged; restore a backup of it", known->record.key.id,
-                    store->base.ops->name);
+                    "the record of %s in the %s store is damaged; restore a backup of it", id, store->base.ops->name);
 }
 
 /* ---- records -------------------------------------------------------------------------------------------- */

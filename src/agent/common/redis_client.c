@@ -21,7 +21,7 @@ static bool is_redis(const ten_url *url) {
 /* The options of a store's URL are checked by the store; those of one that is only ours, here. */
 static int read_url(const ten_agent_config *config, const char *what, ten_url *url, ten_error *error) {
     static const char *const known[] = {TEN_REDIS_LINK_OPTIONS, NULL};
-    const char *text = config->redis ? config->redis : config->store;
+    const char *text = config->redis ? config->redis : config->runner.store;
     int r = text ? ten_url_parse(text, url, error) : TENURE_OK;
     if (r == TENURE_OK && (!text || !is_redis(url)))
         r = ten_fail(error, TENURE_E_INVALID, "%.60s needs a Redis%s", what,
@@ -48,7 +48,7 @@ int ten_redis_client_open(ten_redis_client *client, ten_side_thread *thread, con
     thread->connection = client;
     int r = read_url(config, what, &url, error);
     if (r == TENURE_OK)
-        r = ten_endpoint_timeout(&url, config->context.ttl_ms, &client->timeout_ms, error);
+        r = ten_endpoint_timeout(&url, config->runner.context.ttl_ms, &client->timeout_ms, error);
     if (r == TENURE_OK)
         r = ten_redis_settings_make(&url, &client->settings, error);
     ten_url_free(&url);

@@ -38,12 +38,12 @@ int ten_agent_check(const ten_agent_config *config, ten_error *error) {
     int r = ten_source_check(config, error);
     if (r < 0)
         return r;
-    uint64_t room_ms = config->context.ttl_ms - config->context.margin_ms;
-    if (config->grace_ms < 10 || config->grace_ms > room_ms / 2)
+    uint64_t room_ms = config->runner.context.ttl_ms - config->runner.context.margin_ms;
+    if (config->runner.grace_ms < 10 || config->runner.grace_ms > room_ms / 2)
         return ten_fail(
             error, TENURE_E_TTL,
             "a grace of %llu ms cannot be safe: it is at least 10 ms, and at most half of the TTL less the margin",
-            (unsigned long long)config->grace_ms);
+            (unsigned long long)config->runner.grace_ms);
     if (config->every_ms > TENURE_TTL_MAX_MS || config->timeout_ms > TENURE_TTL_MAX_MS)
         return ten_fail(error, TENURE_E_INVALID, "an interval or a time-out is at most 366 days");
     return TENURE_OK;
@@ -209,7 +209,7 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
     tenure_member_options options = {.size = sizeof options,
                                      .flags = agent->source ? 0 : TENURE_TARGETS_FROM_STORE,
                                      .weight = config->weight,
-                                     .namespace_name = config->context.namespace_name,
+                                     .namespace_name = config->runner.context.namespace_name,
                                      .settle_ms = config->settle_ms,
                                      .max_targets = config->max_targets,
                                      .on_event = ten_agent_on_event,
@@ -222,13 +222,14 @@ static int open_member(struct ten_agent *agent, ten_error *error) {
                                 .on_store_clock = ten_agent_on_store_clock,
                                 .isolation = ten_isolation_name(agent->runner.children.isolation.form)};
     int r = ten_member_open(agent->runner.context, &options, &extras, &agent->member);
-    if (r == TENURE_OK && config->healthy) /* until the first result */
+    if (r == TENURE_OK && config->runner.healthy) /* until the first result */
         r = tenure_member_set_weight(agent->member, 0);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
 }
 
 static int open_exporter(struct ten_agent *agent, ten_error *error) {
-    ten_exporter_config config = ten_runner_exports(&agent->runner, agent->config->metrics, agent->policy->exports);
+    ten_exporter_config config =
+        ten_runner_exports(&agent->runner, agent->config->runner.metrics, agent->policy->exports);
     config.write_jobs = ten_jobs_gauges_write;
     config.jobs = &agent->job_gauges;
     return ten_exporter_open(&config, &agent->exporter, error);
@@ -236,16 +237,8 @@ static int open_exporter(struct ten_agent *agent, ten_error *error) {
 
 static int open_agent(struct ten_agent *agent, ten_shared *shared, ten_error *error) {
     const ten_agent_config *config = agent->config;
-    ten_runner_config runner = {.store = config->store,
-                                .store_wait_ms = config->store_wait_ms,
-                                .context = &config->context,
-                                .grace_ms = config->grace_ms,
-                                .isolation = config->isolation,
+    ten_runner_config runner = {.options = &config->runner,
                                 .isolation_level = TEN_LOG_INFO,
-                                .healthy = config->healthy,
-                                .healthy_every_ms = config->healthy_every_ms,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level,
                                 .take_signal = take_signal,
                                 .reap = reap,
                                 .take_events = take_events,
@@ -261,7 +254,7 @@ static int open_agent(struct ten_agent *agent, ten_shared *shared, ten_error *er
         r = ten_runner_open_context(&agent->runner, error);
     if (r == TENURE_OK)
         r = ten_source_open(config, agent->runner.log, agent, &agent->source, error);
-    if (r == TENURE_OK && config->metrics)
+    if (r == TENURE_OK && config->runner.metrics)
         r = open_exporter(agent, error);
     return r == TENURE_OK ? open_member(agent, error) : r;
 }
@@ -312,12 +305,12 @@ static int fail_refused(const struct ten_agent *agent, ten_error *error) {
 int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error *error) {
     struct ten_agent agent = {.config = config,
                               .policy = config->cron ? &ten_policy_cron : &ten_policy_poll,
-                              .namespace_name = config->context.namespace_name,
-                              .work_rules = {.grace_ms = config->grace_ms,
+                              .namespace_name = config->runner.context.namespace_name,
+                              .work_rules = {.grace_ms = config->runner.grace_ms,
                                              .kill_after_ms = KILL_AFTER_MS,
                                              .kill_overdue_after_ms = KILL_AFTER_MS,
                                              .flush_ms = FLUSH_MS,
-                                             .stop_when_uncertain = config->stop_when_uncertain,
+                                             .stop_when_uncertain = config->runner.stop_when_uncertain,
                                              .has_result = true}};
     STAILQ_INIT(&agent.left);
     ten_jobs_gauges_open(&agent.job_gauges, agent.namespace_name);

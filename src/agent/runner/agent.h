@@ -6,37 +6,27 @@
 #ifndef TEN_AGENT_AGENT_H
 #define TEN_AGENT_AGENT_H
 
+#include "agent/runner/runner_options.h"
 #include "agent/warden/shared.h"
 #include "base/error.h"
-#include "base/log.h"
 
 enum ten_poll_how { TEN_POLL_EXEC, TEN_POLL_HTTP, TEN_POLL_SPEC };
 
 typedef struct ten_agent_config {
-    const char *store;      /* NULL: the default */
-    uint64_t store_wait_ms; /* for one that is down at the start; UINT64_MAX: for ever */
-    tenure_options context; /* its namespace is that of the fleet */
-    uint32_t weight;        /* these two as in tenure_member_options */
+    ten_runner_options runner; /* its namespace is that of the fleet */
+    uint32_t weight;           /* these two as in tenure_member_options */
     uint32_t max_targets;
     uint64_t settle_ms;
-    uint64_t grace_ms;   /* ending a process starts this long before the deadline */
     const char *targets; /* `store`, `file:PATH`, `redis-keys:PREFIX`, `redis-set:KEY[,PREFIX]` or a URL */
     const char *redis;   /* the Redis of such targets and sinks; NULL: the store */
     enum ten_poll_how how;
     const char *command; /* of TEN_POLL_EXEC */
     bool trust_targets;  /* a target's own command may be run */
-    bool stop_when_uncertain;
-    enum ten_isolation_wish isolation; /* of commands */
     uint64_t every_ms;
     uint64_t timeout_ms;
     bool cron; /* the targets are the jobs of a crontab, `crontab:PATH` */
     const char *const *sinks;
     size_t sink_count;
-    const char *healthy; /* by /bin/sh -c: it holds targets only while this exits with 0; NULL: always */
-    uint64_t healthy_every_ms;
-    const char *metrics; /* where Prometheus may ask; NULL: nowhere */
-    enum ten_log_format log_format;
-    enum ten_log_level log_level;
 } ten_agent_config;
 
 /* Checks what can be checked before anything is started, and fills in `how` and `command` from the text of --poll. */

@@ -30,7 +30,7 @@ static void note_loss(struct ten_agent *agent, atomic_bool *what) {
 void ten_agent_on_event(const tenure_event *event, void *userdata) {
     struct ten_agent *agent = userdata;
     const char *message = event->message ? event->message : "";
-    struct ten_agent_event *copy = ten_calloc(1, sizeof *copy + strlen(message) + 1);
+    struct ten_agent_lease_event *copy = ten_calloc(1, sizeof *copy + strlen(message) + 1);
     if (!copy) { /* what is known of the targets' leases is read from their beliefs */
         if (event->kind == TENURE_EVENT_STOPPED)
             atomic_store(&agent->stopped, true);
@@ -41,7 +41,7 @@ void ten_agent_on_event(const tenure_event *event, void *userdata) {
     }
     copy->event = *event;
     copy->event.message = strcpy(copy->message, message); /* this thread's own is of its last event */
-    put(agent, copy);
+    put(agent, &copy->head);
 }
 
 /* With the lock of the member's context. */
@@ -53,9 +53,9 @@ void ten_agent_on_checkpoint(const char *target, uint64_t token, int error, void
         return;
     }
     event->kind = TEN_AGENT_CHECKPOINT;
-    event->event.token = token;
-    event->event.error = error;
-    snprintf(event->event.target, sizeof event->event.target, "%s", target);
+    event->token = token;
+    event->error = error;
+    snprintf(event->target, sizeof event->target, "%s", target);
     put(agent, event);
 }
 
@@ -145,7 +145,8 @@ static void look_at_withheld(struct ten_agent *agent) {
 static void take_end(struct ten_agent *agent, struct ten_agent_target *target, const tenure_event *event) {
     ten_timers_clear(&agent->starts, target->number);
     target->due_ms = 0;
-    agent->policy->ended(agent, target, event->token);
+    if (agent->policy->ended)
+        agent->policy->ended(agent, target, event->token);
 }
 
 static void take_lease_event(struct ten_agent *agent, const tenure_event *event) {
@@ -180,7 +181,7 @@ static void take_lease_event(struct ten_agent *agent, const tenure_event *event)
         ten_run_look_at_all(agent, target);
 }
 
-static void take_checkpoint(struct ten_agent *agent, const tenure_event *event) {
+static void take_checkpoint(struct ten_agent *agent, const struct ten_agent_event *event) {
     struct ten_agent_target *target = ten_map_get(&agent->by_id, event->target);
     if (!target)
         return;
@@ -193,10 +194,10 @@ static void take_checkpoint(struct ten_agent *agent, const tenure_event *event) 
 static void take_event(struct ten_agent *agent, struct ten_agent_event *event, bool closes) {
     switch (event->kind) {
     case TEN_AGENT_LEASE:
-        take_lease_event(agent, &event->event);
+        take_lease_event(agent, &((const struct ten_agent_lease_event *)event)->event);
         break;
     case TEN_AGENT_CHECKPOINT:
-        take_checkpoint(agent, &event->event);
+        take_checkpoint(agent, event);
         break;
     case TEN_AGENT_TARGET:
         if (closes)

@@ -35,7 +35,7 @@ typedef struct ten_policy {
     void (*specified)(struct ten_agent *agent, struct ten_agent_target *target, const struct ten_agent_spec *before);
     /* It is held. A lease is reported by its grant, or when the target becomes known later. */
     void (*granted)(struct ten_agent *agent, struct ten_agent_target *target);
-    /* The lease of that token has ended. */
+    /* The lease of that token has ended. NULL: no matter. */
     void (*ended)(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token);
     /* The time that was set for it has come. */
     void (*due)(struct ten_agent *agent, struct ten_agent_target *target, uint64_t now_ms);
@@ -113,18 +113,25 @@ struct ten_target_run {
 };
 
 enum ten_agent_event_kind {
-    TEN_AGENT_LEASE,      /* event */
-    TEN_AGENT_CHECKPOINT, /* was written, or could not be: target, token and error of the event */
+    TEN_AGENT_LEASE,      /* it is a ten_agent_lease_event */
+    TEN_AGENT_CHECKPOINT, /* that of target was written under token, or could not be, for error */
     TEN_AGENT_TARGET,     /* the registry or the source has a target, or no longer has it: spec */
     TEN_AGENT_ALL_READ,   /* all targets of a source have been read once */
 };
 
-/* What other threads leave for the loop. */
+/* What other threads leave for the loop. There can be as many as targets. */
 struct ten_agent_event {
-    enum ten_agent_event_kind kind;
-    tenure_event event;
-    struct ten_agent_spec *spec;
     STAILQ_ENTRY(ten_agent_event) link;
+    enum ten_agent_event_kind kind;
+    int error;
+    uint64_t token;
+    struct ten_agent_spec *spec;
+    char target[TENURE_TARGET_MAX + 1];
+};
+
+struct ten_agent_lease_event {
+    struct ten_agent_event head;
+    tenure_event event;
     char message[]; /* of the event */
 };
 

@@ -74,7 +74,8 @@ static void specified(struct ten_agent *agent, struct ten_agent_target *target, 
 
 static void compare_clocks(struct ten_agent *agent) {
     int64_t ahead_ms = atomic_load(&agent->store_ahead_ms);
-    int64_t bound_ms = CLOCK_DIFFERS_MS + (int64_t)agent->config->context.ttl_ms; /* a lease may be as old as that */
+    int64_t bound_ms =
+        CLOCK_DIFFERS_MS + (int64_t)agent->config->runner.context.ttl_ms; /* a lease may be as old as that */
     uint64_t now_ms = ten_now_ms();
     if (llabs(ahead_ms) <= (ahead_ms > 0 ? CLOCK_DIFFERS_MS : bound_ms) || now_ms < agent->clock_log_ms)
         return;
@@ -140,7 +141,7 @@ static void set_timer(struct ten_agent *agent, struct ten_agent_target *target) 
     /* The wall clock may be set: it is looked at again soon enough. */
     int64_t wait = next > now ? next - now : 0;
     ten_timers_set(&agent->starts, target->number,
-                   ten_now_ms() + ten_min_u64((uint64_t)wait, agent->config->context.ttl_ms));
+                   ten_now_ms() + ten_min_u64((uint64_t)wait, agent->config->runner.context.ttl_ms));
 }
 
 /* It is held and confirmed, but about to be released, or the agent stops: nothing starts any more. */
@@ -238,7 +239,7 @@ static void note_written(struct ten_agent *agent, struct ten_agent_target *targe
         TEN_LOG(agent->runner.log, TEN_LOG_ERROR, "cron_refused", TEN_TEXT("target", target->id),
                 TEN_TEXT("error", tenure_strerror(error)));
     if (error < 0 && claimed) /* what the store has is read again with the next grant, or in a while */
-        ten_timers_set(&agent->starts, target->number, ten_now_ms() + agent->config->context.ttl_ms / 2);
+        ten_timers_set(&agent->starts, target->number, ten_now_ms() + agent->config->runner.context.ttl_ms / 2);
     else
         look(agent, target);
 }

@@ -131,7 +131,7 @@ static int open_exporter(struct ten_leader *leader, const char *address, enum te
 static int open_election(struct ten_leader *leader, ten_error *error) {
     const ten_leader_config *config = leader->config;
     tenure_election_options options = {.size = sizeof options,
-                                       .namespace_name = config->context.namespace_name,
+                                       .namespace_name = config->runner.context.namespace_name,
                                        .at_least_ms = config->at_least_ms,
                                        .count = config->count,
                                        .on_event = ten_leader_on_event,
@@ -149,13 +149,13 @@ static int open_election(struct ten_leader *leader, ten_error *error) {
     int r = ten_candidate_open(leader->runner.context, role, &options, &extras, &leader->election);
     if (r < 0)
         return ten_fail(error, r, "%s", tenure_message(NULL));
-    if (config->metrics)
-        r = open_exporter(leader, config->metrics, TEN_EXPORTS_ROLE, &leader->exporter, error);
+    if (config->runner.metrics)
+        r = open_exporter(leader, config->runner.metrics, TEN_EXPORTS_ROLE, &leader->exporter, error);
     if (r == TENURE_OK && config->leader_http)
         r = open_exporter(leader, config->leader_http, TEN_EXPORTS_LEADER, &leader->leader_http, error);
     if (r < 0)
         return r;
-    if (config->healthy) /* until the first result */
+    if (config->runner.healthy) /* until the first result */
         ten_candidate_set_fit(leader->election, false);
     r = ten_candidate_begin(leader->election);
     return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
@@ -197,10 +197,10 @@ static int conclude(const struct ten_leader *leader, int *ret_exit, ten_error *e
 
 static void open_term(struct ten_leader *leader) {
     const ten_leader_config *config = leader->config;
-    ten_term_rules rules = {.work = {.grace_ms = config->grace_ms,
+    ten_term_rules rules = {.work = {.grace_ms = config->runner.grace_ms,
                                      .kill_after_ms = config->kill_after_ms,
                                      .kill_overdue_after_ms = TEN_WORK_KILL_LOST_AFTER_MS,
-                                     .stop_when_uncertain = config->stop_when_uncertain},
+                                     .stop_when_uncertain = config->runner.stop_when_uncertain},
                             .restart = config->restart,
                             .once = config->once,
                             .has_begin_hook = config->on_elected != NULL,
@@ -213,18 +213,10 @@ static void open_term(struct ten_leader *leader) {
 
 static int open_leader(struct ten_leader *leader, ten_shared *shared, ten_error *error) {
     const ten_leader_config *config = leader->config;
-    ten_runner_config runner = {.store = config->store,
-                                .store_wait_ms = config->store_wait_ms,
-                                .context = &config->context,
-                                .grace_ms = config->grace_ms,
-                                .isolation = config->isolation,
+    ten_runner_config runner = {.options = &config->runner,
                                 .isolation_level = TEN_LOG_DEBUG,
                                 .role = config->role,
-                                .healthy = config->healthy,
-                                .healthy_every_ms = config->healthy_every_ms,
                                 .all_signals = true,
-                                .log_format = config->log_format,
-                                .log_level = config->log_level,
                                 .take_signal = take_signal,
                                 .reap = ten_leader_reap,
                                 .take_events = take_events,

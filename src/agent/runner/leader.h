@@ -7,44 +7,34 @@
 #ifndef TEN_AGENT_LEADER_H
 #define TEN_AGENT_LEADER_H
 
+#include "agent/runner/runner_options.h"
 #include "agent/warden/shared.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "core/election.h"
 #include "core/term.h"
 
 typedef struct ten_leader_config {
-    const char *store;      /* NULL: the default */
-    uint64_t store_wait_ms; /* for one that is down at the start; UINT64_MAX: for ever */
-    const char *role;       /* as people name it */
-    uint32_t count;         /* slots of the role; 0: it has none */
-    const char *const *all; /* roles that are led together, instead of the one; NULL: none */
+    ten_runner_options runner; /* its namespace is that of the role */
+    const char *role;          /* as people name it */
+    uint32_t count;            /* slots of the role; 0: it has none */
+    const char *const *all;    /* roles that are led together, instead of the one; NULL: none */
     uint32_t all_count;
     enum ten_election_announces announces;
     int64_t priority; /* these two as in ten_election_extras */
     uint64_t failback_ms;
-    tenure_options context; /* its namespace is that of the role */
     uint64_t at_least_ms;   /* as in tenure_election_options */
     char **command;         /* ends with NULL */
     const char *on_elected; /* run by /bin/sh -c; NULL: none */
     const char *on_demoted;
-    const char *healthy;       /* by /bin/sh -c: it leads only while this exits with 0; NULL: always */
-    uint64_t healthy_every_ms; /* how often it is run */
     enum ten_restart restart;
-    uint64_t grace_ms;      /* ending the command starts this long before the deadline */
     uint64_t kill_after_ms; /* how long it may take to end when nothing else presses */
-    bool stop_when_uncertain;
-    enum ten_isolation_wish isolation; /* of commands */
     /* Once and lock: one term, and its command's exit code. */
     bool once;
     bool is_lock;            /* the role is one */
     uint64_t wait_ms;        /* for the role; UINT64_MAX: for ever */
     int not_elected_exit;    /* when another has it */
     bool passes_status;      /* how the command exits is its caller's business: the log says it at the level info */
-    const char *metrics;     /* where Prometheus may ask; NULL: nowhere */
     const char *leader_http; /* where a load balancer may ask; NULL: nowhere */
-    enum ten_log_format log_format;
-    enum ten_log_level log_level;
 } ten_leader_config;
 
 /* Runs until the command has ended for good, or a signal asks for an end: *ret_exit is this program's exit code. Or the

@@ -56,9 +56,9 @@ static void warn_of_ttl(const struct ten_leader *leader, uint64_t others_ms) {
     snprintf(text, sizeof text,
              "the others in namespace %s use a TTL of %llu ms: this instance has no turn%s, and nodes and drain do not "
              "find it; use --ttl %llums or another --namespace",
-             config->context.namespace_name, ttl_ms, config->is_lock ? "" : " and no priority", ttl_ms);
+             config->runner.context.namespace_name, ttl_ms, config->is_lock ? "" : " and no priority", ttl_ms);
     TEN_LOG(leader->runner.log, TEN_LOG_WARN, tenure_event_name(TENURE_EVENT_UNANNOUNCED),
-            TEN_TEXT("target", config->role), TEN_NUMBER("ttl_ms", config->context.ttl_ms),
+            TEN_TEXT("target", config->role), TEN_NUMBER("ttl_ms", config->runner.context.ttl_ms),
             TEN_NUMBER("others_ttl_ms", others_ms), TEN_TEXT("error", text));
 }
 

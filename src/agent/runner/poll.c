@@ -56,12 +56,6 @@ static void due(struct ten_agent *agent, struct ten_agent_target *target, uint64
         target->due_ms = 0;
 }
 
-static void ended(struct ten_agent *agent, struct ten_agent_target *target, uint64_t token) {
-    (void)agent;
-    (void)target;
-    (void)token;
-}
-
 /* ---- how */
 
 static uint64_t timeout_ms(const struct ten_agent *agent, const struct ten_agent_target *target) {
@@ -233,7 +227,6 @@ const ten_policy ten_policy_poll = {.exports = TEN_EXPORTS_FLEET,
                                     .keeps_output = true,
                                     .specified = specified,
                                     .granted = granted,
-                                    .ended = ended,
                                     .due = due,
                                     .timeout_ms = timeout_ms,
                                     .start = start,

@@ -63,7 +63,8 @@ static void take_health(void *owner) {
     ten_runner *runner = owner;
     bool changed = ten_health_take(&runner->health);
     bool well = runner->health.well;
-    ten_field fields[2] = {TEN_TEXT("command", runner->config.healthy), TEN_TEXT("target", runner->config.role)};
+    ten_field fields[2] = {TEN_TEXT("command", runner->config.options->healthy),
+                           TEN_TEXT("target", runner->config.role)};
     if (!changed)
         return;
     ten_log_event(runner->log, well ? TEN_LOG_INFO : TEN_LOG_WARN, well ? "health_ok" : "health_failed", fields,
@@ -116,7 +117,7 @@ static int open_loop(ten_runner *runner, ten_error *error) {
     int r = ten_runner_watch(runner, runner->signal_fd, &runner->signals, error);
     if (r == TENURE_OK)
         r = ten_runner_watch(runner, runner->event_fd, &runner->events, error);
-    if (r == TENURE_OK && runner->config.healthy)
+    if (r == TENURE_OK && runner->config.options->healthy)
         r = ten_runner_watch(runner, runner->health.fd, &runner->healths, error);
     return r;
 }
@@ -129,9 +130,11 @@ int ten_runner_open(ten_runner *runner, const ten_runner_config *config, ten_sha
                            .signal_fd = -1,
                            .event_fd = -1};
     pthread_mutex_init(&runner->lock, NULL);
-    int r = config->healthy ? ten_health_open(&runner->health, config->healthy, config->healthy_every_ms, error)
-                            : TENURE_OK;
-    ten_children_open(&runner->children, shared, config->isolation, config->grace_ms, &runner->measures);
+    int r = config->options->healthy
+                ? ten_health_open(&runner->health, config->options->healthy, config->options->healthy_every_ms, error)
+                : TENURE_OK;
+    ten_children_open(&runner->children, shared, config->options->isolation, config->options->grace_ms,
+                      &runner->measures);
     ten_tree_adopt();
     return r < 0 ? r : open_loop(runner, error);
 }
@@ -145,18 +148,18 @@ static bool was_stopped(void *userdata) {
 }
 
 int ten_runner_open_context(ten_runner *runner, ten_error *error) {
-    const ten_runner_config *config = &runner->config;
+    const ten_runner_options *options = runner->config.options;
     ten_log_config log = {.fd = STDERR_FILENO,
-                          .format = config->log_format,
-                          .level = config->log_level,
+                          .format = options->log_format,
+                          .level = options->log_level,
                           .clock = &ten_system_clock,
-                          .namespace_name = config->context->namespace_name};
-    ten_store_wait wait = {.store = config->store,
-                           .wait_ms = config->store_wait_ms,
+                          .namespace_name = options->context.namespace_name};
+    ten_store_wait wait = {.store = options->store,
+                           .wait_ms = options->store_wait_ms,
                            .log = &log,
                            .is_stopped = was_stopped,
                            .userdata = runner};
-    int r = ten_store_wait_open(&wait, config->context, &runner->context, error);
+    int r = ten_store_wait_open(&wait, &options->context, &runner->context, error);
     if (r < 0)
         return r;
     runner->instance = tenure_instance_id(runner->context);
@@ -166,7 +169,7 @@ int ten_runner_open_context(ten_runner *runner, ten_error *error) {
     log.instance = runner->instance;
     r = ten_log_open(&log, &runner->log, error);
     runner->children.log = runner->log;
-    ten_children_report(&runner->children, config->isolation_level);
+    ten_children_report(&runner->children, runner->config.isolation_level);
     return r;
 }
 
@@ -175,9 +178,9 @@ ten_exporter_config ten_runner_exports(ten_runner *runner, const char *address, 
                                  .kind = kind,
                                  .measures = &runner->measures,
                                  .instance = runner->instance,
-                                 .identity = runner->config.context,
-                                 .namespace_name = runner->config.context->namespace_name,
-                                 .store = runner->config.store,
+                                 .identity = &runner->config.options->context,
+                                 .namespace_name = runner->config.options->context.namespace_name,
+                                 .store = runner->config.options->store,
                                  .log = runner->log};
 }
 

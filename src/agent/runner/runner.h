@@ -12,6 +12,7 @@
 #include "agent/common/exporter.h"
 #include "agent/common/health.h"
 #include "agent/common/renewals.h"
+#include "agent/runner/runner_options.h"
 #include "agent/warden/child.h"
 
 typedef struct ten_runner ten_runner;
@@ -24,18 +25,10 @@ typedef struct ten_watched {
 } ten_watched;
 
 typedef struct ten_runner_config {
-    const char *store;             /* NULL: the default */
-    uint64_t store_wait_ms;        /* for one that is down at the start; UINT64_MAX: for ever */
-    const tenure_options *context; /* its namespace is that of the work */
-    uint64_t grace_ms;             /* ending a process starts this long before the deadline */
-    enum ten_isolation_wish isolation;
+    const ten_runner_options *options;
     enum ten_log_level isolation_level; /* of the line that says which form is in force */
     const char *role;                   /* for the log; NULL: there are many */
-    const char *healthy;                /* by /bin/sh -c: work is taken only while it exits with 0; NULL: always */
-    uint64_t healthy_every_ms;
-    bool all_signals; /* also those that a command may want: SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH */
-    enum ten_log_format log_format;
-    enum ten_log_level log_level;
+    bool all_signals;                   /* also those that a command may want: SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH */
     /* Takes a signal other than SIGCHLD. */
     void (*take_signal)(ten_runner *runner, const struct signalfd_siginfo *info);
     /* Takes one child that has ended, an orphan or a command. */

@@ -50,31 +50,22 @@ static const ten_source_ops *find_ops(const char *text, bool *ret_known) {
 /* ---- the thread */
 
 static bool pass_on(ten_source *source, const ten_source_event *event) {
-    ten_field from = TEN_TEXT("source", source->text);
-    switch (event->kind) {
-    case TEN_SOURCE_PUT:
-    case TEN_SOURCE_GONE:
-    case TEN_SOURCE_READ:
-        return ten_agent_leave_target(source->agent, event->target, event->kind == TEN_SOURCE_GONE);
-    case TEN_SOURCE_BAD:
-        if (event->count)
-            TEN_LOG(source->log, TEN_LOG_ERROR, "target_refused", from, TEN_NUMBER("line", event->count),
-                    TEN_TEXT("entry", event->entry), TEN_TEXT("error", event->problem));
-        else
-            TEN_LOG(source->log, TEN_LOG_ERROR, "target_refused", from, TEN_TEXT("entry", event->entry),
-                    TEN_TEXT("error", event->problem));
-        break;
-    case TEN_SOURCE_MORE_BAD:
-        TEN_LOG(source->log, TEN_LOG_ERROR, "target_refused", from, TEN_NUMBER("count", event->count),
-                TEN_TEXT("error", "more entries that cannot be used"));
-        break;
-    case TEN_SOURCE_FAILED:
-        TEN_LOG(source->log, TEN_LOG_ERROR, "target_source_failed", from, TEN_TEXT("error", event->problem));
-        break;
-    case TEN_SOURCE_OK:
-        TEN_LOG(source->log, TEN_LOG_INFO, "target_source_ok", from, TEN_NUMBER("count", event->count));
-        break;
-    }
+    static const char *const names[] = {[TEN_SOURCE_BAD] = "target_refused",
+                                        [TEN_SOURCE_MORE_BAD] = "target_refused",
+                                        [TEN_SOURCE_FAILED] = "target_source_failed",
+                                        [TEN_SOURCE_OK] = "target_source_ok"};
+    enum ten_source_event_kind kind = event->kind;
+    ten_field fields[4] = {TEN_TEXT("source", source->text)};
+    size_t count = 1;
+    if (kind == TEN_SOURCE_PUT || kind == TEN_SOURCE_GONE || kind == TEN_SOURCE_READ)
+        return ten_agent_leave_target(source->agent, event->target, kind == TEN_SOURCE_GONE);
+    if (event->count || kind == TEN_SOURCE_OK)
+        fields[count++] = TEN_NUMBER(kind == TEN_SOURCE_BAD ? "line" : "count", event->count);
+    if (event->entry)
+        fields[count++] = TEN_TEXT("entry", event->entry);
+    if (event->problem)
+        fields[count++] = TEN_TEXT("error", event->problem);
+    ten_log_event(source->log, kind == TEN_SOURCE_OK ? TEN_LOG_INFO : TEN_LOG_ERROR, names[kind], fields, count);
     return true;
 }
 
@@ -153,7 +144,7 @@ static ten_source *make(const ten_source_ops *ops, const ten_agent_config *confi
     source->ops = ops;
     source->watch_fd = source->first_fd = -1;
     ten_side_thread_init(&source->thread);
-    ten_source_feed_init(&source->feed, config->context.ttl_ms, on_event, source);
+    ten_source_feed_init(&source->feed, config->runner.context.ttl_ms, on_event, source);
     source->text = ten_strdup(config->targets);
     int r = source->text ? ops->open(source, config, error) : ten_fail_memory(error, "the targets");
     if (r == TENURE_OK)

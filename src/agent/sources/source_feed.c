@@ -154,7 +154,9 @@ static bool report_gone(const char *id, void *userdata) {
 
 void ten_source_feed_end(ten_source_feed *feed, bool complete, uint64_t now_ms) {
     if (feed->bad_more)
-        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD, .count = feed->bad_more});
+        (void)report(feed, &(ten_source_event){.kind = TEN_SOURCE_MORE_BAD,
+                                               .problem = "more entries that cannot be used",
+                                               .count = feed->bad_more});
     if (complete)
         ten_target_list_end(&feed->list, now_ms, report_gone, feed);
     if (complete && !feed->read_once)

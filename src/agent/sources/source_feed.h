@@ -16,7 +16,7 @@ enum ten_source_event_kind {
     TEN_SOURCE_PUT,      /* new or changed: target */
     TEN_SOURCE_GONE,     /* only the target's id */
     TEN_SOURCE_BAD,      /* cannot be used, reported once: entry and problem; count: the line in its file, or 0 */
-    TEN_SOURCE_MORE_BAD, /* count more of them */
+    TEN_SOURCE_MORE_BAD, /* count more of them: problem */
     TEN_SOURCE_READ,     /* everything has been read for the first time */
     TEN_SOURCE_FAILED,   /* problem; reported when it begins */
     TEN_SOURCE_OK        /* it can be read again: count of targets */
