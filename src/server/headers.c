@@ -72,8 +72,8 @@ static bool adjoins(const char *end, const char *next, size_t most) {
     return ends <= most;
 }
 
-/* Several of one of these, or two that say how long the body is, or one that is not written as RFC 9112 has it: whoever
- * stands between the client and this server may have understood something else. */
+/* Several of one of these, or two that say how long the body is, or one that is not written as RFC 9112 has it: a proxy
+ * between the client and this server may have understood something else. */
 struct framing {
     unsigned hosts, lengths, encodings, authorizations, types;
     const char *encoding;

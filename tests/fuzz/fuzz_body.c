@@ -1,7 +1,7 @@
 /*
  * Bodies of REST requests, through the handlers up to where the store would be asked. Whatever an operation asks for is
- * within its bounds and has good names, and every answer is JSON. The first byte is the request, the rest its body. A body
- * that is read in place means what it means when jansson reads it.
+ * within its bounds and has good names, and every answer is JSON. The first byte is the request, the rest its body. A
+ * body that is read in place means what it means when jansson reads it.
  */
 #include "base/alloc.h"
 #include "base/id.h"
