@@ -185,7 +185,7 @@ static bool is_callers_fault(int error) {
 static void run_batch(ten_lane *lane, ten_job *first, size_t count);
 
 /* An operation that the store refuses fails its whole batch. The requests that cannot be carried out at all are
- * answered by themselves, and the others go together again: whoever sends such requests must not make everybody's
+ * answered by themselves, and the others go together again: a client that sends such requests must not make all
  * renewals go one by one. If it is none of them, each is sent by itself, so that the one that is refused harms no
  * other. */
 static void run_apart(ten_lane *lane, ten_job *first) {
@@ -268,7 +268,7 @@ static bool is_late(const ten_lane *lane, const ten_job *job) {
 }
 
 /* A client that did not get an answer in time comes again on another connection. If the lane is behind, what it asked
- * for first would be read for nobody, and delay all the others. A client that only ends its half of the connection is
+ * for first would be read in vain, and delay all the others. A client that only ends its half of the connection is
  * served unless it has waited for long. */
 static bool is_abandoned(const ten_job *job) {
     struct pollfd polled = {.fd = job->client_fd, .events = POLLRDHUP};

@@ -37,15 +37,9 @@ static void free_leases(void *own) {
         ten_free(leases->ops);
 }
 
-static bool wrong(ten_request *request, const char *message) {
-    ten_reply_error(request, 400, "bad_request", "%s", message);
-    return false;
-}
-
 static bool forbidden(ten_request *request, const char *what) {
-    ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name, what,
-                    request->route.namespace_name);
-    return false;
+    return ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name,
+                           what, request->route.namespace_name);
 }
 
 /* ---- one operation: what it may do, and what it lacks */
@@ -90,7 +84,7 @@ static bool authorize(ten_request *request, struct leases *leases, const ten_fie
         op->actor = leases->actor;
         op->holder = fields->subject.text;
         if (op->holder && ten_id_check_holder(op->holder, &error) < 0)
-            return wrong(request, error.message);
+            return ten_reply_wrong(request, "%s", error.message);
         if (leases->actor[0] == '\0')
             ten_request_name_actor(request, leases->holder, leases->actor);
         return true;
@@ -111,10 +105,10 @@ static bool take_target(ten_request *request, const char *id, ten_op *op) {
     op->target = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE ? NULL : id;
     if (!op->target)
         return op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE || op->kind == TEN_OP_ASK ||
-               wrong(request, "id is required and must be a string: the target of the operation");
+               ten_reply_wrong(request, "id is required and must be a string: the target of the operation");
     if (ten_route_is_reserved(id))
-        return wrong(request, "id: nodes, leases, events and history are words of this API");
-    return ten_id_check_target(id, &error) == TENURE_OK || wrong(request, error.message);
+        return ten_reply_wrong(request, "id: nodes, leases, events and history are words of this API");
+    return ten_id_check_target(id, &error) == TENURE_OK || ten_reply_wrong(request, "%s", error.message);
 }
 
 static bool take_ttl(ten_request *request, uint64_t given_ms, ten_op *op) {
@@ -160,13 +154,13 @@ static unsigned flags_of(const ten_request *request, const struct leases *leases
  * whether it takes the lease. */
 static bool is_complete(ten_request *request, const ten_op *op, const ten_fields *fields) {
     if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
-        return wrong(request, "ask needs an id or a holder_id");
+        return ten_reply_wrong(request, "ask needs an id or a holder_id");
     if (op->kind == TEN_OP_CHECKPOINT)
         return ten_fields_check(request, TEN_IN_CHECKPOINTING, fields);
     if (op->kind != TEN_OP_HAND)
         return true;
     if (!ten_lane_capabilities(request->server->lanes[TEN_LEASES])->hands)
-        return wrong(request, "the store of this server cannot hand a lease over; release it instead");
+        return ten_reply_wrong(request, "the store of this server cannot hand a lease over; release it instead");
     return ten_fields_check(request, TEN_IN_HANDING, fields);
 }
 
@@ -423,7 +417,7 @@ static bool take_op(ten_request *request, ten_items *items) {
     if (!ten_fields_next(request, items, TEN_IN_ITEM, &fields))
         return false;
     if (!ten_op_word_parse(fields.op, &kind, &flags))
-        return wrong(request, "op must be acquire, renew, release, hand, checkpoint or read");
+        return ten_reply_wrong(request, "op must be acquire, renew, release, hand, checkpoint or read");
     return add_op(request, kind, flags, fields.id, &fields);
 }
 
@@ -436,14 +430,14 @@ void ten_server_lease_batch(ten_request *request) {
     leases->require_target = fields.require_target == TEN_YES;
     leases->ops = ten_calloc(fields.ops.count, sizeof *leases->ops);
     if (!leases->ops) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
+        ten_reply_no_memory(request);
         return;
     }
     while (fields.ops.at < fields.ops.count)
         if (!take_op(request, &fields.ops))
             return;
     if (leases->checkpoints > CHECKPOINTS_MAX) {
-        (void)wrong(request, "at most 160 operations of a batch may return a checkpoint");
+        (void)ten_reply_wrong(request, "at most 160 operations of a batch may return a checkpoint");
         return;
     }
     if (leases->only_reads) { /* it needs no place among the renewals */

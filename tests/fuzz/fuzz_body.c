@@ -1,7 +1,7 @@
 /*
  * Bodies of REST requests, through the handlers up to where the store would be asked. Whatever an operation asks for is
- * within its bounds and has good names, and every answer is JSON. The first byte is the request, the rest its body. A body
- * that is read in place means what it means when jansson reads it.
+ * within its bounds and has good names, and every answer is JSON. The first byte is the request, the rest its body. A
+ * body that is read in place means what it means when jansson reads it.
  */
 #include "base/alloc.h"
 #include "base/id.h"
@@ -71,8 +71,7 @@ static int look_at_edits(ten_store *store, const char *namespace_name, ten_targe
 }
 
 bool ten_request_work(ten_request *request, enum ten_lane_number lane,
-                      int (*work)(ten_request *request, ten_store *store),
-                      void (*answer)(ten_request *request, const ten_result *results)) {
+                      int (*work)(ten_request *request, ten_store *store), void (*done)(ten_request *request)) {
     static const ten_store_ops ops = {.edit_targets = look_at_edits};
     ten_store store = {.ops = &ops};
     (void)lane;
@@ -83,8 +82,8 @@ bool ten_request_work(ten_request *request, enum ten_lane_number lane,
         return true;
     (void)work(request, &store);
     ten_reply_status(request, 200);
-    if (answer)
-        answer(request, NULL);
+    if (done)
+        done(request);
     return true;
 }
 
