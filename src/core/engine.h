@@ -172,7 +172,7 @@ typedef struct ten_engine {
 /* ---- the door */
 
 typedef struct ten_update {
-    ten_call call;    /* to be made now; TEN_CALL_NONE: none, or one is under way */
+    ten_call call;    /* to be made now, and then nothing else is said; TEN_CALL_NONE: none, or one is under way */
     uint64_t next_ms; /* when to hand in TEN_ON_TIMER if nothing happens before; UINT64_MAX: never */
     bool urgent;      /* a request is due that goes before everything else */
     bool follows;     /* the feed is followed at present */
