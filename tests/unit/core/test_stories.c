@@ -1,7 +1,7 @@
 /*
  * Stories of a fleet member: what goes in at the core's door (core/engine.h) and what comes out, line by line, compared
- * as text, so that a failure shows what happened instead. The reason stands beside the line. A line that begins with `-`
- * is something that was published. The clock is the test's; the store is who writes the answers here.
+ * as text, so that a failure shows what happened instead. The reason stands beside the line. A line that begins with
+ * `-` is something that was published. The clock is the test's; the store is who writes the answers here.
  */
 #include "unit/unit.h"
 
