@@ -48,8 +48,9 @@ typedef struct ten_fleet_config {
     bool sessions;          /* the store has sessions: one heartbeat renews all leases (TEN_OP_SESSION) */
     uint32_t targets_max;   /* how many targets it may know; 0: no bound */
     bool checkpoints;       /* an acquire brings the checkpoint of its target along */
-    /* Where to report, and to publish TEN_FACT_BELIEF (also of a target that is about to be released, and of one that is
-     * forgotten) and TEN_FACT_GRANTED. It must outlive the fleet, which must not be called meanwhile, except for reading. */
+    /* Where to report, and to publish TEN_FACT_BELIEF (also of a target that is about to be released, and of one that
+     * is forgotten) and TEN_FACT_GRANTED. It must outlive the fleet, which must not be called meanwhile, except for
+     * reading. */
     ten_event_queue *events;
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
     bool (*make_room)(void *userdata, uint32_t target);

@@ -79,7 +79,7 @@ void ten_fleet_set_holding(ten_fleet *fleet, uint32_t number, const ten_holding 
         held->holding = *holding;
     else
         fleet->targets[number].rest = (ten_holding_rest){
-            .known_token = holding->known_token & TENURE_TOKEN_MAX, .spent = holding->spent, .stray = holding->stray};
+            .known_token = holding->known_token & UINT64_MAX >> 2, .spent = holding->spent, .stray = holding->stray};
 }
 
 /* ---- held targets, the oldest renewal first */

@@ -1,10 +1,9 @@
 /*
  * The state of a fleet, shared by its files: fleet.c (the handle, events), fleet_target.c (which targets are known, and
- * what the program wants of them), fleet_held.c (the
- * targets that this instance has to do with), fleet_request.c (what to send next), fleet_answer.c (what an answer means),
- * fleet_session.c (leases that one heartbeat renews), fleet_view.c (the other instances, who holds what, the plan),
- * fleet_part.c (what the engine tells it; which targets are registered), fleet_pins.c (which of them are pinned) and fleet_unowned.c (targets without
- * a holder).
+ * what the program wants of them), fleet_held.c (the targets that this instance has to do with), fleet_request.c (what
+ * to send next), fleet_answer.c (what an answer means), fleet_session.c (leases that one heartbeat renews),
+ * fleet_view.c (the other instances, who holds what, the plan), fleet_part.c (what the engine tells it; which targets
+ * are registered), fleet_pins.c (which of them are pinned) and fleet_unowned.c (targets without a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
@@ -31,7 +30,7 @@ enum ten_fleet_want {
 enum ten_fleet_move {
     TEN_MOVE_PUT,
     TEN_MOVE_CLAIM,
-    TEN_MOVE_UNCLAIM,
+    TEN_MOVE_UNCLAIM, /* by the program, or somebody has asked this instance to release it */
     TEN_MOVE_REMOVE,
     TEN_MOVE_HAND, /* this instance got it, and does not want it */
     TEN_MOVE_END,  /* it is no longer held */
@@ -60,14 +59,14 @@ struct ten_fleet_target {
     /* Holder TEN_NOBODY: since when it is free, as far as is known. Another: until when that has it, by a refusal or a
      * listing. */
     uint64_t when_ms;
-    uint64_t unowned_ms; /* since when it has no holder; 0: it has one */
-    uint32_t holder;     /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t held;       /* its place in fleet->held.list, plus 1; 0: this instance has nothing to do with it */
-    uint8_t strikes;     /* how often the planned instance did not take it */
-    uint8_t end_reason;  /* why the previous lease ended, as far as is known */
-    uint8_t want : 3;    /* enum ten_fleet_want */
-    uint8_t registration : 2;
-    uint8_t news : 2;
+    uint64_t unowned_ms;      /* since when it has no holder; 0: it has one */
+    uint32_t holder;          /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t held;            /* its place in fleet->held.list, plus 1; 0: this instance has nothing to do with it */
+    uint8_t strikes;          /* how often the planned instance did not take it */
+    uint8_t end_reason;       /* why the previous lease ended, as far as is known */
+    uint8_t want : 3;         /* enum ten_fleet_want */
+    uint8_t registration : 2; /* enum ten_fleet_registration */
+    uint8_t news : 2;         /* enum ten_fleet_news */
     bool paused : 1;
     bool handed_over : 1; /* this instance released it for the planned holder */
     bool heard : 1;       /* another holder was heard of since the last listing began */
@@ -299,7 +298,8 @@ void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 /* fleet_session.c */
 /* `check` of what is in the list of held targets. */
 void ten_fleet_set_check(ten_fleet *fleet, struct ten_fleet_held *held, enum ten_fleet_check check);
-/* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is read. */
+/* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is
+ * read. */
 void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t target);
 /* The instances have been listed: whether leases are put on the session from now on. */
 void ten_fleet_choose_session_use(ten_fleet *fleet);
