@@ -133,6 +133,8 @@ static int give_entries(ten_etcd_store *store, const json_t *answer, uint64_t af
 }
 
 static int feed_once(ten_etcd_store *store, uint64_t after, size_t limit, json_t **ret_answer) {
+    json_decref(*ret_answer);
+    *ret_answer = NULL;
     int r = ten_etcd_enter(store);
     if (r == TENURE_OK && !store->space->known && limit > 0) /* where numbers are counted from */
         r = ten_etcd_state_read(store);

@@ -16,16 +16,10 @@ static bool is_encrypted(const ten_url *url) {
     return strcmp(url->scheme, "etcds") == 0 || ten_url_option(url, "ca_file") || ten_url_option(url, "cert_file");
 }
 
-/* What is behind the colon; NULL: there is none. */
-static const char *port_of(const char *host, size_t size) {
+/* ten_url_parse() has seen that it is a good one. */
+static bool has_port(const char *host, size_t size) {
     const char *end = host[0] == '[' ? memchr(host, ']', size) : host;
-    const char *colon = end ? memrchr(end, ':', size - (size_t)(end - host)) : NULL;
-    return colon ? colon + 1 : NULL;
-}
-
-static bool is_port_good(const char *port, size_t size) {
-    unsigned long number = strtoul(port, NULL, 10);
-    return size <= 5 && strspn(port, "0123456789") == size && number >= 1 && number <= 65535;
+    return end && memrchr(end, ':', size - (size_t)(end - host));
 }
 
 static int add_endpoint(ten_etcd_settings *settings, bool encrypted, const char *host, size_t size, ten_error *error) {
@@ -33,12 +27,9 @@ static int add_endpoint(ten_etcd_settings *settings, bool encrypted, const char 
         return ten_fail(error, TENURE_E_INVALID, "an etcd URL has an empty host: etcd://host:2379,host:2379");
     if (settings->endpoint_count == TEN_ETCD_ENDPOINTS_MAX)
         return ten_fail(error, TENURE_E_INVALID, "an etcd URL names at most %u hosts", TEN_ETCD_ENDPOINTS_MAX);
-    const char *port = port_of(host, size);
-    if (port && !is_port_good(port, size - (size_t)(port - host)))
-        return ten_fail(error, TENURE_E_INVALID, "'%.*s' has no port between 1 and 65535: etcd://host:2379", (int)size,
-                        host);
     ten_buf endpoint = {0};
-    ten_buf_format(&endpoint, "%s://%.*s%s", encrypted ? "https" : "http", (int)size, host, port ? "" : ":2379");
+    ten_buf_format(&endpoint, "%s://%.*s%s", encrypted ? "https" : "http", (int)size, host,
+                   has_port(host, size) ? "" : ":2379");
     if (endpoint.failed) {
         ten_buf_free(&endpoint);
         return ten_fail_memory(error, "the settings of an etcd store");
