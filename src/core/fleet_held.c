@@ -66,11 +66,9 @@ void ten_fleet_let_go(ten_fleet *fleet, uint32_t number) {
 
 ten_holding ten_fleet_holding(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    const struct ten_fleet_target *target = &fleet->targets[number];
+    ten_holding_rest rest = fleet->targets[number].rest;
     return held ? held->holding
-                : (ten_holding){.known_token = target->rest.known_token,
-                                .spent = target->rest.spent,
-                                .stray = target->rest.stray};
+                : (ten_holding){.known_token = rest.known_token, .spent = rest.spent, .stray = rest.stray};
 }
 
 void ten_fleet_set_holding(ten_fleet *fleet, uint32_t number, const ten_holding *holding) {

@@ -21,9 +21,12 @@ enum ten_fleet_want {
     TEN_TARGET_CLAIMED,   /* it was put, and is wanted whatever the plan says */
     TEN_TARGET_UNCLAIMED, /* it was put: what is held is released, even if it is planned for this instance */
     TEN_TARGET_EXTRA,     /* it is wanted, but was never put: it has no part in the plan */
-    TEN_TARGET_REMOVED,   /* it was put: forgotten when it is no longer held */
-    TEN_TARGET_UNWANTED,  /* it was never put: forgotten when it is no longer held */
-    TEN_TARGET_WANTS,
+    /* These are forgotten when they are no longer held. */
+    TEN_TARGET_REMOVED,  /* it was put, and is kept if it is put again */
+    TEN_TARGET_REVOKED,  /* it was put, and is released even if it is put again */
+    TEN_TARGET_UNWANTED, /* it was never put, and is kept if it is put */
+    TEN_TARGET_DROPPED,  /* it was never put, and is released even if it is put */
+    TEN_TARGET_NO,       /* none of them */
 };
 
 /* What happens to a target. */
@@ -64,7 +67,7 @@ struct ten_fleet_target {
     uint32_t held;            /* its place in fleet->held.list, plus 1; 0: this instance has nothing to do with it */
     uint8_t strikes;          /* how often the planned instance did not take it */
     uint8_t end_reason;       /* why the previous lease ended, as far as is known */
-    uint8_t want : 3;         /* enum ten_fleet_want */
+    uint8_t want : 4;         /* enum ten_fleet_want */
     uint8_t registration : 2; /* enum ten_fleet_registration */
     uint8_t news : 2;         /* enum ten_fleet_news */
     bool paused : 1;
@@ -250,7 +253,7 @@ static inline bool ten_fleet_is_known(const struct ten_fleet_target *target) {
 
 /* It is forgotten when it is no longer held. */
 static inline bool ten_fleet_is_removed(const struct ten_fleet_target *target) {
-    return target->want == TEN_TARGET_REMOVED || target->want == TEN_TARGET_UNWANTED;
+    return target->want >= TEN_TARGET_REMOVED;
 }
 
 static inline bool ten_fleet_is_claimed(const struct ten_fleet_target *target) {
@@ -259,8 +262,7 @@ static inline bool ten_fleet_is_claimed(const struct ten_fleet_target *target) {
 
 /* The plan says who is to have it. */
 static inline bool ten_fleet_is_planned(const struct ten_fleet_target *target) {
-    return ten_fleet_is_known(target) && target->want != TEN_TARGET_EXTRA && !ten_fleet_is_removed(target) &&
-           !target->paused;
+    return ten_fleet_is_known(target) && target->want < TEN_TARGET_EXTRA && !target->paused;
 }
 
 /* fleet_held.c */

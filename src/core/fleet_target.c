@@ -5,20 +5,23 @@
 #include "base/alloc.h"
 #include "core/fleet_state.h"
 
-#define NO   TEN_TARGET_WANTS
-#define W(x) TEN_TARGET_##x
+#define ROW(a, b, c, d, e, f, g, h, i)                                                                                 \
+    {                                                                                                                  \
+        TEN_TARGET_##a, TEN_TARGET_##b, TEN_TARGET_##c, TEN_TARGET_##d, TEN_TARGET_##e, TEN_TARGET_##f,                \
+            TEN_TARGET_##g, TEN_TARGET_##h, TEN_TARGET_##i                                                             \
+    }
 
 /* What the program wants after a move, by what it wanted before; NO: that does not happen. */
 /* clang-format off */
-static const uint8_t moves[TEN_MOVES][TEN_TARGET_WANTS] = {
-    /*                    unused       planned       claimed       unclaimed     extra        removed     unwanted */
-    [TEN_MOVE_PUT]     = {W(PLANNED),  W(PLANNED),   W(CLAIMED),   W(UNCLAIMED), W(CLAIMED),  W(PLANNED), W(PLANNED)},
-    [TEN_MOVE_CLAIM]   = {W(EXTRA),    W(CLAIMED),   W(CLAIMED),   W(CLAIMED),   W(EXTRA),    W(CLAIMED), W(EXTRA)},
-    [TEN_MOVE_UNCLAIM] = {NO,          W(UNCLAIMED), W(UNCLAIMED), W(UNCLAIMED), W(UNWANTED), W(REMOVED), W(UNWANTED)},
-    [TEN_MOVE_REMOVE]  = {NO,          W(REMOVED),   W(REMOVED),   W(REMOVED),   W(UNWANTED), W(REMOVED), W(UNWANTED)},
-    [TEN_MOVE_HAND]    = {W(UNWANTED), NO,           NO,           NO,           NO,          NO,         NO},
-    [TEN_MOVE_END]     = {NO,          W(PLANNED),   W(CLAIMED),   W(PLANNED),   W(EXTRA),    W(REMOVED), W(UNWANTED)},
-    [TEN_MOVE_FORGET]  = {NO,          NO,           NO,           NO,           NO,          W(UNUSED),  W(UNUSED)},
+static const uint8_t moves[TEN_MOVES][TEN_TARGET_NO] = {
+    /*                       unused   planned    claimed    unclaimed  extra    removed  revoked    unwanted dropped */
+    [TEN_MOVE_PUT]     = ROW(PLANNED, PLANNED,   CLAIMED,   UNCLAIMED, CLAIMED, PLANNED, UNCLAIMED, PLANNED, UNCLAIMED),
+    [TEN_MOVE_CLAIM]   = ROW(EXTRA,   CLAIMED,   CLAIMED,   CLAIMED,   EXTRA,   CLAIMED, CLAIMED,   EXTRA,   EXTRA),
+    [TEN_MOVE_UNCLAIM] = ROW(NO,      UNCLAIMED, UNCLAIMED, UNCLAIMED, DROPPED, REVOKED, REVOKED,   DROPPED, DROPPED),
+    [TEN_MOVE_REMOVE]  = ROW(NO,      REMOVED,   REMOVED,   REVOKED,   UNWANTED, REMOVED, REVOKED,  UNWANTED, DROPPED),
+    [TEN_MOVE_HAND]    = ROW(UNWANTED, NO,       NO,        NO,        NO,      NO,      NO,        NO,      NO),
+    [TEN_MOVE_END]     = ROW(NO,      PLANNED,   CLAIMED,   PLANNED,   EXTRA,   REMOVED, REMOVED,   UNWANTED, UNWANTED),
+    [TEN_MOVE_FORGET]  = ROW(NO,      NO,        NO,        NO,        NO,      UNUSED,  UNUSED,    UNUSED,  UNUSED),
 };
 /* clang-format on */
 
@@ -27,8 +30,8 @@ static const uint8_t moves[TEN_MOVES][TEN_TARGET_WANTS] = {
 void ten_fleet_move(ten_fleet *fleet, uint32_t number, enum ten_fleet_move move) {
     struct ten_fleet_target *target = &fleet->targets[number];
     bool is_new = target->want == TEN_TARGET_UNUSED;
-    TEN_INVARIANT(moves[move][target->want] != NO);
-    target->want = moves[move][target->want] & 7u;
+    TEN_INVARIANT(moves[move][target->want] != TEN_TARGET_NO);
+    target->want = moves[move][target->want] & 15u;
     if (target->want == TEN_TARGET_UNUSED) {
         TEN_INVARIANT(target->held == 0);
         *target = (struct ten_fleet_target){.holder = TEN_NOBODY};

@@ -299,3 +299,102 @@ STORY(a_stop_releases_what_is_held_and_leaves) {
                   " 901 timer\n"
                   "     nothing to do until something happens\n");
 }
+
+STORY(what_is_claimed_is_taken_at_once_and_released_when_the_claim_ends) {
+    struct story *story = *state;
+    acquire(story);
+    story->length = 0;
+    uint32_t x = ten_fleet_claim(story->fleet, 200, "x");
+    timer(story, 200);
+    yes(story, 201);
+    ten_fleet_unclaim(story->fleet, 210, x);
+    timer(story, 210);
+    yes(story, 211);
+    timer(story, 212);
+    expect(story, "     - not believed\n" /* it is known from now on */
+                  " 200 timer\n"
+                  "     > acquire x\n" /* whatever the plan says */
+                  " 201 answer\n"
+                  "     - believed until 2825\n"
+                  "     - lease_acquired x\n"
+                  " 210 timer\n"
+                  "     - believed until 2825\n"
+                  "     - lease_closing x, removed\n" /* it was never put: nothing else keeps it here */
+                  "     - not believed\n"
+                  "     > release x\n"
+                  " 211 answer\n"
+                  "     - lease_released x, removed\n"
+                  "     - not believed\n" /* it is forgotten */
+                  " 212 timer\n"
+                  "     nothing to do until 935\n");
+}
+
+STORY(what_is_unclaimed_is_released_and_then_taken_again_if_it_is_planned) {
+    struct story *story = *state;
+    acquire(story);
+    story->length = 0;
+    uint32_t t = ten_fleet_claim(story->fleet, 200, "t");
+    timer(story, 200);
+    ten_fleet_unclaim(story->fleet, 210, t);
+    timer(story, 210);
+    yes(story, 211);
+    timer(story, 212);
+    yes(story, 213);
+    expect(story, " 200 timer\n"
+                  "     nothing to do until 935\n" /* it is held already */
+                  " 210 timer\n"
+                  "     - believed until 2728\n"
+                  "     - lease_closing t, done\n" /* although it is planned for this instance */
+                  "     - not believed\n"
+                  "     > release t\n"
+                  " 211 answer\n"
+                  "     - lease_released t, done\n"
+                  " 212 timer\n"
+                  "     > acquire t\n" /* the plan says so */
+                  " 213 answer\n" /* under the token that was released: it is not believed again */);
+}
+
+STORY(a_release_that_was_begun_is_carried_out_although_the_target_is_put_meanwhile) {
+    struct story *story = *state;
+    acquire(story);
+    story->length = 0;
+    uint32_t x = ten_fleet_claim(story->fleet, 200, "x");
+    timer(story, 200);
+    yes(story, 201);
+    ten_fleet_begin_work(story->fleet, 202, x);
+    ten_fleet_unclaim(story->fleet, 210, x);
+    timer(story, 210);
+    (void)ten_fleet_put_target(story->fleet, 220, "x", false);
+    timer(story, 220);
+    (void)ten_fleet_put_target(story->fleet, 230, "x", true);
+    timer(story, 230);
+    ten_fleet_remove_target(story->fleet, 240, x);
+    (void)ten_fleet_end_work(story->fleet, 250, x);
+    timer(story, 250);
+    yes(story, 251);
+    timer(story, 252);
+    expect(story, "     - not believed\n"
+                  " 200 timer\n"
+                  "     > acquire x\n"
+                  " 201 answer\n"
+                  "     - believed until 2825\n"
+                  "     - lease_acquired x\n"
+                  " 210 timer\n"
+                  "     - believed until 2825\n"
+                  "     - lease_closing x, removed\n" /* work is under way */
+                  "     nothing to do until 935\n"
+                  " 220 timer\n"
+                  "     - plan_changed\n" /* it has a part in the plan now, and is released all the same */
+                  "     nothing to do until 935\n"
+                  " 230 timer\n"
+                  "     - plan_changed\n" /* paused */
+                  "     nothing to do until 935\n"
+                  " 250 timer\n" /* removed; its work has ended */
+                  "     - not believed\n"
+                  "     > release x\n"
+                  " 251 answer\n"
+                  "     - lease_released x, removed\n"
+                  "     - not believed\n"
+                  " 252 timer\n"
+                  "     nothing to do until 935\n");
+}
