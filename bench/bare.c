@@ -127,18 +127,18 @@ static bool put(bare_db *bare, const ten_op *op, uint64_t token, uint64_t now_ms
     return run(bare, BARE_PUT);
 }
 
-static bool acquire(bare_db *bare, const ten_op *op, bool with_feed, uint64_t *ret_token) {
+static bool acquire(bare_db *bare, const ten_op *op, uint64_t *ret_token) {
     if (!run(bare, BARE_BEGIN))
         return false;
     uint64_t token = look(bare, op);
     if (token == UINT64_MAX || !put(bare, op, token + 1, ten_boot_us() / 1000u) ||
-        (with_feed && !feed(bare, op, "lease_acquired", token + 1)))
+        !feed(bare, op, "lease_acquired", token + 1))
         return false;
     *ret_token = token + 1;
     return run(bare, BARE_COMMIT);
 }
 
-static bool release(bare_db *bare, const ten_op *op, bool with_feed, uint64_t token) {
+static bool release(bare_db *bare, const ten_op *op, uint64_t token) {
     sqlite3_stmt *statement = bare->statements[BARE_RELEASE];
     bind_text(statement, 1, op->namespace_name);
     bind_text(statement, 2, op->target);
@@ -150,10 +150,10 @@ static bool release(bare_db *bare, const ten_op *op, bool with_feed, uint64_t to
         fprintf(stderr, "bench: bare SQLite: %s was not held\n", op->target);
         return false;
     }
-    return (!with_feed || feed(bare, op, "lease_released", token)) && run(bare, BARE_COMMIT);
+    return feed(bare, op, "lease_released", token) && run(bare, BARE_COMMIT);
 }
 
-bool bare_pair(bare_db *bare, const ten_op *op, bool with_feed) {
+bool bare_pair(bare_db *bare, const ten_op *op) {
     uint64_t token = 0;
-    return acquire(bare, op, with_feed, &token) && release(bare, op, with_feed, token);
+    return acquire(bare, op, &token) && release(bare, op, token);
 }

@@ -33,7 +33,7 @@ void bare_close(bare_db *bare);
 
 /* One transaction of renewals; ops as the store takes them. */
 bool bare_renew(bare_db *bare, const ten_op *ops, size_t count);
-/* Two transactions: acquire what `op` names, and release it; with_feed: each also tells the feed. */
-bool bare_pair(bare_db *bare, const ten_op *op, bool with_feed);
+/* Two transactions: acquire what `op` names, and release it; each also writes to the feed. */
+bool bare_pair(bare_db *bare, const ten_op *op);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * 1,000 jobs on three runners of `tenure cron` and one Redis: from the instant to the first line of the command, which
- * cron_start.c measures itself. The reference are three bare loops that start the same commands at the same instants, with
- * neither a store nor a lease: what the machine needs for so many processes at once.
+ * cron_start.c measures itself. The reference are three bare loops that start the same commands at the same instants,
+ * with neither a store nor a lease: what the machine needs for so many processes at once.
  */
 #include "measures.h"
 

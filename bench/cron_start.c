@@ -1,6 +1,6 @@
 /*
- * The command of the jobs in cron.c: writes how many ms after TENURE_INSTANT it started to the end of the file that it is
- * given.
+ * The command of the jobs in cron.c: writes how many ms after TENURE_INSTANT it started to the end of the file that it
+ * is given.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * Thousands of polls whose worker is stopped: the warden ends them. The time runs from the start of the grace to the last
- * process gone, and the reference is the grace itself: what takes longer has not ended by its deadline. Each form of
- * isolation that this machine allows is measured; tests/lib/polls_watch.py looks at the processes.
+ * Thousands of polls whose worker is stopped: the warden ends them. The time runs from the start of the grace to the
+ * last process gone, and the reference is the grace itself: what takes longer has not ended by its deadline. Each form
+ * of isolation that this machine allows is measured; tests/lib/polls_watch.py looks at the processes.
  */
 #include "measures.h"
 

@@ -1,8 +1,8 @@
 /*
  * Growth: in each round so many new ids are acquired and released, once each, and then forgotten. What the store takes
- * after a later round is compared with what it took after the first two; beside it, what it takes before it forgets. What a
- * store does by itself from time to time (a checkpoint of SQLite, VACUUM of PostgreSQL, compaction of etcd) is done before
- * it is measured.
+ * after a later round is compared with what it took after the first two; beside it, what it takes before it forgets.
+ * What a store does by itself from time to time (a checkpoint of SQLite, VACUUM of PostgreSQL, compaction of etcd) is
+ * done before it is measured.
  */
 #include <inttypes.h>
 #include <sqlite3.h>

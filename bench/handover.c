@@ -1,8 +1,8 @@
 /*
- * A rolling restart: each of three instances that share 300 targets drains, leaves, and a new one joins in its place. For
- * each target that changes hands, how long does no instance believe that it holds it? All instances are fleet members in
- * this process: their beliefs are read in a loop, every some ten microseconds, and each reading is repeated when two seem
- * to believe, because one of them may have stopped meanwhile.
+ * A rolling restart: each of three instances that share 300 targets drains, leaves, and a new one joins in its place.
+ * For each target that changes hands, how long does no instance believe that it holds it? All instances are fleet
+ * members in this process: their beliefs are read in a loop, every some ten microseconds, and each reading is repeated
+ * when two seem to believe, because one of them may have stopped meanwhile.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define ROUNDS      3u
 #define GAPS_MAX    (ROUNDS * MEMBERS * TARGETS * 4u)
 #define PATIENCE_MS UINT64_C(60000)
-#define EVEN_MS     UINT64_C(10000) /* what was released may have gone to another than the planned holder, which keeps it */
+#define EVEN_MS     UINT64_C(10000) /* a target may have gone to another than the planned holder, which keeps it */
 #define NOBODY      MEMBERS
 #define GOAL_MS     1000
 
@@ -109,7 +109,8 @@ static void look(struct fleet *fleet, unsigned loads[MEMBERS + 1]) {
     }
 }
 
-/* Until everything is held, nothing of it by instance `without` (NOBODY: by all of them), and evenly if that happens soon. */
+/* Until everything is held, nothing of it by instance `without` (NOBODY: by all of them), and evenly if that happens
+ * soon. */
 static bool settle(struct fleet *fleet, unsigned without) {
     uint64_t start_us = ten_boot_us();
     unsigned share = TARGETS / (without == NOBODY ? MEMBERS : MEMBERS - 1);

@@ -1,13 +1,13 @@
 /*
  * What leases cost while nothing happens: `./dev bench held[/STORE[/COUNT]]`. One fleet member holds 1,000 to 1,000,000
- * leases at the default TTL, on a private server. When it has all of them, the processor time of the store, the bytes that
- * the store writes, and the processor time and memory of the client are measured over two renewal intervals.
+ * leases at the default TTL, on a private server. When it has all of them, the processor time of the store, the bytes
+ * that the store writes, and the processor time and memory of the client are measured over two renewal intervals.
  *
  * Leases have ends of their own, each of which is renewed (`each`), or hang on the session of their holder (`session`):
  * then its heartbeat renews all of them. Where a store has only one of the two, the other is left out.
  *
- * "Bytes written" are PostgreSQL's WAL, what SQLite and etcd write to their files, and what Redis receives, which is what
- * it would append to its log.
+ * "Bytes written" are PostgreSQL's WAL, what SQLite and etcd write to their files, and what Redis receives, which is
+ * what it would append to its log.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -260,7 +260,8 @@ static double measure_idle(const scale_server *server) {
 static void measure_intervals(const scale_server *server, struct figures *figures) {
     ten_sleep_us(SETTLE_MS * 1000);
 #ifdef TEN_STORE_POSTGRES
-    /* What a start leaves to autovacuum, for all tables: with a million rows it would begin some time in the next minute. */
+    /* What a start leaves to autovacuum, for all tables: with a million rows it would begin some time in the next
+     * minute. */
     if (strcmp(current.store, "postgres") == 0) {
         (void)ask_postgres(server, "VACUUM ANALYZE");
         (void)ask_postgres(server, "CHECKPOINT");
@@ -389,8 +390,9 @@ static bool report_case(bench_report *report, const struct held_case *it, const 
 
 /* All counts in one mode; on sessions the most leases are to cost no more than twice the fewest. */
 static bool measure_mode(bench_report *report, const char *store, enum mode mode, size_t only) {
-    /* ms of the processor of the store, of the scripts of Redis, or, where the store has no process of its own, bytes. What
-     * Redis does without being asked takes ten times as long as the scripts, and more or less by as much as they take. */
+    /* ms of the processor of the store, of the scripts of Redis, or, where the store has no process of its own,
+     * bytes. What Redis does without being asked takes ten times as long as the scripts, and more or less by as much
+     * as they take. */
     double first = 0, latest = 0;
     bool has_server = false, by_scripts = false;
     size_t last = 0;

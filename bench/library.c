@@ -1,6 +1,6 @@
 /*
- * What the library costs where no store is in the way: the local check of a lease against a read of the clock, a check of
- * the guard against a clock read and a lookup in the same map, and the memory of a target that an instance knows or
+ * What the library costs where no store is in the way: the local check of a lease against a read of the clock, a check
+ * of the guard against a clock read and a lookup in the same map, and the memory of a target that an instance knows or
  * holds, at a million of them. What needs a process to itself runs in a child.
  */
 #include <malloc.h>

@@ -31,7 +31,6 @@ static const struct {
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},
     {"redis-single", redis_measure_single},
-    {"redis-beat", redis_measure_beat},
     {"redis-takeover", redis_measure_takeover},
     {"redis-discovery", redis_measure_discovery},
     {"handover/redis", handover_measure, "redis"},

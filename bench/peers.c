@@ -4,12 +4,12 @@
  * release, and renewals: peers_rates.c. Two at a time when the holder is paused: peers_paused.c.
  *
  * Of each there are two processes (elections_pair.h): one leads, the other waits, and in every round each leader is
- * stopped in turn, in an order that turns around. The time runs from just before the stop (or the kill) until the work of
- * the next leader runs, on the clock that all processes share. Before each round is a pause of a random length, so that
- * peers that look at intervals are met at all moments between two looks.
+ * stopped in turn, in an order that turns around. The time runs from just before the stop (or the kill) until the work
+ * of the next leader runs, on the clock that all processes share. Before each round is a pause of a random length, so
+ * that peers that look at intervals are met at all moments between two looks.
  *
- * Peers that are killed wait until their TTL has passed; theirs is short, so that the run is. `tenure elect` has a warden
- * that gives the lease back; a program that uses the C API alone has none, and its lease has to end, too.
+ * Peers that are killed wait until their TTL has passed; theirs is short, so that the run is. `tenure elect` has a
+ * warden that gives the lease back; a program that uses the C API alone has none, and its lease has to end, too.
  */
 #include "peers.h"
 

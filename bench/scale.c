@@ -1,9 +1,9 @@
 /*
- * How a fleet settles at size: `./dev bench scale[/STORE[/INSTANCESxTARGETS | /growth]]`. All instances run in one process, each
- * with its own context, thread and connections, at the default TTL, on a private server. The targets are registered
- * before. Measured: the start of all instances, the fleet at rest, one that leaves, one that joins, and one that is
- * killed: that runs in a process of its own. A judge reads handles all the while and counts targets in which two
- * instances believe at once.
+ * How a fleet settles at size: `./dev bench scale[/STORE[/INSTANCESxTARGETS | /growth]]`. All instances run in one
+ * process, each with its own context, thread and connections, at the default TTL, on a private server. The targets are
+ * registered before. Measured: the start of all instances, the fleet at rest, one that leaves, one that joins, and one
+ * that is killed: that runs in a process of its own. A judge reads handles all the while and counts targets in which
+ * two instances believe at once.
  *
  * The reference of a row is a bare loop that acquires as many targets on the same store with one client, in batches of
  * 1,000: what the store takes for that alone.

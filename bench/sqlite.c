@@ -1,6 +1,6 @@
 /*
- * The benchmarks of the SQLite store, of which each row is what the store does against a bare loop over libsqlite3 on the
- * same tables (bare.h). Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see
+ * The benchmarks of the SQLite store, of which each row is what the store does against a bare loop over libsqlite3 on
+ * the same tables (bare.h). Synchronous modes are the store's: renewals NORMAL, acquire and release FULL (see
  * src/store/sqlite/sqlite.c).
  */
 #include "bare.h"
@@ -19,7 +19,6 @@ struct runner {
     char path[GROUND_PATH_SIZE];
     ground_leases leases;
     ten_store *store;
-    ten_store *watcher; /* another handle on the same database, so that changes have to be told */
     tenure_context *context;
     bare_db bare;
     size_t next;
@@ -72,14 +71,9 @@ static bool public_pair(void *arg) {
     return done;
 }
 
-static bool bare_pair_alone(void *arg) {
+static bool bare_pair_turn(void *arg) {
     struct runner *runner = arg;
-    return bare_pair(&runner->bare, next_op(runner), false);
-}
-
-static bool bare_pair_with_feed(void *arg) {
-    struct runner *runner = arg;
-    return bare_pair(&runner->bare, next_op(runner), true);
+    return bare_pair(&runner->bare, next_op(runner));
 }
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
@@ -117,15 +111,8 @@ static bool open_runner(struct runner *runner, const char *directory, const char
     return handle == CONTEXT ? open_context(runner) : bare_open(&runner->bare, runner->path, handle == BARE_FULL);
 }
 
-static bool add_watcher(struct runner *runner) {
-    int fd;
-    runner->watcher = ground_open(runner->path);
-    return runner->watcher && runner->watcher->ops->watch(runner->watcher, "poll", &fd) == TENURE_OK;
-}
-
 static void close_runner(struct runner *runner) {
     ten_store_close(runner->store);
-    ten_store_close(runner->watcher);
     (void)tenure_close(runner->context);
     if (runner->bare.connection)
         bare_close(&runner->bare);
@@ -172,29 +159,20 @@ bool sqlite_measure_one(bench_report *report, const char *directory) {
 }
 
 bool sqlite_measure_pairs(bench_report *report, const char *directory) {
-    struct runner ours = {0}, public = {0}, alone = {0}, feed = {0}, watched = {0};
+    struct runner ours = {0}, public = {0}, bare = {0};
     bench_side sides[] = {{.turn = pair, .arg = &ours, .per_turn = 1},
-                          {.turn = bare_pair_alone, .arg = &alone, .per_turn = 1},
-                          {.turn = bare_pair_with_feed, .arg = &feed, .per_turn = 1},
-                          {.turn = public_pair, .arg = &public, .per_turn = 1},
-                          {.turn = pair, .arg = &watched, .per_turn = 1}};
+                          {.turn = bare_pair_turn, .arg = &bare, .per_turn = 1},
+                          {.turn = public_pair, .arg = &public, .per_turn = 1}};
     bool done = open_runner(&ours, directory, "pair-ours", STORE, PAIR_TARGETS, false) &&
                 open_runner(&public, directory, "pair-public", CONTEXT, PAIR_TARGETS, false) &&
-                open_runner(&alone, directory, "pair-bare", BARE_FULL, PAIR_TARGETS, false) &&
-                open_runner(&feed, directory, "pair-feed", BARE_FULL, PAIR_TARGETS, false) &&
-                open_runner(&watched, directory, "pair-watched", STORE, PAIR_TARGETS, false) && add_watcher(&watched) &&
+                open_runner(&bare, directory, "pair-feed", BARE_FULL, PAIR_TARGETS, false) &&
                 bench_race(sides, TEN_COUNT(sides), ROUNDS, 60) &&
                 add_rate(report, "acquire-release", "the same SQL, bare: FULL, with the feed's INSERTs", 0.8, &sides[0],
-                         &sides[2]) &&
-                add_rate(report, "acquire-release/least", "bare SQL, FULL, without a feed", 0, &sides[0], &sides[1]) &&
+                         &sides[1]) &&
                 add_rate(report, "acquire-release/public", "tenure_acquire and tenure_release against the first", 0,
-                         &sides[3], &sides[2]) &&
-                add_rate(report, "acquire-release/watched", "the store with somebody watching, against the first", 0,
-                         &sides[4], &sides[2]);
+                         &sides[2], &sides[1]);
     close_runner(&ours);
     close_runner(&public);
-    close_runner(&alone);
-    close_runner(&feed);
-    close_runner(&watched);
+    close_runner(&bare);
     return done;
 }

@@ -43,7 +43,7 @@ SCHEMAS = {
         ("ask integer", "renew, announce: what is asked of the holder or the instance"),
         ("session integer", "the session of the instance, or that to which the lease is attached; absent: none"),
         ("session_version integer",
-         "announce: another one than before means that somebody has changed a lease of the session"),
+         "announce: if it differs from the one before, a lease of the session was changed"),
         ("acquired_at_ms integer", "read"), ("registered boolean", "read"), ("paused boolean", "read"),
         ("barred boolean", "true: it was forced, and ends without being renewed"),
         ("recovering boolean", "true: the store grants nothing new yet")]),

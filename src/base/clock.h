@@ -1,6 +1,6 @@
 /*
  * Time behind an interface, so that a test or the simulator can be the clock. Belief and expiry are counted on the boot
- * clock (CLOCK_BOOTTIME: it goes on during suspend, and nobody can set it). The wall clock is for display and for
+ * clock (CLOCK_BOOTTIME: it counts suspend, and cannot be set). The wall clock is for display and for
  * nothing else. The boot id and the time namespace say between which readings of the boot clock a comparison means
  * anything.
  */

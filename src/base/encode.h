@@ -1,5 +1,5 @@
 /*
- * Bytes as text and back: percent-coding, base64, decimal digits. Pure; called by whoever writes or reads URLs and
+ * Bytes as text and back: percent-coding, base64, decimal digits. Pure; called by code that writes or reads URLs and
  * wire formats.
  */
 #ifndef TEN_BASE_ENCODE_H

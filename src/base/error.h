@@ -1,6 +1,6 @@
 /*
  * Errors: the codes are the public table of tenure.h; this adds the record that carries a code with its message
- * from where it happened to whoever shows it. Nothing here prints.
+ * from where it happened to the caller that shows it. Nothing here prints.
  */
 #ifndef TEN_BASE_ERROR_H
 #define TEN_BASE_ERROR_H

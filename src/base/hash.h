@@ -1,8 +1,9 @@
 /*
- * Hashing. For what all instances compute alike: FNV-1a for a string, and a mixer with full avalanche. FNV alone hardly carries its last byte into the high
- * bits (`scene-01` to `scene-09` would all go to one of three instances), so whatever is compared by size is mixed
- * first. For tables: a hash with a secret, because ids come from clients. Whoever knows how a table hashes can choose ids
- * that all land in one place, and every look-up becomes a walk through all of them.
+ * Hashing. For what all instances compute alike: FNV-1a for a string, and a mixer with full avalanche. FNV alone hardly
+ * carries its last byte into the high bits (`scene-01` to `scene-09` would all go to one of three instances), so
+ * whatever is compared by size is mixed first. For tables: a hash with a secret, because ids come from clients. A
+ * client that knows how a table hashes can choose ids that all land in one place, and every look-up becomes a walk
+ * through all of them.
  */
 #ifndef TEN_BASE_HASH_H
 #define TEN_BASE_HASH_H
@@ -29,8 +30,8 @@ typedef struct ten_hash_key {
     uint64_t words[2];
 } ten_hash_key;
 
-/* The process's own. Zero, so that tests and simulations repeat, until a program or a context asks for a secret one, which
- * happens once. */
+/* The process's own. Zero, so that tests and simulations repeat, until a program or a context asks for a secret one,
+ * which happens once. */
 ten_hash_key ten_hash_key_now(void);
 void ten_hash_key_make_secret(void);
 

@@ -1,6 +1,6 @@
 /*
- * By which host a client calls a server: the value of a Host header. A page of another site that has made its own name point
- * to this machine (DNS rebinding) shows itself by that.
+ * By which host a client calls a server: the value of a Host header. A page of another site that has made its own name
+ * point to this machine (DNS rebinding) shows itself by that.
  */
 #ifndef TEN_BASE_HOST_H
 #define TEN_BASE_HOST_H

@@ -53,7 +53,7 @@ int ten_id_check_namespace(const char *name, ten_error *error) {
         return refuse(error, "namespace", name, "it has 1 to 63 bytes");
     if (!made_of(name, "._-"))
         return refuse(error, "namespace", name, "it is made of A-Z a-z 0-9 . _ -");
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) /* a path somewhere else, for whoever normalizes URLs */
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) /* programs that normalize URLs would change the path */
         return refuse(error, "namespace", name, "it is not . or ..");
     if (strcmp(name, "tenure") == 0)
         return refuse(error, "namespace", name, "this name is kept for Tenure itself");

@@ -1,5 +1,5 @@
 /*
- * System calls that go on after a signal or a short count. Whoever needs a whole record read or written calls these;
+ * System calls that go on after a signal or a short count. Code that needs a whole record read or written calls these;
  * nothing else in the library calls read, write, pread or pwrite.
  */
 #ifndef TEN_BASE_IO_H

@@ -1,8 +1,9 @@
 /*
- * The log: a line an event, as logfmt text or as JSON with the same keys, or in words for people. Writing never waits for the reader: lines go
- * into a bounded ring, and a thread of their own carries them out. When the ring is full they are dropped and counted
- * (event `log_dropped`); when the descriptor is closed at the other end they are dropped for good. So a full pipe or a
- * dead terminal never stops lease work. The library itself does not log; the program's commands do.
+ * The log: a line an event, as logfmt text or as JSON with the same keys, or in words for people. Writing never waits
+ * for the reader: lines go into a bounded ring, and a thread of their own carries them out. When the ring is full they
+ * are dropped and counted (event `log_dropped`); when the descriptor is closed at the other end they are dropped for
+ * good. So a full pipe or a dead terminal never stops lease work. The library itself does not log; the program's
+ * commands do.
  */
 #ifndef TEN_BASE_LOG_H
 #define TEN_BASE_LOG_H

@@ -1,6 +1,6 @@
 /*
- * A line of the log for people at a terminal: local time, the instance in short, what it is about, what happened in words,
- * then the details. Scripts read the other formats; this one may change. Called by log.c.
+ * A line of the log for people at a terminal: local time, the instance in short, what it is about, what happened in
+ * words, then the details. Scripts read the other formats; this one may change. Called by log.c.
  */
 #ifndef TEN_BASE_LOG_HUMAN_H
 #define TEN_BASE_LOG_HUMAN_H

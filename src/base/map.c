@@ -1,6 +1,6 @@
 /*
  * A hash map from text to a pointer: open addressing with linear probing, and removal by shifting back. Called by
- * whoever keeps something by its id.
+ * code that keeps something by its id.
  */
 #include "base/map.h"
 

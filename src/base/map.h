@@ -1,6 +1,6 @@
 /*
- * A hash map from text to a pointer. The map owns copies of its keys, not what the values point to. Keys come from clients,
- * so they are hashed with the process's secret (hash.h).
+ * A hash map from text to a pointer. The map owns copies of its keys, not what the values point to. Keys come from
+ * clients, so they are hashed with the process's secret (hash.h).
  */
 #ifndef TEN_BASE_MAP_H
 #define TEN_BASE_MAP_H

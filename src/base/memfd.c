@@ -18,7 +18,7 @@
 #define MFD_EXEC        16u
 #endif
 
-/* Before Linux 6.3 nobody says whether it may be executed. */
+/* Before Linux 6.3 there is no flag that says whether it may be executed. */
 static int open_memory(const char *name, unsigned flags, unsigned use) {
     int fd = memfd_create(name, MFD_CLOEXEC | flags | use);
     return fd < 0 && errno == EINVAL ? memfd_create(name, MFD_CLOEXEC | flags) : fd;

@@ -11,7 +11,7 @@
  * they execute can map *ret_fd, which is -1 where the system permits no such descriptor. NULL: errno says why. */
 void *ten_memfd_share(size_t size, int *ret_fd);
 
-/* A descriptor of a program that execveat() can run, and that nobody can change. -1: errno says why. */
+/* A descriptor of a program that execveat() can run, and that is sealed against changes. -1: errno says why. */
 int ten_memfd_program(const void *image, size_t size);
 
 #endif

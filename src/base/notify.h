@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct ten_notifier {
-    int fd;               /* -1: nobody to tell */
+    int fd;               /* -1: no service manager */
     uint64_t interval_ms; /* between signs of life; 0: none are wanted */
     uint64_t next_ms;
     bool ready;
@@ -22,7 +22,7 @@ typedef struct ten_notifier {
 void ten_notifier_open(ten_notifier *notifier);
 void ten_notifier_close(ten_notifier *notifier);
 
-/* Each is told once. */
+/* Each is sent once. */
 void ten_notifier_ready(ten_notifier *notifier);
 void ten_notifier_stopping(ten_notifier *notifier);
 

@@ -1,7 +1,7 @@
 /*
- * JSON as Tenure itself writes it, recognised without parsing: members in a fixed order, no spaces, no escapes. A batch of
- * a thousand operations is read ten times as fast as by jansson. Whoever meets anything else lets jansson read the whole
- * text instead; so what is accepted here must mean the same there.
+ * JSON as Tenure itself writes it, recognised without parsing: members in a fixed order, no spaces, no escapes. A batch
+ * of a thousand operations is read ten times as fast as by jansson. Anything else is left to jansson, which reads the
+ * whole text instead; so what is accepted here must mean the same there.
  */
 #ifndef TEN_BASE_PLAIN_H
 #define TEN_BASE_PLAIN_H
@@ -27,7 +27,8 @@ static inline bool ten_plain_is(ten_plain *plain, const char *bytes, size_t size
 }
 #define TEN_PLAIN_IS(plain, literal) ten_plain_is(plain, "" literal, sizeof(literal) - 1)
 
-/* A text whose opening quote was passed over: printable ASCII without escapes; its closing quote is passed over, too. */
+/* A text whose opening quote was passed over: printable ASCII without escapes; its closing quote is passed over,
+ * too. */
 static inline bool ten_plain_text(ten_plain *plain, const char **ret_text, size_t *ret_size) {
     const char *at = plain->at;
     while (at < plain->end && *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\')

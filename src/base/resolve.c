@@ -38,7 +38,7 @@ struct question {
 
 /* ---- places, one a thread
  *
- * A place has the number of the process whose thread asks, which is odd, and that number minus one when nobody waits
+ * A place has the number of the process whose thread asks, which is odd, and that number minus one when no thread waits
  * for the answer any more. A child of fork() has none of its parent's threads: for it all of the places are free. */
 
 static atomic_uint_fast64_t places[SLOTS];

@@ -1,5 +1,5 @@
 /*
- * Names to addresses, within a bounded time. The system's resolver cannot be told when to give up, so it runs in a
+ * Names to addresses, within a bounded time. The system's resolver has no timeout of its own, so it runs in a
  * thread of its own, which is left behind when it takes too long.
  */
 #ifndef TEN_BASE_RESOLVE_H

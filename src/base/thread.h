@@ -1,5 +1,5 @@
 /*
- * Starting a thread that leaves the program's signals alone. Whoever has a thread of its own starts it here.
+ * Starting a thread that leaves the program's signals alone. All threads of ours are started here.
  */
 #ifndef TEN_BASE_THREAD_H
 #define TEN_BASE_THREAD_H

@@ -1,6 +1,6 @@
 /*
- * Store URLs. Called by the store opener, and by whoever prints a URL. It knows no scheme: which options and hosts make
- * sense is the backend's business.
+ * Store URLs. Called by the store opener, and by code that prints a URL. It knows no scheme: which options and hosts
+ * make sense is the backend's business.
  */
 #include "base/url.h"
 

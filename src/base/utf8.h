@@ -21,9 +21,9 @@ static inline bool ten_text_has_nul(const char *text, size_t size) {
 /* Well-formed throughout, and no NUL: what JSON, an environment variable and every store can carry. */
 bool ten_utf8_is_text(const char *text, size_t size);
 
-/* The code point of a well-formed sequence that must not reach a terminal or a page as it is; 0: it may. These are control
- * characters (C0, DEL, and C1, whose U+009B begins an escape sequence), and the bidirectional embeddings, overrides and
- * isolates, which make a name read as another one. */
+/* The code point of a well-formed sequence that must not reach a terminal or a page as it is; 0: it may. These are
+ * control characters (C0, DEL, and C1, whose U+009B begins an escape sequence), and the bidirectional embeddings,
+ * overrides and isolates, which make a name read as another one. */
 uint32_t ten_utf8_hidden(const char *text, size_t step);
 
 /* Well-formed throughout, and none of those. */

@@ -72,7 +72,7 @@ bool ten_writer_put(ten_writer *writer, const char *data, size_t size) {
 
 /* ---- the thread */
 
-/* Somebody else may have made the descriptor non-blocking: it is shared with whoever started us. */
+/* Somebody else may have made the descriptor non-blocking: it is shared with the parent process. */
 static int write_out(int fd, const char *chunk, size_t size) {
     while (size > 0) {
         ssize_t count = write(fd, chunk, size);

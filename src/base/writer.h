@@ -1,5 +1,5 @@
 /*
- * A writer: lines go into a bounded ring, and a thread of its own carries them to a descriptor. Whoever writes never
+ * A writer: lines go into a bounded ring, and a thread of its own carries them to a descriptor. Writing never
  * waits for the reader: when the ring is full the line is refused, when the descriptor has failed everything is. A full
  * pipe or a dead terminal so never stops lease work.
  */

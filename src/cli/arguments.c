@@ -16,6 +16,7 @@
 #include "agent/common/server_probe.h"
 #include "agent/common/store_wait.h"
 #include "base/id.h"
+#include "base/io.h"
 #include "base/url.h"
 #include "cli/find.h"
 #include "cli/visible.h"
@@ -23,6 +24,7 @@
 #include "runtime/metadata.h"
 
 #define LOG_FLUSH_MS  1000u
+#define RETRY_US      500000u
 #define ANSWER_MIN_MS 1000u /* a store that is far away needs some time to answer */
 
 static const char *const log_formats[] = {"text", "json", "human", NULL}; /* as enum ten_log_format */
@@ -239,7 +241,7 @@ void ten_arguments_join(ten_arguments *arguments, int at, char room[TENURE_HOLDE
     arguments->count--;
 }
 
-/* Options that no call of this command would look at are checked all the same: a mistake is better told now. */
+/* Options that this command does not use are checked too, so that a mistake is reported early. */
 static int check_timing(const ten_arguments *arguments, ten_error *error) {
     ten_timing timing = arguments->timing;
     ten_timing_defaults(&timing);
@@ -335,20 +337,17 @@ static int check_store_exists(const ten_arguments *arguments, ten_error *error) 
     return r;
 }
 
-/* The history names the person who forced something: the process will have ended long before somebody asks. */
-static void name_actor(tenure_context *context) {
+bool ten_arguments_actor(char actor[TENURE_HOLDER_MAX + 1]) {
     char host[256];
-    char actor[TENURE_HOLDER_MAX + 1];
     const struct passwd *user = getpwuid(geteuid());
     const char *sudo = getenv("SUDO_USER");
     const char *name = sudo && sudo[0] ? sudo : user ? user->pw_name : "?";
     ten_error error;
     if (gethostname(host, sizeof host) != 0)
-        return;
+        return false;
     host[sizeof host - 1] = '\0';
-    snprintf(actor, sizeof actor, "%.100s@%.150s", name, host);
-    if (ten_id_check_holder(actor, &error) == TENURE_OK)
-        ten_context_set_actor(context, actor);
+    snprintf(actor, TENURE_HOLDER_MAX + 1, "%.100s@%.150s", name, host);
+    return ten_id_check_holder(actor, &error) == TENURE_OK;
 }
 
 static bool was_interrupted(void *userdata) {
@@ -369,6 +368,7 @@ static int open_context(ten_arguments *arguments, ten_error *error) {
 }
 
 bool ten_arguments_try_open(ten_arguments *arguments, int *ret_exit) {
+    char actor[TENURE_HOLDER_MAX + 1];
     int r = check_all(arguments, &arguments->failure);
     if (r == TENURE_OK)
         r = check_store_exists(arguments, &arguments->failure);
@@ -379,7 +379,8 @@ bool ten_arguments_try_open(ten_arguments *arguments, int *ret_exit) {
         return false;
     }
     waiting_context = arguments->context;
-    name_actor(arguments->context);
+    if (ten_arguments_actor(actor))
+        ten_context_set_actor(arguments->context, actor);
     ten_arguments_open_log(arguments, tenure_instance_id(arguments->context));
     return true;
 }
@@ -403,6 +404,16 @@ int ten_arguments_close(ten_arguments *arguments, int exit_code) {
     arguments->context = NULL;
     arguments->log = NULL;
     return exit_code;
+}
+
+bool ten_arguments_retry(const ten_arguments *arguments, int error, bool *down) {
+    if (!tenure_error_retryable(error) || error == TENURE_E_CANCELLED)
+        return false;
+    if (!*down)
+        TEN_LOG(arguments->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(arguments->context)));
+    *down = true;
+    ten_sleep_us(RETRY_US);
+    return ten_command_signal() == 0;
 }
 
 /* ---- a command with its steps */

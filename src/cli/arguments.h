@@ -1,6 +1,6 @@
 /*
- * The arguments of a command: its options and operands as they were parsed, and what every command opens by them, the log
- * and the context. Beside that signals, and how an error becomes a message and an exit code.
+ * The arguments of a command: its options and operands as they were parsed, and what every command opens by them, the
+ * log and the context. Beside that signals, and how an error becomes a message and an exit code.
  */
 #ifndef TEN_CLI_ARGUMENTS_H
 #define TEN_CLI_ARGUMENTS_H
@@ -30,7 +30,7 @@ typedef struct ten_command {
     const char *summary;           /* one line */
     const char *details;           /* for --help; NULL: none */
     const char *default_namespace; /* NULL: poll */
-    bool quiet;                    /* it logs warnings and errors only, unless told otherwise */
+    bool quiet;                    /* logs warnings and errors only, by default */
     bool reloads;                  /* at SIGHUP: one that comes during the start waits until it can be taken */
     const ten_option *options;     /* beside the common ones; ends with TEN_OPT_END */
     enum ten_takes {
@@ -62,7 +62,7 @@ struct ten_arguments {
     const ten_command *command;
     const char *store;
     const char *namespace_name;
-    bool namespace_is_default;                      /* nobody named one */
+    bool namespace_is_default;                      /* --namespace was not given */
     char found_namespace[TENURE_NAMESPACE_MAX + 1]; /* see ten_find_namespace() */
     const char *name;
     ten_timing timing;      /* 0: not given */
@@ -112,6 +112,12 @@ tenure_options ten_arguments_options(const ten_arguments *arguments);
 bool ten_arguments_open(ten_arguments *arguments, int *ret_exit);
 /* The same, but says nothing: arguments->failure has the message. */
 bool ten_arguments_try_open(ten_arguments *arguments, int *ret_exit);
+/* The history names the person who forced something, user@host: the process will have ended long before somebody asks.
+ * False: that is no valid name. */
+bool ten_arguments_actor(char actor[TENURE_HOLDER_MAX + 1]);
+/* Whether to go on after an error of what runs for weeks: the store is out of reach. Waits a moment, and logs the first
+ * time (*down). */
+bool ten_arguments_retry(const ten_arguments *arguments, int error, bool *down);
 /* Opens the log alone, for commands that open no context. Going without one is no error. */
 void ten_arguments_open_log(ten_arguments *arguments, const char *instance);
 /* Closes both. Returns the exit code, changed when standard output could not be written. */

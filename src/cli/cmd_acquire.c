@@ -14,7 +14,7 @@ static const ten_option options[] = {
     TEN_OPT_END,
 };
 
-/* A token that nobody could read would hold the target for a TTL to no use. */
+/* If the token cannot be written, the lease would block the target for a TTL, so it is released. */
 static int hand_over(const ten_arguments *arguments, tenure_lease *lease) {
     TEN_PRINT_ROW(arguments->json, {NULL, "target", .text = tenure_lease_target(lease)},
                   {NULL, "namespace", .text = arguments->namespace_name},

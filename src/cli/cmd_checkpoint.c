@@ -13,7 +13,7 @@ static const ten_option options[] = {
     TEN_OPT_END,
 };
 
-/* Whoever held the lease may have written anything. Its lines stay lines. */
+/* A checkpoint can contain any bytes. Control characters are escaped, line breaks are kept. */
 static void print_on_terminal(char *value, size_t size) {
     value[ten_min_u64(size, TENURE_CHECKPOINT_MAX)] = '\0';
     for (char *line = value, *end; line && *line; line = end) {

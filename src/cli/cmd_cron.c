@@ -1,6 +1,6 @@
 /*
- * tenure cron: a crontab across a fleet. `cron FILE` is an agent whose targets are its jobs; `cron ls` shows them as the
- * store knows them, `cron check` reads a file, and `cron import` makes one from a user's crontab.
+ * tenure cron: a crontab across a fleet. `cron FILE` is an agent whose targets are its jobs; `cron ls` shows them as
+ * the store knows them, `cron check` reads a file, and `cron import` makes one from a user's crontab.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,49 +52,62 @@ static void print_job(const ten_crontab_line *job, const ten_zone *zone) {
     putchar('\n');
 }
 
-static bool check_line(const char *path, unsigned number, const char *line, ten_zones *zones, ten_map *names) {
+/* Where a line of a file is wrong; column from 0 on. */
+static bool blame(const char *path, unsigned number, size_t column, const char *reason) {
+    fprintf(stderr, "%s:%u:%zu: %s\n", path, number, column + 1, reason);
+    return false;
+}
+
+/* Calls take() for each line that counts. An exit code: whether each was taken. */
+static int each_job(const char *path, FILE *file,
+                    bool (*take)(const char *path, unsigned number, const char *job, void *userdata), void *userdata) {
+    char *line = NULL;
+    size_t room = 0;
+    int exit_code = TEN_EXIT_DONE;
+    for (unsigned number = 1; getline(&line, &room, file) >= 0; number++) {
+        const char *job = job_of(line);
+        if (job && !take(path, number, job, userdata))
+            exit_code = TEN_EXIT_FAILED;
+    }
+    free(line); // NOLINT: getline's memory
+    return exit_code;
+}
+
+struct checked {
+    ten_zones zones;
+    ten_map names;
+};
+
+static bool check_line(const char *path, unsigned number, const char *line, void *userdata) {
+    struct checked *checked = userdata;
     ten_crontab_line job;
     ten_cron_mistake mistake = {0};
     ten_error error;
-    if (!ten_crontab_parse(line, &job, &mistake)) {
-        fprintf(stderr, "%s:%u:%zu: %s\n", path, number, mistake.at + 1, mistake.reason);
-        return false;
-    }
-    const ten_zone *zone = ten_zones_get(zones, job.zone, &error);
-    if (!zone) {
-        fprintf(stderr, "%s:%u:%zu: %s\n", path, number, job.zone_at + 1, error.message);
-        return false;
-    }
-    if (ten_map_get(names, job.name)) {
+    if (!ten_crontab_parse(line, &job, &mistake))
+        return blame(path, number, mistake.at, mistake.reason);
+    const ten_zone *zone = ten_zones_get(&checked->zones, job.zone, &error);
+    if (!zone)
+        return blame(path, number, job.zone_at, error.message);
+    if (ten_map_get(&checked->names, job.name)) {
         fprintf(stderr, "%s:%u:1: another job has the name '%s'\n", path, number, job.name);
         return false;
     }
-    (void)ten_map_put(names, job.name, names);
+    (void)ten_map_put(&checked->names, job.name, checked);
     print_job(&job, zone);
     return true;
 }
 
 static int check_file(const char *path) {
+    struct checked checked = {0};
     FILE *file = open_file(path);
-    char *line = NULL;
-    size_t room = 0;
-    unsigned number = 0;
-    unsigned bad = 0;
-    ten_zones zones = {0};
-    ten_map names = {0};
     if (!file)
         return TEN_EXIT_FAILED;
-    while (getline(&line, &room, file) >= 0) {
-        number++;
-        const char *job = job_of(line);
-        bad += job && !check_line(path, number, job, &zones, &names);
-    }
-    free(line); // NOLINT: getline's memory
-    ten_map_free(&names);
-    ten_zones_free(&zones);
+    int exit_code = each_job(path, file, check_line, &checked);
+    ten_map_free(&checked.names);
+    ten_zones_free(&checked.zones);
     if (file != stdin)
         fclose(file);
-    return bad ? TEN_EXIT_FAILED : TEN_EXIT_DONE;
+    return exit_code;
 }
 
 /* The name of a job that had none: the last part of its first word, and a number. */
@@ -122,37 +135,30 @@ static void make_name(const char *line, unsigned number, char name[64]) {
     snprintf(name, 64, "%s-%u", made ? word : "job", number);
 }
 
+static bool import_line(const char *path, unsigned number, const char *line, void *userdata) {
+    static char text[TEN_CRON_COMMAND_MAX + 512];
+    ten_cron_mistake mistake = {0};
+    char name[64];
+    (void)userdata;
+    make_name(line + strspn(line, " \t"), number, name);
+    if (ten_crontab_import(line, name, text, sizeof text, &mistake)) {
+        puts(text);
+        return true;
+    }
+    printf("# line %u, column %zu: %s\n# %s\n", number, mistake.at + 1, mistake.reason, line);
+    return blame(path, number, mistake.at, mistake.reason);
+}
+
 static int import_file(const char *path) {
     FILE *file = path ? open_file(path) : popen("crontab -l", "re");
-    char *line = NULL;
-    size_t room = 0;
-    unsigned number = 0;
-    unsigned bad = 0;
     if (!file)
         return TEN_EXIT_FAILED;
     puts("# NAME [key=value...] SCHEDULE COMMAND; see tenure-cron(1). Times of a user's crontab are local: add tz= "
          "where they\n"
          "# are not to be UTC.");
-    while (getline(&line, &room, file) >= 0) {
-        static char text[TEN_CRON_COMMAND_MAX + 512];
-        ten_cron_mistake mistake = {0};
-        char name[64];
-        number++;
-        const char *job = job_of(line);
-        if (!job)
-            continue;
-        make_name(job + strspn(job, " \t"), number, name);
-        if (ten_crontab_import(job, name, text, sizeof text, &mistake)) {
-            puts(text);
-            continue;
-        }
-        bad++;
-        printf("# line %u, column %zu: %s\n# %s\n", number, mistake.at + 1, mistake.reason, job);
-        fprintf(stderr, "%s:%u:%zu: %s\n", path ? path : "crontab -l", number, mistake.at + 1, mistake.reason);
-    }
-    free(line); // NOLINT: getline's memory
+    int exit_code = each_job(path ? path : "crontab -l", file, import_line, NULL);
     int ended = path ? (file != stdin ? fclose(file) : 0) : pclose(file);
-    return bad || ended != 0 ? TEN_EXIT_FAILED : TEN_EXIT_DONE;
+    return ended != 0 ? TEN_EXIT_FAILED : exit_code;
 }
 
 /* ---- ls */
@@ -164,7 +170,7 @@ static int take_newest(const ten_cron_run *run, void *userdata) {
     return 1;
 }
 
-/* A claim without a result: its runner is at work, or nobody knows what has become of it. */
+/* A claim without a result: its runner is at work, or the run was lost. */
 static void name_result(const ten_cron_memory *memory, const char *checkpoint, const char *holder, char text[24]) {
     bool runs = memory->open && holder[0] != '\0' && strcmp(holder, memory->holder) == 0;
     ten_cron_run last = {.end = TEN_CRON_EXITED, .code = (uint64_t)memory->exit_code}; /* if the log lacks it */

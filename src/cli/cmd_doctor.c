@@ -2,8 +2,6 @@
  * tenure doctor: is the store there, is the clock sane, can commands be ended, and does the TTL leave room for the
  * latency that is measured?
  */
-#include <limits.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,25 +126,13 @@ static int check_latency(struct report *report) {
     return TENURE_OK;
 }
 
-/* For the history: who it was. */
-static void name_operator(char *name, size_t size) {
-    char host[HOST_NAME_MAX + 1] = "";
-    const struct passwd *user = getpwuid(getuid());
-    if (gethostname(host, sizeof host) != 0 || host[0] == '\0')
-        snprintf(host, sizeof host, "unknown");
-    host[HOST_NAME_MAX] = '\0';
-    if (user)
-        snprintf(name, size, "%s@%s", user->pw_name, host);
-    else
-        snprintf(name, size, "%u@%s", (unsigned)getuid(), host);
-}
-
 static int end_recovery(struct report *report) {
     char name[TENURE_HOLDER_MAX + 1];
     char left[TEN_DURATION_SIZE];
     char found[TENURE_HOLDER_MAX + TEN_DURATION_SIZE + 64];
     uint64_t left_ms = 0;
-    name_operator(name, sizeof name);
+    if (!ten_arguments_actor(name))
+        snprintf(name, sizeof name, "unknown");
     int r = ten_context_recovery(report->arguments->context, name, &left_ms);
     if (r < 0)
         return r;
@@ -183,7 +169,7 @@ static void report_store(struct report *report, int error, const char *why) {
     report->has_failure = error != TENURE_OK;
 }
 
-/* Whether whoever reads the report reads the standard error in the same place, and has the error already. */
+/* Whether standard output and standard error go to the same place, so that the error is already visible. */
 static bool is_seen_twice(const struct report *report) {
     struct stat out;
     struct stat err;

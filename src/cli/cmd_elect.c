@@ -2,18 +2,15 @@
  * tenure elect: a command that runs while this instance leads a role; or, with --observe, who does.
  */
 #include "agent/common/store_wait.h"
-#include "base/io.h"
 #include "cli/commands.h"
 #include "cli/role_work.h"
-
-#define RETRY_US 500000u
 
 /* ---- observing */
 
 struct observer {
     const ten_arguments *arguments;
     tenure_leader last;
-    bool told;
+    bool printed; /* `last` */
     bool down;
 };
 
@@ -23,12 +20,12 @@ static int print_leader(const tenure_leader *leader, void *userdata) {
         TEN_LOG(observer->arguments->log, TEN_LOG_INFO, "store_up",
                 TEN_TEXT("target", observer->arguments->operands[0]));
     observer->down = false;
-    bool same = observer->told && observer->last.token == leader->token &&
+    bool same = observer->printed && observer->last.token == leader->token &&
                 strcmp(observer->last.instance, leader->instance) == 0;
     if (same) /* the observation began anew */
         return 0;
     observer->last = *leader;
-    observer->told = true;
+    observer->printed = true;
     if (leader->instance[0] == '\0' && !observer->arguments->json)
         printf("-\n");
     else
@@ -48,19 +45,10 @@ static int observe(ten_arguments *arguments) {
     if (exit_code || !ten_arguments_open(arguments, &exit_code))
         return exit_code;
     int r;
-    for (;;) {
+    do {
         r = tenure_leader_observe(arguments->context, arguments->namespace_name, arguments->operands[0], print_leader,
                                   &observer);
-        if (r >= 0 || !tenure_error_retryable(r) || r == TENURE_E_CANCELLED)
-            break;
-        /* A store that is out of reach for a while must not end what runs for weeks. */
-        if (!observer.down)
-            TEN_LOG(arguments->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(arguments->context)));
-        observer.down = true;
-        ten_sleep_us(RETRY_US);
-        if (ten_command_signal())
-            break;
-    }
+    } while (r < 0 && ten_arguments_retry(arguments, r, &observer.down));
     bool failed = r < 0 && r != TENURE_E_CANCELLED && !ten_command_signal();
     return ten_arguments_close(arguments, failed ? ten_arguments_error(arguments, r) : TEN_EXIT_DONE);
 }

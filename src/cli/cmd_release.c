@@ -1,5 +1,5 @@
 /*
- * tenure release: releases a lease by target and token, or takes it away from whoever holds it.
+ * tenure release: releases a lease by target and token, or takes it away from its holder.
  */
 #include "base/duration.h"
 #include "base/id.h"
@@ -80,7 +80,7 @@ static void say_forced(const ten_arguments *arguments, const char *holder, const
                            arguments->operands[0], holder, when, warning);
 }
 
-/* Nobody had to be forced: it was not held, or is where it is wanted, or its holder has just ended its lease. */
+/* No holder was forced: the target was free, is where the pin wants it, or was just released. */
 static void say_unforced(const ten_arguments *arguments, bool pins, const char *former, const tenure_info *after) {
     const char *target = arguments->operands[0];
     char holder[TENURE_HOLDER_MAX + 1];
@@ -100,7 +100,7 @@ static void say_unforced(const ten_arguments *arguments, bool pins, const char *
 
 /* ---- releasing */
 
-/* Before the force, so that whoever hears of that knows where the target goes. */
+/* Before the force, so that instances that see the forced release already know the pin. */
 static bool pin_target(const ten_arguments *arguments, tenure_pin *pin, int *ret_exit_code) {
     if (!ten_pinning_set_reason(arguments, given.reason, pin, ret_exit_code) ||
         !ten_pinning_find(arguments, given.to ? given.to : given.other_than, pin, ret_exit_code))
@@ -134,7 +134,7 @@ static int force(const ten_arguments *arguments) {
         return ten_arguments_error(arguments, r);
     if (pins && !pin_target(arguments, &pin, &exit_code))
         return exit_code;
-    /* Where the pin wants it, there is nobody to take it away from. */
+    /* The pin already holds there: no lease has to be taken away. */
     bool is_there = pins && !info.barred && (strcmp(info.holder, pin.instance) == 0) != pin.away;
     r = TENURE_OK;
     if (info.holder[0] && !is_there)
@@ -167,7 +167,7 @@ static int release(const ten_arguments *arguments) {
 }
 
 static int run(ten_arguments *arguments) {
-    /* A pin is of a registered target, whoever holds it. */
+    /* A pin needs a registered target, held or not. */
     enum ten_wanted_kind wanted = given.to || given.other_than ? TEN_WANTED_KNOWN : TEN_WANTED_HELD;
     int exit_code;
     if (!ten_find_namespace(arguments, wanted, arguments->operands[0], given.token, &exit_code))

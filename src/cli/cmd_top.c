@@ -1,6 +1,6 @@
 /*
- * tenure top: a live view of a namespace on a terminal. What nobody holds stands first; keys sort, filter and scroll. It
- * only reads. `tenure status` prints the same once, for scripts.
+ * tenure top: a live view of a namespace on a terminal. Unheld targets come first; keys sort, filter and scroll.
+ * It only reads. `tenure status` prints the same once, for scripts.
  */
 #include <poll.h>
 #include <stdlib.h>

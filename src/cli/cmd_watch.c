@@ -2,10 +2,7 @@
  * tenure watch: prints each change until it is stopped.
  */
 #include "base/clock.h"
-#include "base/io.h"
 #include "cli/commands.h"
-
-#define RETRY_US 500000u
 
 /* Of an event that has it. */
 static void print_part(const char *before, const char *text) {
@@ -48,19 +45,14 @@ static int print_change(const tenure_change *change, void *userdata) {
     return ferror(stdout) ? 1 : 0;
 }
 
-/* A store that is out of reach for a while must not end a watch that runs for weeks. */
 static int go_on_after(const ten_arguments *arguments, int error, bool *down) {
     if (error == TENURE_E_RESYNC) {
         ten_say(tenure_message(arguments->context));
         return TENURE_OK;
     }
-    if (!tenure_error_retryable(error) || error == TENURE_E_CANCELLED)
-        return error;
-    if (!*down)
-        TEN_LOG(arguments->log, TEN_LOG_WARN, "store_down", TEN_TEXT("error", tenure_message(arguments->context)));
-    *down = true;
-    ten_sleep_us(RETRY_US);
-    return ten_command_signal() ? TENURE_E_CANCELLED : TENURE_OK;
+    if (ten_arguments_retry(arguments, error, down))
+        return TENURE_OK;
+    return ten_command_signal() ? TENURE_E_CANCELLED : error;
 }
 
 static int watch(ten_arguments *arguments) {

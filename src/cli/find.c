@@ -45,10 +45,7 @@ bool ten_find_instance(const ten_arguments *arguments, const char **text, char i
         }
     }
     if (!clear) {
-        ten_arguments speaking = *arguments;
-        speaking.quiet = false; /* it is an error */
-        ten_arguments_note(&speaking, "'%.100s' names %zu instances: %.500s", *text, match.count,
-                           ten_buf_string(&match.names));
+        ten_say_format("'%.100s' names %zu instances: %.500s", *text, match.count, ten_buf_string(&match.names));
     }
     ten_buf_free(&match.names);
     return clear;
@@ -160,7 +157,7 @@ bool ten_find_namespace(ten_arguments *arguments, enum ten_wanted_kind kind, con
     struct wanted wanted = {.kind = kind, .name = name, .token = token};
     struct search search = {.arguments = arguments, .wanted = &wanted};
     if (!arguments->namespace_is_default || has(arguments->context, &wanted) != 0)
-        return true; /* an error is told by what the command does next */
+        return true; /* the next call of the command reports an error */
     /* A store that does not list its namespaces has only the one. */
     (void)tenure_namespace_list(arguments->context, look_in, &search);
     bool clear = search.count <= 1;
@@ -172,10 +169,8 @@ bool ten_find_namespace(ten_arguments *arguments, enum ten_wanted_kind kind, con
         if (clear)
             ten_arguments_note(arguments, "%s is in the namespace %s", name, arguments->namespace_name);
     } else if (search.count > 0) {
-        char said[800];
-        snprintf(said, sizeof said, "%.255s is in the namespace%s %.400s; use --namespace", name,
-                 search.count > 1 ? "s" : "", ten_buf_string(&search.names));
-        ten_say(said);
+        ten_say_format("%.255s is in the namespace%s %.400s; use --namespace", name, search.count > 1 ? "s" : "",
+                       ten_buf_string(&search.names));
         *ret_exit = TEN_EXIT_FAILED;
         clear = false;
     }

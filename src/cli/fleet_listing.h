@@ -31,7 +31,7 @@ typedef struct ten_view {
 int ten_view_read(const ten_arguments *arguments, ten_view *view);
 void ten_view_free(ten_view *view);
 
-/* Whom the plan names for a target; "" for nobody. */
+/* The planned holder of a target; "": none. */
 const char *ten_view_planned(const ten_view *view, const char *target);
 const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id);
 

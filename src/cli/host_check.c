@@ -99,7 +99,7 @@ int ten_host_check_isolation(enum ten_isolation_wish wish) {
     ten_isolation_found found;
     if (wish != TEN_ISOLATION_REQUIRED)
         return TEN_EXIT_DONE;
-    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how a child ended */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it is ignored, waitpid() reports no status */
     ten_isolation_find(wish, &found);
     ten_isolation_free(&found);
     if (found.form != TEN_ISOLATION_NONE)
@@ -189,7 +189,7 @@ static void check_ending(pid_t child, tenure_check_fn each, void *userdata) {
 
 void ten_host_check(tenure_check_fn each, void *userdata) {
     ten_isolation_found isolation;
-    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, nobody would be told how a child ended */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it is ignored, waitpid() reports no status */
     ten_isolation_find(TEN_ISOLATION_AUTO, &isolation);
     ten_isolation_free(&isolation);
     check_form(&isolation, each, userdata);

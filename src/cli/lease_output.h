@@ -12,8 +12,8 @@
 const char *ten_state_word(const tenure_info *info);
 /* "pinned to host-b 8758", "kept away from host-b 8758"; "": it is not pinned. */
 void ten_print_pin_words(const tenure_info *info, char words[TEN_PIN_WORDS_SIZE]);
-/* One object on a line. `planned`: whom the plan names; "" or NULL: nobody, or not looked at. 1: standard output takes no
- * more; 0: go on. */
+/* One object on a line. `planned`: the planned holder; "" or NULL: none, or unknown. 1: standard output
+ * takes no more; 0: go on. */
 int ten_lease_print_json(const tenure_info *info, const char *namespace_name, const char *planned);
 /* A line for each thing that there is to say. `pin`: with its reason, as it was read for this target. */
 void ten_lease_print_lines(const tenure_info *info, const char *namespace_name, const tenure_pin *pin);

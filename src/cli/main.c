@@ -71,26 +71,20 @@ static const char *other_word(const char *name) {
 }
 
 int ten_command_unknown(const char *name) {
-    char said[200];
-    int length = (int)ten_utf8_cut(name, 60);
-    if (name[0] == '-') {
-        snprintf(said, sizeof said,
-                 "the command comes first: write the option '%.*s' after it, as in 'tenure ls --store URL'", length,
-                 name);
-        ten_say(said);
-        return TEN_EXIT_USAGE;
-    }
     const char *names[TEN_COUNT(commands)];
+    int length = (int)ten_utf8_cut(name, 60);
     for (size_t i = 0; i < TEN_COUNT(commands); i++)
         names[i] = commands[i]->name;
     const char *meant = other_word(name);
     if (!meant)
         meant = ten_suggest(name, names, TEN_COUNT(commands));
-    if (meant)
-        snprintf(said, sizeof said, "there is no command '%.*s'; did you mean '%s'?", length, name, meant);
+    if (name[0] == '-')
+        ten_say_format("the command comes first: write the option '%.*s' after it, as in 'tenure ls --store URL'",
+                       length, name);
+    else if (meant)
+        ten_say_format("there is no command '%.*s'; did you mean '%s'?", length, name, meant);
     else
-        snprintf(said, sizeof said, "there is no command '%.*s'; 'tenure help' lists them", length, name);
-    ten_say(said);
+        ten_say_format("there is no command '%.*s'; 'tenure help' lists them", length, name);
     return TEN_EXIT_USAGE;
 }
 

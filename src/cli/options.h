@@ -39,15 +39,12 @@ typedef struct ten_option {
     const char *const *choices; /* NULL-terminated */
 } ten_option;
 
-/* The rows of an option array. `value` is what the option is written to, of the type that its kind names. Arrays that use
- * TEN_OPT_CHOICE stand outside of functions. */
-#define TEN_OPT(opt_kind, opt_name, opt_argument, opt_value, opt_help)                                                 \
-    { .name = (opt_name), .kind = (opt_kind), .argument = (opt_argument), .value = (opt_value), .help = (opt_help) }
-#define TEN_OPT_ENV(opt_kind, opt_name, opt_argument, opt_value, opt_environment, opt_help)                            \
-    {                                                                                                                  \
-        .name = (opt_name), .kind = (opt_kind), .argument = (opt_argument), .value = (opt_value),                      \
-        .environment = (opt_environment), .help = (opt_help)                                                           \
-    }
+/* The rows of an option array. `value` is what the option is written to, of the type that its kind names. Arrays
+ * that use TEN_OPT_CHOICE stand outside of functions. */
+#define TEN_OPT_ENV(kind, name, argument, value, environment, help)                                                    \
+    { name, kind, value, argument, help, environment, NULL }
+#define TEN_OPT(kind, name, argument, value, help)                                                                     \
+    { name, kind, value, argument, help, NULL, NULL }
 #define TEN_OPT_FLAG(name, value, help)               TEN_OPT(TEN_OPTION_FLAG, name, NULL, value, help)
 #define TEN_OPT_TEXT(name, argument, value, help)     TEN_OPT(TEN_OPTION_TEXT, name, argument, value, help)
 #define TEN_OPT_DURATION(name, argument, value, help) TEN_OPT(TEN_OPTION_DURATION, name, argument, value, help)
@@ -55,22 +52,16 @@ typedef struct ten_option {
 #define TEN_OPT_TOKEN(name, argument, value, help)    TEN_OPT(TEN_OPTION_TOKEN, name, argument, value, help)
 #define TEN_OPT_NUMBER(name, argument, value, help)   TEN_OPT(TEN_OPTION_NUMBER, name, argument, value, help)
 #define TEN_OPT_LIST(name, argument, value, help)     TEN_OPT(TEN_OPTION_LIST, name, argument, value, help)
+#define TEN_OPT_WORDS(kind, name, value, help, ...)                                                                    \
+    {                                                                                                                  \
+        name, kind, value, "W", help, NULL, (const char *const[]) {                                                    \
+            __VA_ARGS__, NULL                                                                                          \
+        }                                                                                                              \
+    }
 /* One of the words. The value is an enum or an int: the word's index. */
-#define TEN_OPT_CHOICE(opt_name, opt_value, opt_help, ...)                                                             \
-    {                                                                                                                  \
-        .name = (opt_name), .kind = TEN_OPTION_CHOICE, .argument = "W", .value = (opt_value), .help = (opt_help),      \
-        .choices = (const char *const[]) {                                                                             \
-            __VA_ARGS__, NULL                                                                                          \
-        }                                                                                                              \
-    }
+#define TEN_OPT_CHOICE(name, value, help, ...) TEN_OPT_WORDS(TEN_OPTION_CHOICE, name, value, help, __VA_ARGS__)
 /* One of two words. The value is a bool: the second. */
-#define TEN_OPT_EITHER(opt_name, opt_value, opt_help, ...)                                                             \
-    {                                                                                                                  \
-        .name = (opt_name), .kind = TEN_OPTION_EITHER, .argument = "W", .value = (opt_value), .help = (opt_help),      \
-        .choices = (const char *const[]) {                                                                             \
-            __VA_ARGS__, NULL                                                                                          \
-        }                                                                                                              \
-    }
+#define TEN_OPT_EITHER(name, value, help, ...) TEN_OPT_WORDS(TEN_OPTION_EITHER, name, value, help, __VA_ARGS__)
 #define TEN_OPT_END                                                                                                    \
     { .name = NULL }
 

@@ -26,10 +26,8 @@ bool ten_pinning_find(const ten_arguments *arguments, const char *text, tenure_p
     int r = tenure_instance_list(arguments->context, is_the_one, pin->instance);
     *ret_exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_FAILED;
     if (r == 0) {
-        char said[600];
-        snprintf(said, sizeof said, "there is no instance %.255s in the namespace %s; 'tenure nodes' lists them", text,
-                 arguments->namespace_name);
-        ten_say(said);
+        ten_say_format("there is no instance %.255s in the namespace %s; 'tenure nodes' lists them", text,
+                       arguments->namespace_name);
     }
     return r > 0;
 }

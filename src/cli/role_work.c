@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/warden/warden.h"
-#include "cli/host_check.h"
+#include "cli/fleet_work.h"
 #include "cli/visible.h"
 
 /* An exit code; 0: there are a role and a command, and the first word of the command is not taken for the role. */
@@ -69,23 +68,17 @@ int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t
     exit_code = ten_arguments_check_roles(arguments);
     if (exit_code == TEN_EXIT_DONE && several)
         exit_code = take_roles(arguments, config);
-    if (exit_code == TEN_EXIT_DONE && config->count > TEN_ELECTION_SLOTS_MAX)
+    if (exit_code)
+        return exit_code;
+    if (config->count > TEN_ELECTION_SLOTS_MAX)
         return ten_arguments_usage(arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
-    if (exit_code == TEN_EXIT_DONE && config->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
+    if (config->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
         return ten_arguments_usage(arguments, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);
-    ten_timing_defaults(&arguments->timing);
-    config->runner.store = arguments->store;
     if (config->once) { /* elect has an option of its own */
         ten_arguments_set_wait(arguments, config->wait_ms);
         config->runner.store_wait_ms = config->wait_ms;
     }
-    config->runner.context = ten_arguments_options(arguments);
-    config->runner.log_format = (enum ten_log_format)arguments->log_format;
-    config->runner.log_level = (enum ten_log_level)arguments->log_level;
-    ten_error error;
-    if (exit_code == TEN_EXIT_DONE && ten_timing_grace(&arguments->timing, &config->runner.grace_ms, &error) < 0)
-        return ten_arguments_usage(arguments, "%s", error.message);
-    return exit_code;
+    return ten_command_configure(arguments, &config->runner);
 }
 
 static int work_on(ten_shared *shared, void *userdata) {
@@ -99,20 +92,10 @@ static int work_on(ten_shared *shared, void *userdata) {
 }
 
 int ten_role_work_run(const ten_arguments *arguments, ten_leader_config *config) {
-    int exit_code = ten_host_check_isolation(config->runner.isolation);
-    if (exit_code)
-        return exit_code;
-    ten_warden_config warden = {.work = work_on,
-                                .userdata = config,
-                                .store = config->runner.store,
-                                .namespace_name = arguments->namespace_name,
-                                .ttl_ms = arguments->timing.ttl_ms,
-                                .grace_ms = config->runner.grace_ms,
-                                .retry_exit = TEN_EXIT_STORE,
-                                .one_shot = config->once,
-                                .lost_exit = TEN_EXIT_LOST,
-                                .pass_signals = true,
-                                .log_format = config->runner.log_format,
-                                .log_level = config->runner.log_level};
-    return ten_warden_run(&warden);
+    return ten_command_run_work(arguments, &config->runner,
+                                &(ten_warden_config){.work = work_on,
+                                                     .userdata = config,
+                                                     .one_shot = config->once,
+                                                     .lost_exit = TEN_EXIT_LOST,
+                                                     .pass_signals = true});
 }

@@ -20,8 +20,9 @@
 #define TEN_ROLES_MAX     64
 #define TEN_SLOT_ROLE_MAX (TENURE_TARGET_MAX - 11u) /* its slots are targets, too */
 
-/* Takes the role, or roles, and the command from the operands, checks, and fills in what the common options say. `noun`:
- * what the usage calls a role. `count`: slots. `several`: all operands before `--` are roles. An exit code; 0: go on. */
+/* Takes the role, or roles, and the command from the operands, checks, and fills in what the common options say.
+ * `noun`: what the usage calls a role. `count`: slots. `several`: all operands before `--` are roles. An exit code;
+ * 0: go on. */
 int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t count, bool several,
                             ten_leader_config *config);
 /* Runs it to its end. The exit code. */

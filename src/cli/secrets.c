@@ -50,7 +50,8 @@ static void hide_password(char *word) {
         memset(colon + 1, 'x', (size_t)(at - colon - 1));
 }
 
-/* A copy of the words, in one piece that is there as long as the process: argv is not freed either. NULL: out of memory. */
+/* A copy of the words, in one piece that is there as long as the process: argv is not freed either. NULL: out of
+ * memory. */
 static char **copy_words(int argc, char **argv) {
     static char **words;
     size_t size = ((size_t)argc + 1) * sizeof *words;

@@ -61,7 +61,8 @@ typedef struct ten_table {
 } ten_table;
 
 void ten_table_start(ten_table *table, const ten_arguments *arguments);
-/* A row; texts are copied, headings are not. All rows have the same columns. 1: standard output takes no more; 0: go on. */
+/* A row; texts are copied, headings are not. All rows have the same columns. 1: standard output takes no more; 0: go
+ * on. */
 int ten_table_add(ten_table *table, const ten_cell *cells, size_t count);
 /* Prints and frees. exit_code, or 1 if rows are missing, which has been said. */
 int ten_table_end(ten_table *table, int exit_code);
@@ -72,7 +73,8 @@ void ten_print_row(bool json, const ten_cell *cells, size_t count);
 void ten_print_lines(const ten_cell *cells, size_t count);
 
 /* The cells follow in braces: TEN_TABLE_ADD(&table, {"TARGET", "target", .text = id}); */
-#define TEN_CELLS(...)            ((const ten_cell[]){__VA_ARGS__}), (sizeof((const ten_cell[]){__VA_ARGS__}) / sizeof(ten_cell))
+#define TEN_CELL_ARRAY(...)       ((const ten_cell[]){__VA_ARGS__})
+#define TEN_CELLS(...)            TEN_CELL_ARRAY(__VA_ARGS__), TEN_COUNT(TEN_CELL_ARRAY(__VA_ARGS__))
 #define TEN_TABLE_ADD(table, ...) ten_table_add(table, TEN_CELLS(__VA_ARGS__))
 #define TEN_PRINT_ROW(json, ...)  ten_print_row(json, TEN_CELLS(__VA_ARGS__))
 

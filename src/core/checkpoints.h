@@ -1,7 +1,7 @@
 /*
- * The checkpoints of what a fleet member holds: what came with each grant, and what is to be written. Pure: it says what
- * to send and is told the answers; it is a part of the engine (core/engine.h). It decides nothing about leases: the store
- * compares the token, and a stale write changes nothing. Used by the runtime's fleet member and by tests.
+ * The checkpoints of what a fleet member holds: what came with each grant, and what is to be written. Pure: it says
+ * what to send and is told the answers; it is a part of the engine (core/engine.h). It decides nothing about leases:
+ * the store compares the token, and a stale write changes nothing. Used by the runtime's fleet member and by tests.
  *
  * A write is repeated until the store has answered it: the same text under the same token is harmless to repeat, and a
  * target has one write at a time. While the store recovers from a loss it takes none, and is asked again.

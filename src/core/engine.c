@@ -211,14 +211,18 @@ static bool choose_call(ten_engine *engine, uint64_t now_ms) {
     engine->urgent = now_ms >= due.part.urgent_ms;
     if (engine->urgent && send(engine, TEN_CALL_APPLY, now_ms))
         return true;
-    /* Whoever is due takes turns, beginning behind the one that was last. What was not sent may have changed the part. */
+    if (engine->urgent)
+        due = ask(engine, now_ms); /* what was not sent may have changed the part */
+    /* Whoever is due takes turns, beginning behind the one that was last. */
     for (unsigned i = 0; i + 1 < TEN_CALL_COUNT; i++) {
         enum ten_call_kind kind = (enum ten_call_kind)((engine->last + i) % (TEN_CALL_COUNT - 1) + 1);
-        due = ask(engine, now_ms);
-        if ((kind == TEN_CALL_APPLY && engine->urgent) || due.at_ms[kind] > now_ms || !send(engine, kind, now_ms))
+        if ((kind == TEN_CALL_APPLY && engine->urgent) || due.at_ms[kind] > now_ms)
             continue;
-        engine->last = kind;
-        return true;
+        if (send(engine, kind, now_ms)) {
+            engine->last = kind;
+            return true;
+        }
+        due = ask(engine, now_ms);
     }
     return false;
 }
@@ -445,9 +449,6 @@ void ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_upda
     }
     if (passes)
         (void)pass(engine, event);
-    if (!update)
-        return;
-    *update = ten_engine_look(engine, now_ms);
-    if (sends)
-        update->call = engine->call;
+    if (update)
+        *update = sends ? (ten_update){.call = engine->call} : ten_engine_look(engine, now_ms);
 }

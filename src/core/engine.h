@@ -1,8 +1,8 @@
 /*
  * The engine: one door between an instance and its store. A carrier (src/runtime, or the simulator) hands in one event
- * (the time has come, a notice, what a call brings, its end), and gets one update out: the call to make now, and when to
- * come back. It is pure: the time is told. What may be believed and what has happened is published on the way, through
- * the event queue of the part (core/event_queue.h).
+ * (the time has come, a notice, what a call brings, its end), and gets one update out: the call to make now, and when
+ * to come back. It is pure: the time is told. What may be believed and what has happened is published on the way,
+ * through the event queue of the part (core/event_queue.h).
  *
  * A part is who decides about leases: the fleet, the lease book, an election, checkpoints, a guard's questions. The
  * engine makes its requests, and decides for all of them alike
@@ -75,8 +75,8 @@ enum ten_engine_event_kind {
     TEN_ON_ABSENT,        /* a target whose registration had changed was read: it is registered no more */
     TEN_ON_READ_END,      /* all registrations that had changed have been read */
     TEN_ON_FED,           /* the feed had no more entries when this call was sent */
-    /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. If an
-     * epoch has begun meanwhile, TENURE_EVENT_RECOVERING came before this. */
+    /* The feed is followed from the moment at which this call was sent; what happened before may have been missed. If
+     * an epoch has begun meanwhile, TENURE_EVENT_RECOVERING came before this. */
     TEN_ON_FOLLOW,
 };
 
@@ -172,7 +172,7 @@ typedef struct ten_engine {
 /* ---- the door */
 
 typedef struct ten_update {
-    ten_call call;    /* to be made now; TEN_CALL_NONE: none, or one is under way */
+    ten_call call;    /* to be made now, and then nothing else is said; TEN_CALL_NONE: none, or one is under way */
     uint64_t next_ms; /* when to hand in TEN_ON_TIMER if nothing happens before; UINT64_MAX: never */
     bool urgent;      /* a request is due that goes before everything else */
     bool follows;     /* the feed is followed at present */

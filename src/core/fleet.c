@@ -20,7 +20,7 @@
 void ten_fleet_tell(ten_fleet *fleet, uint32_t number, tenure_event event) {
     if (!event.token)
         event.token = ten_fleet_holding(fleet, number).token;
-    ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), NULL);
+    ten_event_queue_put_about(fleet->config.events, event, ten_plan_target_id(fleet->plan, number), NULL);
 }
 
 void ten_fleet_tell_end(ten_fleet *fleet, uint32_t number, enum tenure_event_kind kind, enum ten_reason reason) {
@@ -59,9 +59,9 @@ void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
 }
 
 void ten_fleet_expire(ten_fleet *fleet) {
-    while (fleet->oldest != TEN_NOBODY &&
-           ten_holding_expire(&ten_fleet_held(fleet, fleet->oldest)->holding, fleet->now_ms))
-        ten_fleet_lost(fleet, fleet->oldest, TEN_REASON_EXPIRED);
+    while (fleet->held.oldest != TEN_NOBODY &&
+           ten_holding_expire(&ten_fleet_held(fleet, fleet->held.oldest)->holding, fleet->now_ms))
+        ten_fleet_lost(fleet, fleet->held.oldest, TEN_REASON_EXPIRED);
 }
 
 /* ---- what the program wants */
@@ -89,35 +89,35 @@ bool ten_fleet_end_work(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
 
 void ten_fleet_set_weight(ten_fleet *fleet, uint64_t now_ms, uint32_t weight) {
     fleet->now_ms = now_ms;
-    fleet->own_weight = weight;
-    if (fleet->asked_to_drain || fleet->stopping)
+    fleet->own.full_weight = weight;
+    if (fleet->own.drained || fleet->end.stopping)
         weight = 0;
-    if (fleet->weight == weight)
+    if (fleet->own.weight == weight)
         return;
     /* It may acquire again, as a fallback too: decide about all targets. */
-    for (uint32_t i = 0; fleet->weight == 0 && i < fleet->target_bound; i++)
+    for (uint32_t i = 0; fleet->own.weight == 0 && i < fleet->target_bound; i++)
         if (ten_fleet_is_known(&fleet->targets[i]))
             ten_fleet_look(fleet, i);
-    fleet->weight = weight;
-    fleet->next_beat_ms = now_ms; /* the other instances need the weight for their plans */
-    if (fleet->announced)
-        ten_plan_set_instance(fleet->plan, fleet->instance, weight);
+    fleet->own.weight = weight;
+    fleet->own.next_beat_ms = now_ms; /* the other instances need the weight for their plans */
+    if (fleet->own.announced)
+        ten_plan_set_instance(fleet->plan, fleet->config.instance, weight);
     ten_fleet_settle(fleet);
 }
 
 void ten_fleet_stop(ten_fleet *fleet, uint64_t now_ms) {
     fleet->now_ms = now_ms;
-    if (!fleet->stopping) {
+    if (!fleet->end.stopping) {
         /* The store refuses to hand over to an instance without weight. */
-        fleet->parted = !fleet->announced || fleet->weight == 0;
-        fleet->part_until_ms = now_ms + ten_min_u64(fleet->timing.ttl_ms / 5, PART_MAX_MS);
-        fleet->weight = 0;
-        fleet->next_beat_ms = now_ms;
+        fleet->end.parted = !fleet->own.announced || fleet->own.weight == 0;
+        fleet->end.part_until_ms = now_ms + ten_min_u64(fleet->config.timing.ttl_ms / 5, PART_MAX_MS);
+        fleet->own.weight = 0;
+        fleet->own.next_beat_ms = now_ms;
     }
-    fleet->stopping = true;
-    if (fleet->refused && !fleet->left)
+    fleet->end.stopping = true;
+    if (fleet->end.refused && !fleet->end.left)
         ten_fleet_leave(fleet);
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
+    for (uint32_t number = fleet->held.oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
         ten_fleet_look(fleet, number);
 }
 
@@ -127,33 +127,24 @@ ten_fleet *ten_fleet_new(const ten_fleet_config *config, uint64_t now_ms) {
     ten_fleet *fleet = ten_calloc(1, sizeof *fleet);
     if (!fleet)
         return NULL;
-    fleet->timing = config->timing;
-    fleet->settle_ms = config->settle_ms;
-    fleet->rank_delay_ms =
-        config->rank_delay_ms ? config->rank_delay_ms : ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
-    fleet->fallback_ms = fleet->rank_delay_ms * FALLBACK_DELAYS;
-    fleet->weight = fleet->own_weight = config->weight;
-    fleet->batch_max = config->batch_max ? config->batch_max : BATCH_MAX_DEFAULT;
-    fleet->targets_max = config->targets_max ? config->targets_max : UINT32_MAX;
-    fleet->hands = config->hands;
-    fleet->sessions = config->sessions;
-    fleet->metadata = config->metadata;
-    fleet->registry = config->registry;
-    fleet->events = config->events;
-    fleet->checkpoints = config->checkpoints;
-    fleet->make_room = config->make_room;
-    fleet->userdata = config->userdata;
+    fleet->config = *config;
+    if (!config->rank_delay_ms)
+        fleet->config.rank_delay_ms = ten_max_u64(config->timing.ttl_ms / 60, RANK_DELAY_MIN_MS);
+    if (!config->batch_max)
+        fleet->config.batch_max = BATCH_MAX_DEFAULT;
+    if (!config->targets_max)
+        fleet->config.targets_max = UINT32_MAX;
+    fleet->fallback_ms = fleet->config.rank_delay_ms * FALLBACK_DELAYS;
+    fleet->own.weight = fleet->own.full_weight = config->weight;
     fleet->random = config->seed;
-    fleet->self = fleet->oldest = fleet->newest = TEN_NOBODY;
-    fleet->now_ms = fleet->start_ms = fleet->next_beat_ms = now_ms;
-    fleet->next_list_ms = fleet->next_pin_ms = UINT64_MAX;
-    snprintf(fleet->instance, sizeof fleet->instance, "%s", config->instance);
-    snprintf(fleet->namespace_name, sizeof fleet->namespace_name, "%s", config->namespace_name);
+    fleet->self = fleet->held.oldest = fleet->held.newest = TEN_NOBODY;
+    fleet->now_ms = fleet->own.start_ms = fleet->own.next_beat_ms = now_ms;
+    fleet->view.next_list_ms = fleet->pins.next_ms = UINT64_MAX;
     fleet->plan = ten_fleet_make_plan(fleet);
     /* A heartbeat and a leave are sent in addition to the batch. */
-    fleet->ops = ten_calloc(fleet->batch_max + 2, sizeof *fleet->ops);
-    fleet->op_targets = ten_calloc(fleet->batch_max + 2, sizeof *fleet->op_targets);
-    if (!fleet->plan || !fleet->ops || !fleet->op_targets) {
+    fleet->request.ops = ten_calloc(fleet->config.batch_max + 2, sizeof *fleet->request.ops);
+    fleet->request.targets = ten_calloc(fleet->config.batch_max + 2, sizeof *fleet->request.targets);
+    if (!fleet->plan || !fleet->request.ops || !fleet->request.targets) {
         ten_fleet_free(fleet);
         return NULL;
     }
@@ -166,20 +157,20 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_plan_free(fleet->plan);
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
-    ten_free(fleet->held);
-    ten_free(fleet->pins);
+    ten_free(fleet->held.list);
+    ten_free(fleet->pins.list);
     ten_free(fleet->instances);
-    ten_free(fleet->ops);
-    ten_free(fleet->op_targets);
+    ten_free(fleet->request.ops);
+    ten_free(fleet->request.targets);
     ten_free(fleet);
 }
 
 bool ten_fleet_is_announced(const ten_fleet *fleet) {
-    return fleet->announced;
+    return fleet->own.announced;
 }
 
 bool ten_fleet_is_busy(const ten_fleet *fleet) {
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
+    for (uint32_t number = fleet->held.oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
         if (ten_fleet_held(fleet, number)->busy)
             return true;
     return false;
@@ -199,7 +190,7 @@ bool ten_fleet_may_work(const ten_fleet *fleet, uint32_t number, uint64_t now_ms
 }
 
 size_t ten_fleet_owned_count(const ten_fleet *fleet) {
-    return fleet->owned_count;
+    return fleet->held.count;
 }
 
 const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {

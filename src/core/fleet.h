@@ -34,22 +34,23 @@
 typedef struct ten_fleet ten_fleet;
 
 typedef struct ten_fleet_config {
-    const char *namespace_name; /* copied */
-    const char *instance;       /* copied */
-    ten_timing timing;          /* complete: see ten_timing_defaults() */
-    uint64_t settle_ms;         /* how long an instance must be present before targets are handed over to it */
-    uint64_t rank_delay_ms;     /* between the turns of two ranks; 0: max(TTL / 60, 20 ms) */
-    uint32_t weight;            /* of this instance */
-    uint64_t seed;              /* of its jitter */
-    const char *metadata;       /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
-    uint32_t batch_max;         /* operations in one request; 0: 1,000 */
-    bool registry;              /* the targets are those of the store's registry */
-    bool hands;                 /* the store can hand a lease over (TEN_OP_HAND) */
-    bool sessions;              /* the store has sessions: one heartbeat renews all leases (TEN_OP_SESSION) */
-    uint32_t targets_max;       /* how many targets it may know; 0: no bound */
-    bool checkpoints;           /* an acquire brings the checkpoint of its target along */
-    /* Where to report, and to publish TEN_FACT_BELIEF (also of a target that is about to be released, and of one that is
-     * forgotten) and TEN_FACT_GRANTED. It must outlive the fleet, which must not be called meanwhile, except for reading. */
+    const char *namespace_name; /* these two must outlive the fleet */
+    const char *instance;
+    ten_timing timing;      /* complete: see ten_timing_defaults() */
+    uint64_t settle_ms;     /* how long an instance must be present before targets are handed over to it */
+    uint64_t rank_delay_ms; /* between the turns of two ranks; 0: max(TTL / 60, 20 ms) */
+    uint32_t weight;        /* of this instance */
+    uint64_t seed;          /* of its jitter */
+    const char *metadata;   /* announced with the heartbeat: JSON, or NULL; it must outlive the fleet */
+    uint32_t batch_max;     /* operations in one request; 0: 1,000 */
+    bool registry;          /* the targets are those of the store's registry */
+    bool hands;             /* the store can hand a lease over (TEN_OP_HAND) */
+    bool sessions;          /* the store has sessions: one heartbeat renews all leases (TEN_OP_SESSION) */
+    uint32_t targets_max;   /* how many targets it may know; 0: no bound */
+    bool checkpoints;       /* an acquire brings the checkpoint of its target along */
+    /* Where to report, and to publish TEN_FACT_BELIEF (also of a target that is about to be released, and of one that
+     * is forgotten) and TEN_FACT_GRANTED. It must outlive the fleet, which must not be called meanwhile, except for
+     * reading. */
     ten_event_queue *events;
     /* Makes room for what the caller knows about the target of this number; NULL: nothing. False: out of memory. */
     bool (*make_room)(void *userdata, uint32_t target);

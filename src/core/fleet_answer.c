@@ -25,7 +25,8 @@ static void note_confirmed(ten_fleet *fleet, uint32_t number) {
 }
 
 static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    ten_event_queue_publish(fleet->events, &(ten_fact){.kind = TEN_FACT_GRANTED, .target = number, .result = result});
+    ten_event_queue_publish(fleet->config.events,
+                            &(ten_fact){.kind = TEN_FACT_GRANTED, .target = number, .result = result});
     struct ten_fleet_target *target = &fleet->targets[number];
     bool was_held = target->holder != TEN_NOBODY && target->holder != fleet->self;
     note_confirmed(fleet, number);
@@ -34,8 +35,9 @@ static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *re
         if (target->handed_over && target->strikes < STRIKES_MAX)
             target->strikes++;
         struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-        uint64_t keep_ms = ten_min_u64(ten_max_u64(fleet->settle_ms, KEEP_MIN_MS) << target->strikes,
-                                       ten_max_u64(KEEP_MAX_TTLS * fleet->timing.ttl_ms, fleet->settle_ms));
+        uint64_t keep_ms =
+            ten_min_u64(ten_max_u64(fleet->config.settle_ms, KEEP_MIN_MS) << target->strikes,
+                        ten_max_u64(KEEP_MAX_TTLS * fleet->config.timing.ttl_ms, fleet->config.settle_ms));
         held->keep_ms = (uint32_t)ten_min_u64(fleet->now_ms - held->holding.acquired_ms + keep_ms, UINT32_MAX);
     }
     target->handed_over = false;
@@ -47,13 +49,13 @@ static void note_granted(ten_fleet *fleet, uint32_t number, const ten_result *re
 
 /* Of a request that renews many there is one event for all. */
 static bool tells_each(const ten_fleet *fleet) {
-    return fleet->op_count <= RENEWED_TOLD_MAX && (!fleet->session.used || fleet->owned_count <= RENEWED_TOLD_MAX);
+    return fleet->request.count <= RENEWED_TOLD_MAX && (!fleet->session.used || fleet->held.count <= RENEWED_TOLD_MAX);
 }
 
 void ten_fleet_renewed(ten_fleet *fleet, uint32_t number, enum ten_ask ask) {
     note_confirmed(fleet, number);
-    fleet->renewed_count++;
-    if (fleet->tells_each)
+    fleet->request.renewed_count++;
+    if (fleet->request.tells_each)
         ten_fleet_tell_end(fleet, number, TENURE_EVENT_RENEWED, TEN_REASON_NONE);
     if (ask == TEN_ASK_RESIGN)
         ten_fleet_unclaim(fleet, fleet->now_ms, number);
@@ -79,20 +81,20 @@ static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *re
         event.error = TENURE_E_HELD;
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
-            fleet->recovering_until_ms = ten_max_u64(fleet->recovering_until_ms, ends_ms);
+            fleet->view.recovering_until_ms = ten_max_u64(fleet->view.recovering_until_ms, ends_ms);
         }
     } else {
         event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
-        ten_fleet_note(fleet, number, TEN_OUTSIDER, fleet->now_ms + fleet->timing.ttl_ms, TEN_NEWS_BARREN);
+        ten_fleet_note(fleet, number, TEN_OUTSIDER, fleet->now_ms + fleet->config.timing.ttl_ms, TEN_NEWS_BARREN);
     }
-    ten_event_queue_put_about(fleet->events, event, ten_plan_target_id(fleet->plan, number), holder);
+    ten_event_queue_put_about(fleet->config.events, event, ten_plan_target_id(fleet->plan, number), holder);
     if (result->outcome == TEN_ERROR && result->error == TENURE_E_GONE)
-        fleet->refused = true;
+        fleet->end.refused = true;
 }
 
 static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    bool forced = result->barred && strcmp(result->holder, fleet->instance) == 0; /* its own to release */
+    bool forced = result->barred && strcmp(result->holder, fleet->config.instance) == 0; /* its own to release */
     uint64_t left_ms = result->holder && !forced ? ten_max_u64(result->remaining_ms, 1) : 0;
     ten_fleet_note(fleet, number, holder_number(fleet, result->holder), fleet->now_ms + left_ms, TEN_NEWS_NONE);
     if (forced)
@@ -129,15 +131,16 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     ten_holding *holding = &held->holding;
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
     uint64_t sent_ms = ten_fleet_belief_ms(fleet, result);
-    enum ten_holding_outcome outcome = ten_holding_answer(holding, &fleet->timing, sent_ms, fleet->now_ms, result);
+    enum ten_holding_outcome outcome =
+        ten_holding_answer(holding, &fleet->config.timing, sent_ms, fleet->now_ms, result);
     if (outcome == TEN_HOLDING_GRANTED || outcome == TEN_HOLDING_RENEWED || outcome == TEN_HOLDING_LATE) {
-        held->on_session = fleet->sessions && result->session != 0;
+        held->on_session = fleet->config.sessions && result->session != 0;
         if (held->in_order)
             ten_fleet_set_check(fleet, held, TEN_FLEET_SURE);
     }
     switch (outcome) {
     case TEN_HOLDING_GRANTED:
-        holding->acquired_ms = fleet->sent_ms;
+        holding->acquired_ms = fleet->request.sent_ms;
         note_granted(fleet, number, result);
         break;
     case TEN_HOLDING_RENEWED:
@@ -172,15 +175,15 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
  * everything, and hand it over again a moment later. So it waits for the others, as after a start; what was planned for
  * it before has come with this request. */
 static void note_heartbeat(ten_fleet *fleet) {
-    if (fleet->announced && fleet->sent_ms >= fleet->beat_ms + fleet->timing.ttl_ms)
-        fleet->start_ms = fleet->now_ms;
-    fleet->beat_ms = fleet->sent_ms;
-    fleet->next_beat_ms = fleet->sent_ms + jittered(fleet, fleet->timing.renew_ms);
+    if (fleet->own.announced && fleet->request.sent_ms >= fleet->own.beat_ms + fleet->config.timing.ttl_ms)
+        fleet->own.start_ms = fleet->now_ms;
+    fleet->own.beat_ms = fleet->request.sent_ms;
+    fleet->own.next_beat_ms = fleet->request.sent_ms + jittered(fleet, fleet->config.timing.renew_ms);
 }
 
 static void refuse_for_good(ten_fleet *fleet, int error, uint64_t ttl_ms) {
-    fleet->refused = true;
-    ten_event_queue_put(fleet->events,
+    fleet->end.refused = true;
+    ten_event_queue_put(fleet->config.events,
                         (tenure_event){.kind = TENURE_EVENT_REFUSED, .error = error, .remaining_ms = ttl_ms});
 }
 
@@ -196,20 +199,20 @@ static void answer_heartbeat(ten_fleet *fleet, const ten_op *op, const ten_resul
     note_heartbeat(fleet);
     ten_fleet_session_beaten(fleet, result);
     bool drain = result->ask == TEN_ASK_DRAIN;
-    if (drain != fleet->asked_to_drain) {
-        fleet->asked_to_drain = drain;
-        ten_fleet_set_weight(fleet, fleet->now_ms, fleet->own_weight);
+    if (drain != fleet->own.drained) {
+        fleet->own.drained = drain;
+        ten_fleet_set_weight(fleet, fleet->now_ms, fleet->own.full_weight);
     }
-    if (!fleet->announced) {
-        fleet->self = ten_fleet_put_instance(fleet, fleet->instance, fleet->weight);
+    if (!fleet->own.announced) {
+        fleet->self = ten_fleet_put_instance(fleet, fleet->config.instance, fleet->own.weight);
         if (fleet->self == TEN_NOBODY)
             return; /* out of memory: tried again with the next heartbeat */
-        fleet->announced = true;
-        fleet->start_ms = fleet->now_ms;
-        fleet->next_list_ms = fleet->now_ms;
+        fleet->own.announced = true;
+        fleet->own.start_ms = fleet->now_ms;
+        fleet->view.next_list_ms = fleet->now_ms;
         ten_fleet_settle(fleet);
     }
-    if (fleet->listed)
+    if (fleet->view.listed)
         ten_fleet_look_for_unowned(fleet);
 }
 
@@ -225,18 +228,18 @@ static void answer_failure(ten_fleet *fleet, uint32_t number, int error) {
 }
 
 void ten_fleet_answer(ten_fleet *fleet, int error, const ten_result *results) {
-    TEN_INVARIANT(fleet->in_flight);
-    fleet->in_flight = false;
-    fleet->renewed_count = 0;
-    fleet->tells_each = tells_each(fleet);
+    TEN_INVARIANT(fleet->request.in_flight);
+    fleet->request.in_flight = false;
+    fleet->request.renewed_count = 0;
+    fleet->request.tells_each = tells_each(fleet);
     ten_fleet_expire(fleet);
-    for (uint32_t i = 0; i < fleet->op_count; i++) {
-        uint32_t number = fleet->op_targets[i];
+    for (uint32_t i = 0; i < fleet->request.count; i++) {
+        uint32_t number = fleet->request.targets[i];
         if (number == TEN_NOBODY && error == TENURE_OK)
-            answer_heartbeat(fleet, &fleet->ops[i], &results[i]);
-        else if (fleet->ops[i].kind == TEN_OP_ANNOUNCE)
+            answer_heartbeat(fleet, &fleet->request.ops[i], &results[i]);
+        else if (fleet->request.ops[i].kind == TEN_OP_ANNOUNCE)
             ten_fleet_session_unanswered(fleet, error);
-        else if (fleet->ops[i].kind == TEN_OP_READ)
+        else if (fleet->request.ops[i].kind == TEN_OP_READ)
             ten_fleet_session_read(fleet, number, error, error == TENURE_OK ? &results[i] : NULL);
         else if (number != TEN_NOBODY && error == TENURE_OK)
             answer_target(fleet, number, &results[i]);
@@ -244,9 +247,10 @@ void ten_fleet_answer(ten_fleet *fleet, int error, const ten_result *results) {
             answer_failure(fleet, number, error);
     }
     /* The settings do not fit those of the others: that will not be otherwise later. */
-    if (error == TENURE_E_INVALID && !fleet->announced && !fleet->refused)
+    if (error == TENURE_E_INVALID && !fleet->own.announced && !fleet->end.refused)
         refuse_for_good(fleet, error, 0);
-    if (!fleet->tells_each && fleet->renewed_count > 0)
-        ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_RENEWED, .count = fleet->renewed_count});
+    if (!fleet->request.tells_each && fleet->request.renewed_count > 0)
+        ten_event_queue_put(fleet->config.events,
+                            (tenure_event){.kind = TENURE_EVENT_RENEWED, .count = fleet->request.renewed_count});
     ten_fleet_settle(fleet);
 }

@@ -11,22 +11,22 @@
 /* ---- places */
 
 static bool make_room(ten_fleet *fleet) {
-    if (fleet->held_free || fleet->held_bound < fleet->held_room)
+    if (fleet->held.free || fleet->held.bound < fleet->held.room)
         return true;
-    uint32_t room = fleet->held_room + fleet->held_room / ROOM_PART + ROOM_MIN;
-    struct ten_fleet_held *held = ten_realloc(fleet->held, room * sizeof *held);
+    uint32_t room = fleet->held.room + fleet->held.room / ROOM_PART + ROOM_MIN;
+    struct ten_fleet_held *held = ten_realloc(fleet->held.list, room * sizeof *held);
     if (!held)
         return false;
-    fleet->held = held;
-    fleet->held_room = room;
+    fleet->held.list = held;
+    fleet->held.room = room;
     return true;
 }
 
 static uint32_t take_place(ten_fleet *fleet) {
-    if (!fleet->held_free)
-        return fleet->held_bound++;
-    uint32_t place = fleet->held_free - 1;
-    fleet->held_free = fleet->held[place].newer;
+    if (!fleet->held.free)
+        return fleet->held.bound++;
+    uint32_t place = fleet->held.free - 1;
+    fleet->held.free = fleet->held.list[place].newer;
     return place;
 }
 
@@ -36,10 +36,10 @@ struct ten_fleet_held *ten_fleet_hold(ten_fleet *fleet, uint32_t number) {
     if (!make_room(fleet))
         return NULL;
     uint32_t place = take_place(fleet);
-    fleet->held[place] = (struct ten_fleet_held){
+    fleet->held.list[place] = (struct ten_fleet_held){
         .holding = ten_fleet_holding(fleet, number), .older = TEN_NOBODY, .newer = TEN_NOBODY, .used = true};
     fleet->targets[number].held = place + 1;
-    return &fleet->held[place];
+    return &fleet->held.list[place];
 }
 
 void ten_fleet_drop(ten_fleet *fleet, uint32_t number) {
@@ -47,8 +47,8 @@ void ten_fleet_drop(ten_fleet *fleet, uint32_t number) {
     if (!held)
         return;
     TEN_INVARIANT(!held->in_order);
-    *held = (struct ten_fleet_held){.newer = fleet->held_free};
-    fleet->held_free = fleet->targets[number].held;
+    *held = (struct ten_fleet_held){.newer = fleet->held.free};
+    fleet->held.free = fleet->targets[number].held;
     fleet->targets[number].held = 0;
 }
 
@@ -79,7 +79,7 @@ void ten_fleet_set_holding(ten_fleet *fleet, uint32_t number, const ten_holding 
         held->holding = *holding;
     else
         fleet->targets[number].rest = (ten_holding_rest){
-            .known_token = holding->known_token & TENURE_TOKEN_MAX, .spent = holding->spent, .stray = holding->stray};
+            .known_token = holding->known_token & UINT64_MAX >> 2, .spent = holding->spent, .stray = holding->stray};
 }
 
 /* ---- held targets, the oldest renewal first */
@@ -88,13 +88,13 @@ static void unlink_held(ten_fleet *fleet, struct ten_fleet_held *held) {
     if (held->older != TEN_NOBODY)
         ten_fleet_held(fleet, held->older)->newer = held->newer;
     else
-        fleet->oldest = held->newer;
+        fleet->held.oldest = held->newer;
     if (held->newer != TEN_NOBODY)
         ten_fleet_held(fleet, held->newer)->older = held->older;
     else
-        fleet->newest = held->older;
+        fleet->held.newest = held->older;
     held->in_order = false;
-    fleet->owned_count--;
+    fleet->held.count--;
 }
 
 void ten_fleet_leave_order(ten_fleet *fleet, uint32_t number) {
@@ -111,19 +111,19 @@ void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
         unlink_held(fleet, held);
     /* Usually it is the newest. What is acquired on a session counts from the last heartbeat, which may be older than the
      * renewals of a few that are not on it. */
-    uint32_t older = fleet->newest;
+    uint32_t older = fleet->held.newest;
     while (older != TEN_NOBODY && ten_fleet_held(fleet, older)->holding.sent_ms > held->holding.sent_ms)
         older = ten_fleet_held(fleet, older)->older;
     held->older = older;
-    held->newer = older == TEN_NOBODY ? fleet->oldest : ten_fleet_held(fleet, older)->newer;
+    held->newer = older == TEN_NOBODY ? fleet->held.oldest : ten_fleet_held(fleet, older)->newer;
     if (held->older != TEN_NOBODY)
         ten_fleet_held(fleet, held->older)->newer = number;
     else
-        fleet->oldest = number;
+        fleet->held.oldest = number;
     if (held->newer != TEN_NOBODY)
         ten_fleet_held(fleet, held->newer)->older = number;
     else
-        fleet->newest = number;
+        fleet->held.newest = number;
     held->in_order = true;
-    fleet->owned_count++;
+    fleet->held.count++;
 }

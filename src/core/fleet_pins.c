@@ -19,18 +19,18 @@
 
 /* The place of the target's pin, or where it would be inserted. */
 static uint32_t find_place(const ten_fleet *fleet, uint32_t target) {
-    return ten_place_of(fleet->pins, fleet->pin_count, sizeof *fleet->pins, target);
+    return ten_place_of(fleet->pins.list, fleet->pins.count, sizeof *fleet->pins.list, target);
 }
 
 static struct ten_fleet_pin *find(const ten_fleet *fleet, uint32_t target) {
-    uint32_t place = fleet->pin_count ? find_place(fleet, target) : 0;
-    return place < fleet->pin_count && fleet->pins[place].target == target ? &fleet->pins[place] : NULL;
+    uint32_t place = fleet->pins.count ? find_place(fleet, target) : 0;
+    return place < fleet->pins.count && fleet->pins.list[place].target == target ? &fleet->pins.list[place] : NULL;
 }
 
 static void note_next(ten_fleet *fleet) {
-    fleet->next_pin_ms = UINT64_MAX;
-    for (uint32_t i = 0; i < fleet->pin_count; i++)
-        fleet->next_pin_ms = ten_min_u64(fleet->next_pin_ms, fleet->pins[i].look_ms);
+    fleet->pins.next_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < fleet->pins.count; i++)
+        fleet->pins.next_ms = ten_min_u64(fleet->pins.next_ms, fleet->pins.list[i].look_ms);
 }
 
 void ten_fleet_forget_pin(ten_fleet *fleet, uint32_t number) {
@@ -38,9 +38,9 @@ void ten_fleet_forget_pin(ten_fleet *fleet, uint32_t number) {
     if (!pin)
         return;
     (void)ten_plan_pin(fleet->plan, number, NULL, false);
-    size_t place = (size_t)(pin - fleet->pins);
-    fleet->pin_count--;
-    memmove(pin, pin + 1, (fleet->pin_count - place) * sizeof *pin);
+    size_t place = (size_t)(pin - fleet->pins.list);
+    fleet->pins.count--;
+    memmove(pin, pin + 1, (fleet->pins.count - place) * sizeof *pin);
     note_next(fleet);
 }
 
@@ -51,18 +51,18 @@ bool ten_fleet_is_new_pin(const ten_fleet *fleet, uint32_t number, const ten_pin
 
 /* Taken back by somebody, of which the feed has told; or it has ended. */
 static void unpin(ten_fleet *fleet, const struct ten_fleet_pin *pin) {
-    if (fleet->now_ms + fleet->settle_ms >= pin->ends_ms)
-        fleet->rest_until_ms = fleet->now_ms + fleet->settle_ms;
+    if (fleet->now_ms + fleet->config.settle_ms >= pin->ends_ms)
+        fleet->pins.rest_until_ms = fleet->now_ms + fleet->config.settle_ms;
     ten_fleet_forget_pin(fleet, pin->target);
 }
 
 static struct ten_fleet_pin *add(ten_fleet *fleet, uint32_t number) {
-    if (!TEN_GROW(fleet->pins, fleet->pin_room, fleet->pin_count + 1))
+    if (!TEN_GROW(fleet->pins.list, fleet->pins.room, fleet->pins.count + 1))
         return NULL;
-    struct ten_fleet_pin *pin = &fleet->pins[find_place(fleet, number)];
-    memmove(pin + 1, pin, (size_t)(fleet->pins + fleet->pin_count - pin) * sizeof *pin);
+    struct ten_fleet_pin *pin = &fleet->pins.list[find_place(fleet, number)];
+    memmove(pin + 1, pin, (size_t)(fleet->pins.list + fleet->pins.count - pin) * sizeof *pin);
     *pin = (struct ten_fleet_pin){.target = number};
-    fleet->pin_count++;
+    fleet->pins.count++;
     return pin;
 }
 
@@ -91,18 +91,18 @@ void ten_fleet_note_pin(ten_fleet *fleet, uint32_t number, const ten_pin *row) {
 }
 
 uint64_t ten_fleet_reread_ms(const ten_fleet *fleet) {
-    return fleet->stopping || fleet->refused || fleet->left ? UINT64_MAX : fleet->next_pin_ms;
+    return fleet->end.stopping || fleet->end.refused || fleet->end.left ? UINT64_MAX : fleet->pins.next_ms;
 }
 
 /* Should the answer not come, it is read again later. */
 const char *ten_fleet_reread(ten_fleet *fleet) {
     if (fleet->now_ms < ten_fleet_reread_ms(fleet))
         return NULL;
-    for (uint32_t i = 0; i < fleet->pin_count; i++) {
-        struct ten_fleet_pin *pin = &fleet->pins[i];
+    for (uint32_t i = 0; i < fleet->pins.count; i++) {
+        struct ten_fleet_pin *pin = &fleet->pins.list[i];
         if (fleet->now_ms < pin->look_ms)
             continue;
-        pin->look_ms = fleet->now_ms + ten_max_u64(fleet->settle_ms, RETRY_MS);
+        pin->look_ms = fleet->now_ms + ten_max_u64(fleet->config.settle_ms, RETRY_MS);
         note_next(fleet);
         return ten_plan_target_id(fleet->plan, pin->target);
     }

@@ -24,7 +24,7 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
         return TEN_REASON_REMOVED;
     if (target->paused)
         return TEN_REASON_PAUSED;
-    if (fleet->stopping)
+    if (fleet->end.stopping)
         return TEN_REASON_SHUTDOWN;
     if (target->want == TEN_TARGET_UNCLAIMED)
         return TEN_REASON_DONE;
@@ -35,11 +35,11 @@ static enum ten_reason reason_to_release(const ten_fleet *fleet, uint32_t number
         return TEN_REASON_NONE;
     if (fleet->now_ms < keep_until_ms(fleet, number))
         return TEN_REASON_NONE;
-    if (fleet->now_ms < fleet->rest_until_ms)
+    if (fleet->now_ms < fleet->pins.rest_until_ms)
         return TEN_REASON_NONE;
-    if (fleet->now_ms < fleet->recovering_until_ms)
+    if (fleet->now_ms < fleet->view.recovering_until_ms)
         return TEN_REASON_NONE; /* the store does not grant leases to other instances yet */
-    return fleet->weight == 0 ? TEN_REASON_DRAIN : TEN_REASON_REBALANCE;
+    return fleet->own.weight == 0 ? TEN_REASON_DRAIN : TEN_REASON_REBALANCE;
 }
 
 /* When a held target may be handed over to its planned holder; UINT64_MAX: there is no other planned holder. */
@@ -48,8 +48,8 @@ static uint64_t handover_ms(const ten_fleet *fleet, uint32_t number) {
     if (planned == fleet->self || planned == TEN_NOBODY || ten_fleet_is_claimed(&fleet->targets[number]))
         return UINT64_MAX;
     uint64_t settled_ms =
-        ten_max_u64(fleet->instances[planned].since_ms + fleet->settle_ms, fleet->recovering_until_ms);
-    return ten_max_u64(settled_ms, ten_max_u64(keep_until_ms(fleet, number), fleet->rest_until_ms));
+        ten_max_u64(fleet->instances[planned].since_ms + fleet->config.settle_ms, fleet->view.recovering_until_ms);
+    return ten_max_u64(settled_ms, ten_max_u64(keep_until_ms(fleet, number), fleet->pins.rest_until_ms));
 }
 
 static bool is_other_instance(uint32_t holder) {
@@ -61,8 +61,8 @@ static bool is_other_instance(uint32_t holder) {
  * of many that come and die soon: for all of them together it is waited only once. */
 static uint64_t patience_ms(const ten_fleet *fleet, const struct ten_fleet_instance *planned, uint64_t free_ms) {
     bool newcomer = planned->since_ms > free_ms;
-    uint64_t busy_ms = (newcomer ? 1 : BUSY_TTLS) * fleet->timing.ttl_ms;
-    uint64_t settled_ms = ten_min_u64(planned->since_ms, free_ms) + fleet->settle_ms;
+    uint64_t busy_ms = (newcomer ? 1 : BUSY_TTLS) * fleet->config.timing.ttl_ms;
+    uint64_t settled_ms = ten_min_u64(planned->since_ms, free_ms) + fleet->config.settle_ms;
     return ten_max_u64(ten_min_u64(planned->active_ms, free_ms + busy_ms), settled_ms);
 }
 
@@ -75,37 +75,37 @@ static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t
     if (planned != TEN_NOBODY)
         free_ms = ten_max_u64(free_ms, patience_ms(fleet, &fleet->instances[planned], free_ms));
     size_t first = ten_min_u64(rank, PATIENT_RANKS);
-    return free_ms + first * fleet->fallback_ms + (rank - first) * fleet->rank_delay_ms;
+    return free_ms + first * fleet->fallback_ms + (rank - first) * fleet->config.rank_delay_ms;
 }
 
 /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. As long
  * as others come it has not, but a fleet in which somebody always comes must begin, too. */
 static uint64_t settled_ms(const ten_fleet *fleet) {
-    uint64_t last_ms = ten_min_u64(fleet->joined_ms, fleet->start_ms + SETTLE_TIMES * fleet->settle_ms);
-    return ten_max_u64(fleet->start_ms, last_ms) + fleet->settle_ms;
+    uint64_t last_ms = ten_min_u64(fleet->view.joined_ms, fleet->own.start_ms + SETTLE_TIMES * fleet->config.settle_ms);
+    return ten_max_u64(fleet->own.start_ms, last_ms) + fleet->config.settle_ms;
 }
 
 /* Its own heartbeat has expired, and the next one is not confirmed yet. */
 static bool was_away(const ten_fleet *fleet) {
-    return fleet->now_ms >= fleet->beat_ms + fleet->timing.ttl_ms;
+    return fleet->now_ms >= fleet->own.beat_ms + fleet->config.timing.ttl_ms;
 }
 
 /* When this instance may try to acquire a target that it does not hold; UINT64_MAX: not until something happens. */
 static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_target *target = &fleet->targets[number];
-    if (ten_fleet_is_removed(target) || target->paused || fleet->stopping || !fleet->announced ||
+    if (ten_fleet_is_removed(target) || target->paused || fleet->end.stopping || !fleet->own.announced ||
         target->want == TEN_TARGET_UNCLAIMED)
         return UINT64_MAX;
     if (ten_fleet_is_claimed(target))
         return target->holder == TEN_NOBODY ? 0 : target->when_ms;
-    if (fleet->weight == 0 || !fleet->listed)
+    if (fleet->own.weight == 0 || !fleet->view.listed)
         return UINT64_MAX;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
     /* While the store was away the heartbeats of all have expired, and their leases with them. What is planned for others
      * is left to them until they have been seen again. */
     if (rank > 0 && was_away(fleet))
-        return fleet->now_ms + fleet->settle_ms;
+        return fleet->now_ms + fleet->config.settle_ms;
     /* What was handed over to this instance is its own already. */
     uint64_t first_ms = ten_fleet_holding(fleet, number).stray ? 0 : settled_ms(fleet);
     uint64_t free_ms = target->when_ms;
@@ -118,22 +118,22 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         if (is_planned && !checks && !fleet->instances[target->holder].foreign)
             return UINT64_MAX;
         if (!is_planned)
-            free_ms += rank * fleet->timing.ttl_ms;
+            free_ms += rank * fleet->config.timing.ttl_ms;
     }
     return turn_of_rank_ms(fleet, planned, rank, ten_max_u64(first_ms, free_ms));
 }
 
 void ten_fleet_add_op(ten_fleet *fleet, uint32_t number, ten_op op) {
-    op.namespace_name = fleet->namespace_name;
-    op.holder = fleet->instance;
-    if (fleet->sessions && (op.kind == TEN_OP_ANNOUNCE || op.kind == TEN_OP_RELEASE || op.kind == TEN_OP_HAND))
+    op.namespace_name = fleet->config.namespace_name;
+    op.holder = fleet->config.instance;
+    if (fleet->config.sessions && (op.kind == TEN_OP_ANNOUNCE || op.kind == TEN_OP_RELEASE || op.kind == TEN_OP_HAND))
         op.flags |= TEN_OP_SESSION;
     else if (op.kind == TEN_OP_ACQUIRE || op.kind == TEN_OP_RENEW)
         op.flags |= ten_fleet_session_flag(fleet);
     if (number != TEN_NOBODY)
         op.target = ten_plan_target_id(fleet->plan, number);
-    fleet->ops[fleet->op_count] = op;
-    fleet->op_targets[fleet->op_count++] = number;
+    fleet->request.ops[fleet->request.count] = op;
+    fleet->request.targets[fleet->request.count++] = number;
 }
 
 static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
@@ -146,15 +146,15 @@ static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reaso
  * would not notice. */
 static const char *successor_of(const ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     uint32_t planned = ten_plan_holder(fleet->plan, number);
-    if (!fleet->hands || (reason != TEN_REASON_REBALANCE && reason != TEN_REASON_DRAIN) || planned == TEN_NOBODY ||
-        fleet->instances[planned].foreign)
+    if (!fleet->config.hands || (reason != TEN_REASON_REBALANCE && reason != TEN_REASON_DRAIN) ||
+        planned == TEN_NOBODY || fleet->instances[planned].foreign)
         return NULL;
     return ten_plan_instance_id(fleet->plan, planned);
 }
 
 static void add_hand(ten_fleet *fleet, uint32_t number, enum ten_reason reason, const char *successor) {
     ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
-    ten_fleet_add_op(fleet, number, ten_holding_hand(holding, reason, successor, fleet->timing.ttl_ms));
+    ten_fleet_add_op(fleet, number, ten_holding_hand(holding, reason, successor, fleet->config.timing.ttl_ms));
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
 }
@@ -206,8 +206,8 @@ static void look_at_removed(ten_fleet *fleet, uint32_t number) {
 }
 
 static void add_acquire(ten_fleet *fleet, struct ten_fleet_held *held, uint32_t number) {
-    ten_op op = ten_holding_acquire(&held->holding, &fleet->timing);
-    op.flags = fleet->checkpoints ? TEN_OP_WITH_CHECKPOINT : 0;
+    ten_op op = ten_holding_acquire(&held->holding, &fleet->config.timing);
+    op.flags = fleet->config.checkpoints ? TEN_OP_WITH_CHECKPOINT : 0;
     ten_fleet_add_op(fleet, number, op);
 }
 
@@ -239,7 +239,7 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     }
     held = ten_fleet_hold(fleet, number);
     if (!held) /* out of memory: try again later */
-        ten_timers_set(&fleet->looks, number, fleet->now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1));
+        ten_timers_set(&fleet->looks, number, fleet->now_ms + ten_max_u64(fleet->config.timing.renew_ms / 8, 1));
     else if (now)
         add_acquire(fleet, held, number);
     else /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
@@ -266,30 +266,31 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
 /* What is renewed one by one for the sake of the session goes with a heartbeat: a lease is put on the session only if it
  * does not end earlier by that. */
 static bool add_heartbeat(ten_fleet *fleet) {
-    if (fleet->now_ms < fleet->next_beat_ms && fleet->unsure_count == 0)
+    if (fleet->now_ms < fleet->own.next_beat_ms && fleet->held.unsure == 0)
         return false;
     ten_fleet_add_op(fleet, TEN_NOBODY,
                      (ten_op){.kind = TEN_OP_ANNOUNCE,
-                              .ttl_ms = fleet->timing.ttl_ms,
-                              .weight = fleet->weight,
-                              .metadata = fleet->metadata});
+                              .ttl_ms = fleet->config.timing.ttl_ms,
+                              .weight = fleet->own.weight,
+                              .metadata = fleet->config.metadata});
     return true;
 }
 
 void ten_fleet_add_renewal(ten_fleet *fleet, uint32_t number) {
-    ten_fleet_add_op(fleet, number, ten_holding_renew(&ten_fleet_held(fleet, number)->holding, &fleet->timing, 0));
+    ten_fleet_add_op(fleet, number,
+                     ten_holding_renew(&ten_fleet_held(fleet, number)->holding, &fleet->config.timing, 0));
 }
 
 /* The oldest first, together with those that are due soon, so that renewals stay in few batches. */
 static void add_renewals(ten_fleet *fleet) {
-    uint64_t soon_ms = fleet->now_ms + fleet->timing.renew_ms / 8;
+    uint64_t soon_ms = fleet->now_ms + fleet->config.timing.renew_ms / 8;
     /* Renewals are sent together with the heartbeat where possible. Then an instance and its leases expire at the same
      * time, and the other instances, who know when the heartbeat expires, take over at that moment. */
-    uint64_t due_ms = fleet->now_ms + (fleet->op_count > 0 ? fleet->timing.renew_ms / 2 : 0);
-    uint32_t number = fleet->oldest;
-    while (number != TEN_NOBODY && fleet->op_count < fleet->batch_max) {
+    uint64_t due_ms = fleet->now_ms + (fleet->request.count > 0 ? fleet->config.timing.renew_ms / 2 : 0);
+    uint32_t number = fleet->held.oldest;
+    while (number != TEN_NOBODY && fleet->request.count < fleet->config.batch_max) {
         struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-        if (held->holding.sent_ms + fleet->timing.renew_ms > due_ms)
+        if (held->holding.sent_ms + fleet->config.timing.renew_ms > due_ms)
             return;
         if (held->holding.flight == TEN_FLIGHT_NONE && !held->on_session) {
             due_ms = ten_max_u64(due_ms, soon_ms);
@@ -301,54 +302,56 @@ static void add_renewals(ten_fleet *fleet) {
 
 /* Nothing is held, worked on, still to be released or handed over to it unheard: the instance may leave. */
 static bool is_stopped(const ten_fleet *fleet, uint64_t now_ms) {
-    if (!fleet->stopping || fleet->owned_count > 0 || (!fleet->parted && now_ms < fleet->part_until_ms))
+    if (!fleet->end.stopping || fleet->held.count > 0 || (!fleet->end.parted && now_ms < fleet->end.part_until_ms))
         return false;
-    if (fleet->announced && !fleet->leaving && ten_timers_next(&fleet->looks) <= now_ms)
+    if (fleet->own.announced && !fleet->end.leaving && ten_timers_next(&fleet->looks) <= now_ms)
         return false; /* the feed may just have told of what was handed over to it */
-    for (uint32_t i = 0; i < fleet->held_bound; i++)
-        if (fleet->held[i].used && (fleet->held[i].busy || fleet->held[i].holding.state == TEN_HOLDING_RELEASING))
+    for (uint32_t i = 0; i < fleet->held.bound; i++)
+        if (fleet->held.list[i].used &&
+            (fleet->held.list[i].busy || fleet->held.list[i].holding.state == TEN_HOLDING_RELEASING))
             return false;
     return true;
 }
 
 static void add_looks(ten_fleet *fleet) {
     uint32_t number;
-    while (fleet->op_count < fleet->batch_max && ten_timers_take(&fleet->looks, fleet->now_ms, &number))
+    while (fleet->request.count < fleet->config.batch_max && ten_timers_take(&fleet->looks, fleet->now_ms, &number))
         look_at(fleet, number);
 }
 
 void ten_fleet_leave(ten_fleet *fleet) {
-    fleet->left = true;
-    ten_event_queue_put(fleet->events, (tenure_event){.kind = TENURE_EVENT_STOPPED});
+    fleet->end.left = true;
+    ten_event_queue_put(fleet->config.events, (tenure_event){.kind = TENURE_EVENT_STOPPED});
 }
 
 /* With a tombstone: a heartbeat or an acquire that is still in flight must not bring the instance back. */
 static void add_leave(ten_fleet *fleet) {
-    fleet->leaving = true;
-    if (!fleet->asked)
+    fleet->end.leaving = true;
+    if (!fleet->request.asked)
         ten_fleet_leave(fleet);
     else
-        ten_fleet_add_op(fleet, TEN_NOBODY,
-                         (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
+        ten_fleet_add_op(
+            fleet, TEN_NOBODY,
+            (ten_op){.kind = TEN_OP_LEAVE, .ttl_ms = fleet->config.timing.ttl_ms, .reason = TEN_REASON_SHUTDOWN});
 }
 
 /* Before the targets have been read once, the others would plan with an instance that takes nothing, and hand over to
  * one that does not know what it gets. So it joins when it has read them. */
 static bool is_ready(const ten_fleet *fleet) {
-    return fleet->read_once || fleet->stopping;
+    return fleet->reading.complete || fleet->end.stopping;
 }
 
 /* A heartbeat and renewals go alone, because an acquire may have to wait in the store for what others do; but where they
  * are due all the time, the rest goes with every second request. After an outage everything goes at once. */
 static bool has_room_for_looks(ten_fleet *fleet) {
-    bool beats = fleet->now_ms < fleet->beat_ms + fleet->timing.ttl_ms;
-    fleet->alone = fleet->op_count > 0 && beats && !fleet->alone && !fleet->stopping;
-    return !fleet->alone && (fleet->stopping || !ten_fleet_is_gathering(fleet));
+    bool beats = fleet->now_ms < fleet->own.beat_ms + fleet->config.timing.ttl_ms;
+    fleet->request.alone = fleet->request.count > 0 && beats && !fleet->request.alone && !fleet->end.stopping;
+    return !fleet->request.alone && (fleet->end.stopping || !ten_fleet_is_gathering(fleet));
 }
 
 static void add_ops(ten_fleet *fleet) {
     bool beats = add_heartbeat(fleet);
-    if (!fleet->announced)
+    if (!fleet->own.announced)
         return;
     ten_fleet_add_session_checks(fleet, beats);
     add_renewals(fleet);
@@ -358,49 +361,56 @@ static void add_ops(ten_fleet *fleet) {
 
 const ten_op *ten_fleet_request(ten_fleet *fleet, size_t *ret_count) {
     ten_fleet_expire(fleet);
-    TEN_INVARIANT(!fleet->in_flight);
-    if (fleet->refused || fleet->left || !is_ready(fleet))
+    TEN_INVARIANT(!fleet->request.in_flight);
+    if (fleet->end.refused || fleet->end.left || !is_ready(fleet))
         return NULL;
-    fleet->op_count = 0;
+    fleet->request.count = 0;
     ten_fleet_settle(fleet);
     if (!is_stopped(fleet, fleet->now_ms))
         add_ops(fleet);
-    if (fleet->op_count == 0 && is_stopped(fleet, fleet->now_ms))
+    if (fleet->request.count == 0 && is_stopped(fleet, fleet->now_ms))
         add_leave(fleet);
-    if (fleet->op_count == 0)
+    if (fleet->request.count == 0)
         return NULL;
-    fleet->in_flight = true;
-    fleet->asked = true;
-    fleet->sent_ms = fleet->now_ms;
-    *ret_count = fleet->op_count;
-    return fleet->ops;
+    fleet->request.in_flight = true;
+    fleet->request.asked = true;
+    fleet->request.sent_ms = fleet->now_ms;
+    *ret_count = fleet->request.count;
+    return fleet->request.ops;
 }
 
 /* ---- when */
 
-uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet) {
-    if (fleet->refused || fleet->left || !is_ready(fleet))
+/* When a heartbeat or a renewal is due. */
+static uint64_t urgent_ms(const ten_fleet *fleet) {
+    if (!is_ready(fleet))
         return UINT64_MAX;
-    if (fleet->oldest == TEN_NOBODY || !fleet->announced)
-        return fleet->next_beat_ms;
-    if (fleet->unsure_count > 0)
+    if (fleet->held.oldest == TEN_NOBODY || !fleet->own.announced)
+        return fleet->own.next_beat_ms;
+    if (fleet->held.unsure > 0)
         return 0;
-    return ten_min_u64(fleet->next_beat_ms,
-                       ten_fleet_held(fleet, fleet->oldest)->holding.sent_ms + fleet->timing.renew_ms);
+    return ten_min_u64(fleet->own.next_beat_ms,
+                       ten_fleet_held(fleet, fleet->held.oldest)->holding.sent_ms + fleet->config.timing.renew_ms);
 }
 
-uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms) {
-    if (fleet->refused || fleet->left)
-        return UINT64_MAX;
+static uint64_t next_ms(const ten_fleet *fleet, uint64_t now_ms, uint64_t urgent) {
     if (is_stopped(fleet, now_ms))
         return now_ms;
-    if (!fleet->announced)
-        return ten_fleet_urgent_ms(fleet);
-    uint64_t part_ms = fleet->stopping && now_ms < fleet->part_until_ms ? fleet->part_until_ms : UINT64_MAX;
-    return ten_min_u64(ten_min_u64(ten_fleet_urgent_ms(fleet), part_ms),
-                       ten_max_u64(ten_timers_next(&fleet->looks), fleet->stopping ? 0 : fleet->gathering_until_ms));
+    if (!fleet->own.announced)
+        return urgent;
+    uint64_t part_ms = fleet->end.stopping && now_ms < fleet->end.part_until_ms ? fleet->end.part_until_ms : UINT64_MAX;
+    return ten_min_u64(ten_min_u64(urgent, part_ms),
+                       ten_max_u64(ten_timers_next(&fleet->looks), fleet->end.stopping ? 0 : fleet->reading.until_ms));
 }
 
-uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet) {
-    return fleet->oldest == TEN_NOBODY ? UINT64_MAX : ten_fleet_held(fleet, fleet->oldest)->holding.deadline_ms;
+void ten_fleet_due(const void *part, uint64_t now_ms, ten_part_due *due) {
+    const ten_fleet *fleet = part;
+    due->deadline_ms = ten_fleet_deadline_ms(fleet);
+    due->reread_ms = ten_fleet_reread_ms(fleet);
+    if (fleet->end.refused || fleet->end.left)
+        return;
+    due->urgent_ms = urgent_ms(fleet);
+    due->next_ms = next_ms(fleet, now_ms, due->urgent_ms);
+    if (fleet->own.announced)
+        due->instances_ms = fleet->view.next_list_ms;
 }

@@ -23,8 +23,8 @@
 /* ---- what is unsure */
 
 void ten_fleet_set_check(ten_fleet *fleet, struct ten_fleet_held *held, enum ten_fleet_check check) {
-    fleet->unsure_count += check != TEN_FLEET_SURE;
-    fleet->unsure_count -= held->check != TEN_FLEET_SURE;
+    fleet->held.unsure += check != TEN_FLEET_SURE;
+    fleet->held.unsure -= held->check != TEN_FLEET_SURE;
     held->check = (unsigned)check & 3u;
 }
 
@@ -37,14 +37,14 @@ void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t number) {
 /* ---- when sessions are used */
 
 void ten_fleet_choose_session_use(ten_fleet *fleet) {
-    bool all = fleet->sessions;
+    bool all = fleet->config.sessions;
     for (uint32_t i = 0; i < fleet->instance_room; i++)
         all &= !fleet->instances[i].known || !fleet->instances[i].listed || fleet->instances[i].has_session;
     if (all == fleet->session.used)
         return;
     fleet->session.used = all;
-    if (fleet->oldest != TEN_NOBODY)
-        fleet->next_beat_ms = fleet->now_ms; /* with its answer the leases change over */
+    if (fleet->held.oldest != TEN_NOBODY)
+        fleet->own.next_beat_ms = fleet->now_ms; /* with its answer the leases change over */
 }
 
 unsigned ten_fleet_session_flag(const ten_fleet *fleet) {
@@ -54,16 +54,16 @@ unsigned ten_fleet_session_flag(const ten_fleet *fleet) {
 /* ---- answers */
 
 uint64_t ten_fleet_belief_ms(const ten_fleet *fleet, const ten_result *result) {
-    if (!fleet->sessions || result->session == 0)
-        return fleet->sent_ms;
+    if (!fleet->config.sessions || result->session == 0)
+        return fleet->request.sent_ms;
     return result->session == fleet->session.id ? fleet->session.sent_ms : 0;
 }
 
 /* It was on the session, unharmed, after the last heartbeat. */
 static void extend(ten_fleet *fleet, uint32_t number, enum ten_ask ask) {
     ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
-    enum ten_holding_outcome outcome =
-        ten_holding_extend(holding, &fleet->timing, fleet->session.sent_ms, fleet->now_ms, fleet->session.ttl_ms);
+    enum ten_holding_outcome outcome = ten_holding_extend(holding, &fleet->config.timing, fleet->session.sent_ms,
+                                                          fleet->now_ms, fleet->session.ttl_ms);
     if (outcome == TEN_HOLDING_RENEWED)
         ten_fleet_renewed(fleet, number, ask);
     else if (outcome == TEN_HOLDING_LATE && ten_holding_expire(holding, fleet->now_ms))
@@ -82,16 +82,16 @@ static void look_at_lease(ten_fleet *fleet, uint32_t number, bool same_session, 
 
 void ten_fleet_session_beaten(ten_fleet *fleet, const ten_result *result) {
     struct ten_fleet_session *session = &fleet->session;
-    if (!fleet->sessions)
+    if (!fleet->config.sessions)
         return;
     bool same_session = result->session != 0 && result->session == session->id;
     bool same_version = same_session && result->session_version == session->version;
     session->id = result->session;
     session->version = result->session_version;
     session->ttl_ms = result->ttl_ms;
-    session->sent_ms = fleet->sent_ms;
-    uint32_t last = fleet->newest; /* what is extended goes to the end of the list */
-    for (uint32_t number = fleet->oldest, next; number != TEN_NOBODY; number = next) {
+    session->sent_ms = fleet->request.sent_ms;
+    uint32_t last = fleet->held.newest; /* what is extended goes to the end of the list */
+    for (uint32_t number = fleet->held.oldest, next; number != TEN_NOBODY; number = next) {
         next = number == last ? TEN_NOBODY : ten_fleet_held(fleet, number)->newer;
         look_at_lease(fleet, number, same_session, same_version);
     }
@@ -105,7 +105,7 @@ static void doubt(ten_fleet *fleet, uint32_t number, int error) {
 }
 
 void ten_fleet_session_unanswered(ten_fleet *fleet, int error) {
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
+    for (uint32_t number = fleet->held.oldest; number != TEN_NOBODY; number = ten_fleet_held(fleet, number)->newer)
         if (ten_fleet_held(fleet, number)->on_session)
             doubt(fleet, number, error);
 }
@@ -118,7 +118,7 @@ void ten_fleet_session_read(ten_fleet *fleet, uint32_t number, int error, const 
         doubt(fleet, number, error);
         return;
     }
-    bool mine = result->outcome == TEN_OK && result->holder && strcmp(result->holder, fleet->instance) == 0 &&
+    bool mine = result->outcome == TEN_OK && result->holder && strcmp(result->holder, fleet->config.instance) == 0 &&
                 result->token == held->holding.token && !result->barred && result->session == fleet->session.id;
     ten_fleet_set_check(fleet, held, mine ? TEN_FLEET_SURE : TEN_FLEET_RENEW);
     if (mine)
@@ -129,11 +129,11 @@ void ten_fleet_session_read(ten_fleet *fleet, uint32_t number, int error, const 
 
 void ten_fleet_add_session_checks(ten_fleet *fleet, bool beats) {
     uint32_t reads = 0;
-    for (uint32_t number = fleet->oldest; number != TEN_NOBODY && fleet->op_count < fleet->batch_max;
+    for (uint32_t number = fleet->held.oldest; number != TEN_NOBODY && fleet->request.count < fleet->config.batch_max;
          number = ten_fleet_held(fleet, number)->newer) {
         struct ten_fleet_held *held = ten_fleet_held(fleet, number);
         bool some = beats && held->on_session && reads < READ_WITH_BEAT;
-        if (fleet->unsure_count == 0 && !some)
+        if (fleet->held.unsure == 0 && !some)
             return;
         if (held->holding.flight != TEN_FLIGHT_NONE)
             continue;

@@ -1,10 +1,9 @@
 /*
  * The state of a fleet, shared by its files: fleet.c (the handle, events), fleet_target.c (which targets are known, and
- * what the program wants of them), fleet_held.c (the
- * targets that this instance has to do with), fleet_request.c (what to send next), fleet_answer.c (what an answer means),
- * fleet_session.c (leases that one heartbeat renews), fleet_view.c (the other instances, who holds what, the plan),
- * fleet_registry.c (which targets there are), fleet_pins.c (which of them are pinned) and fleet_unowned.c (targets without
- * a holder).
+ * what the program wants of them), fleet_held.c (the targets that this instance has to do with), fleet_request.c (what
+ * to send next), fleet_answer.c (what an answer means), fleet_session.c (leases that one heartbeat renews),
+ * fleet_view.c (the other instances, who holds what, the plan), fleet_part.c (what the engine tells it; which targets
+ * are registered), fleet_pins.c (which of them are pinned) and fleet_unowned.c (targets without a holder).
  */
 #ifndef TEN_CORE_FLEET_STATE_H
 #define TEN_CORE_FLEET_STATE_H
@@ -31,8 +30,7 @@ enum ten_fleet_want {
 enum ten_fleet_move {
     TEN_MOVE_PUT,
     TEN_MOVE_CLAIM,
-    TEN_MOVE_UNCLAIM, /* while it is held */
-    TEN_MOVE_GIVE_UP, /* a claim, while it is not held */
+    TEN_MOVE_UNCLAIM, /* by the program, or somebody has asked this instance to release it */
     TEN_MOVE_REMOVE,
     TEN_MOVE_HAND, /* this instance got it, and does not want it */
     TEN_MOVE_END,  /* it is no longer held */
@@ -58,16 +56,17 @@ enum ten_fleet_news {
 /* What is known about one target; its number is the plan's. There may be millions, so it is packed: 36 bytes. */
 struct ten_fleet_target {
     ten_holding_rest rest; /* of its holding, while `held` is 0 */
-    uint64_t when_ms;      /* holder TEN_NOBODY: since when it is free, as far as is known. Another instance: until when
-                              that has it, by a refusal or a listing */
-    uint64_t unowned_ms;   /* since when it has no holder; 0: it has one */
-    uint32_t holder;       /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
-    uint32_t held;         /* its place in fleet->held, plus 1; 0: this instance has nothing to do with it */
-    uint8_t strikes;       /* how often the planned instance did not take it */
-    uint8_t end_reason;    /* why the previous lease ended, as far as is known */
-    uint8_t want : 3;      /* enum ten_fleet_want */
-    uint8_t registration : 2;
-    uint8_t news : 2;
+    /* Holder TEN_NOBODY: since when it is free, as far as is known. Another: until when that has it, by a refusal or a
+     * listing. */
+    uint64_t when_ms;
+    uint64_t unowned_ms;      /* since when it has no holder; 0: it has one */
+    uint32_t holder;          /* an instance's number, TEN_NOBODY or TEN_OUTSIDER */
+    uint32_t held;            /* its place in fleet->held.list, plus 1; 0: this instance has nothing to do with it */
+    uint8_t strikes;          /* how often the planned instance did not take it */
+    uint8_t end_reason;       /* why the previous lease ended, as far as is known */
+    uint8_t want : 3;         /* enum ten_fleet_want */
+    uint8_t registration : 2; /* enum ten_fleet_registration */
+    uint8_t news : 2;         /* enum ten_fleet_news */
     bool paused : 1;
     bool handed_over : 1; /* this instance released it for the planned holder */
     bool heard : 1;       /* another holder was heard of since the last listing began */
@@ -119,93 +118,110 @@ struct ten_fleet_pin {
     uint64_t look_ms;  /* when to read its registration again */
 };
 
-struct ten_fleet {
-    ten_timing timing;
-    uint64_t settle_ms;
-    uint64_t rank_delay_ms;
-    uint64_t fallback_ms; /* so much longer than the planned holder all others wait */
+/* The request in flight, or the last one. */
+struct ten_fleet_request {
+    ten_op *ops;
+    uint32_t *targets; /* of the operations */
+    uint32_t count;
+    bool in_flight;
+    bool alone;           /* it was of heartbeats and renewals only */
+    bool asked;           /* at least one was sent */
+    bool tells_each;      /* each renewal has an event of its own */
+    size_t renewed_count; /* in the answer that is being taken */
+    uint64_t sent_ms;
+};
+
+/* What this instance has to do with targets, and the held ones in the order in which their last renewals were sent. */
+struct ten_fleet_holdings {
+    struct ten_fleet_held *list;
+    uint32_t bound;
+    uint32_t room;
+    uint32_t free; /* the first free place, plus 1; 0: none is */
+    uint32_t oldest;
+    uint32_t newest;
+    uint32_t unsure; /* so many whose `check` is not TEN_FLEET_SURE */
+    size_t count;
+};
+
+/* What is known of the other instances, and from when. */
+struct ten_fleet_view {
+    uint64_t next_list_ms;
+    uint64_t last_list_ms;
+    uint64_t joined_ms;           /* when another instance was last seen for the first time */
+    uint64_t recovering_until_ms; /* the store may have lost data: nothing is handed over before */
+    bool listed;                  /* the list of instances has been read once */
+    bool followed;                /* the feed has been, since the start */
+};
+
+/* This instance as the others see it. */
+struct ten_fleet_own {
     uint32_t weight;      /* as announced */
-    uint32_t own_weight;  /* as configured; announced unless the instance was asked to drain */
-    uint32_t batch_max;
-    bool hands;
-    bool sessions; /* the store has them */
-    struct ten_fleet_session session;
-    uint32_t unsure_count; /* held targets whose `check` is not TEN_FLEET_SURE */
-    const char *metadata;
+    uint32_t full_weight; /* as configured; announced unless the instance was asked to drain */
+    uint64_t start_ms;    /* of this instance, or when it came back after its heartbeat had expired */
+    uint64_t beat_ms;     /* when the last heartbeat that was confirmed was sent */
+    uint64_t next_beat_ms;
+    bool announced;
+    bool drained; /* it was asked to drain */
+};
+
+/* The end of this instance. */
+struct ten_fleet_end {
+    uint64_t part_until_ms; /* for which it waits no longer than this */
+    bool stopping;
+    bool parted; /* since it is stopping, nothing is handed over to it, and it has heard of all that was */
+    bool refused;
+    bool leaving; /* that was sent: a heartbeat would be refused from now on */
+    bool left;
+};
+
+/* By the numbers of their targets. */
+struct ten_fleet_pins {
+    struct ten_fleet_pin *list;
+    uint32_t count;
+    uint32_t room;
+    uint64_t next_ms;       /* the first look_ms of them; UINT64_MAX: there is none */
+    uint64_t rest_until_ms; /* a pin has ended: nothing is handed over before */
+};
+
+/* Reading the registry: see fleet_part.c. */
+struct ten_fleet_reading {
+    uint64_t until_ms;  /* registrations are being read; 0: they are not */
+    bool complete;      /* a listing was */
+    bool overflow_told; /* since the last one: there are more targets than this instance is willing to know */
+};
+
+struct ten_fleet {
+    ten_fleet_config config;
+    uint64_t fallback_ms; /* so much longer than the planned holder all others wait */
     uint64_t random;
-    char instance[TENURE_HOLDER_MAX + 1];
-    char namespace_name[TENURE_NAMESPACE_MAX + 1];
+    uint64_t now_ms; /* of the present event or call */
 
     ten_plan *plan;
-    uint32_t self; /* in the plan; TEN_NOBODY until announced */
+    size_t moved_count; /* in the plan that is being settled */
+    uint32_t self;      /* in the plan; TEN_NOBODY until announced */
     struct ten_fleet_target *targets;
     uint32_t target_bound; /* all numbers are below this */
     uint32_t target_room;
     uint32_t known_count;
-    uint32_t targets_max;
-    struct ten_fleet_held *held;
-    uint32_t held_bound;
-    uint32_t held_room;
-    uint32_t held_free; /* the first free one, plus 1; 0: none is */
+    ten_timers looks; /* when to decide about a target again */
+    struct ten_fleet_holdings held;
     struct ten_fleet_instance *instances;
     uint32_t instance_room;
-    ten_timers looks; /* when to decide about a target again */
-    uint32_t oldest;  /* held targets in the order in which their last renewals were sent */
-    uint32_t newest;
-    size_t owned_count;
-    size_t renewed_count;         /* in the answer that is being taken */
-    bool tells_each;              /* each of them has an event of its own */
-    size_t moved_count;           /* in the plan that is being settled */
-    uint64_t now_ms;              /* of the current call, for callbacks */
-    uint64_t recovering_until_ms; /* the store may have lost data: nothing is handed over before */
 
-    ten_op *ops; /* the request in flight */
-    uint32_t *op_targets;
-    uint32_t op_count;
-    bool in_flight;
-    bool alone; /* the last request was of heartbeats and renewals only */
-    uint64_t sent_ms;
-
-    uint64_t start_ms;  /* of this instance, or when it came back after its heartbeat had expired */
-    uint64_t beat_ms;   /* when the last heartbeat that was confirmed was sent */
-    uint64_t joined_ms; /* when another instance was last seen for the first time */
-    uint64_t next_beat_ms;
-    uint64_t next_list_ms;
-    uint64_t last_list_ms;
-    bool asked; /* at least one request was sent */
-    bool announced;
-    bool listed;   /* the list of instances has been read once */
-    bool followed; /* the feed has been, since the start */
-    bool stopping;
-    bool parted;            /* since it is stopping, nothing is handed over to it, and it has heard of all that was */
-    uint64_t part_until_ms; /* for which it waits no longer than this */
-    bool refused;
-    bool leaving; /* that was sent: a heartbeat would be refused from now on */
-    bool left;
-    bool asked_to_drain;
-
-    struct ten_fleet_pin *pins; /* by the numbers of their targets */
-    uint32_t pin_count;
-    uint32_t pin_room;
-    uint64_t next_pin_ms;   /* the first look_ms of them; UINT64_MAX: there is none */
-    uint64_t rest_until_ms; /* a pin has ended: nothing is handed over before */
-
-    bool registry;
-    bool read_once;              /* a listing of the registry was complete */
-    bool overflow_told;          /* since the last one: there are more targets than this instance is willing to know */
-    uint64_t gathering_until_ms; /* registrations are being read; 0: they are not. See fleet_registry.c */
-
+    struct ten_fleet_session session;
+    struct ten_fleet_request request;
+    struct ten_fleet_own own;
+    struct ten_fleet_view view;
+    struct ten_fleet_reading reading;
+    struct ten_fleet_pins pins;
+    struct ten_fleet_end end;
     ten_fleet_unowned unowned;
-    ten_event_queue *events;
-    bool checkpoints;
-    bool (*make_room)(void *userdata, uint32_t target);
-    void *userdata;
 };
 
 /* fleet.c */
 /* What may be believed about a target has changed. */
 static inline void ten_fleet_changed(const ten_fleet *fleet, uint32_t target) {
-    ten_event_queue_publish(fleet->events, &(ten_fact){.kind = TEN_FACT_BELIEF, .target = target});
+    ten_event_queue_publish(fleet->config.events, &(ten_fact){.kind = TEN_FACT_BELIEF, .target = target});
 }
 
 /* Reports an event about a target: its id and the token of its lease are filled in. */
@@ -251,7 +267,7 @@ static inline bool ten_fleet_is_planned(const struct ten_fleet_target *target) {
 /* NULL: this instance has nothing to do with it. Valid until the next ten_fleet_hold(). */
 static inline struct ten_fleet_held *ten_fleet_held(const ten_fleet *fleet, uint32_t target) {
     uint32_t held = fleet->targets[target].held;
-    return held ? &fleet->held[held - 1] : NULL;
+    return held ? &fleet->held.list[held - 1] : NULL;
 }
 
 static inline bool ten_fleet_is_held(const ten_fleet *fleet, uint32_t target) {
@@ -282,7 +298,8 @@ void ten_fleet_leave_order(ten_fleet *fleet, uint32_t target);
 /* fleet_session.c */
 /* `check` of what is in the list of held targets. */
 void ten_fleet_set_check(ten_fleet *fleet, struct ten_fleet_held *held, enum ten_fleet_check check);
-/* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is read. */
+/* The feed says something about a target that does not fit what is believed: if its lease is on the session, it is
+ * read. */
 void ten_fleet_doubt_session_lease(ten_fleet *fleet, uint32_t target);
 /* The instances have been listed: whether leases are put on the session from now on. */
 void ten_fleet_choose_session_use(ten_fleet *fleet);
@@ -310,23 +327,10 @@ void ten_fleet_add_op(ten_fleet *fleet, uint32_t target, ten_op op);
 void ten_fleet_add_renewal(ten_fleet *fleet, uint32_t target);
 /* The next request, to be sent now: *ret_count operations, valid until the answer. NULL: nothing to send. */
 const ten_op *ten_fleet_request(ten_fleet *fleet, size_t *ret_count);
-/* When there is one; when a heartbeat or a renewal is due; when the first of the leases expires. */
-uint64_t ten_fleet_next_ms(const ten_fleet *fleet, uint64_t now_ms);
-uint64_t ten_fleet_urgent_ms(const ten_fleet *fleet);
-uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet);
 /* All leases have been released: reports it, and sends nothing more. */
 void ten_fleet_leave(ten_fleet *fleet);
 
-/* fleet_registry.c */
-/* A listing of all targets: begin, then each row, then the end. Registrations that were not in a whole listing are
- * removed, but not at once: believe returns when to list again; UINT64_MAX: not. */
-void ten_fleet_begin_listing(ten_fleet *fleet);
-void ten_fleet_row(ten_fleet *fleet, const ten_row *row);
-bool ten_fleet_end_listing(ten_fleet *fleet);
-uint64_t ten_fleet_believe_listing(ten_fleet *fleet);
-void ten_fleet_unregistered(ten_fleet *fleet, const char *target);
-/* All registrations that had changed have been read, by ten_fleet_row() and ten_fleet_unregistered(). */
-void ten_fleet_registrations_end(ten_fleet *fleet);
+/* fleet_part.c */
 /* Only some of the registrations are known: nothing is planned, acquired or handed over yet. */
 bool ten_fleet_is_gathering(const ten_fleet *fleet);
 
@@ -339,6 +343,12 @@ void ten_fleet_forget_pin(ten_fleet *fleet, uint32_t target);
 /* Which registration to read again, to see whether its pin has ended, and when; NULL: none now. */
 uint64_t ten_fleet_reread_ms(const ten_fleet *fleet);
 const char *ten_fleet_reread(ten_fleet *fleet);
+
+/* When the first of the leases expires. */
+static inline uint64_t ten_fleet_deadline_ms(const ten_fleet *fleet) {
+    uint32_t oldest = fleet->held.oldest;
+    return oldest == TEN_NOBODY ? UINT64_MAX : ten_fleet_held(fleet, oldest)->holding.deadline_ms;
+}
 
 /* fleet_unowned.c */
 void ten_fleet_look_for_unowned(ten_fleet *fleet);

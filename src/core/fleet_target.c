@@ -15,7 +15,6 @@ static const uint8_t moves[TEN_MOVES][TEN_TARGET_WANTS] = {
     [TEN_MOVE_PUT]     = {W(PLANNED),  W(PLANNED),   W(CLAIMED),   W(UNCLAIMED), W(CLAIMED),  W(PLANNED), W(PLANNED)},
     [TEN_MOVE_CLAIM]   = {W(EXTRA),    W(CLAIMED),   W(CLAIMED),   W(CLAIMED),   W(EXTRA),    W(CLAIMED), W(EXTRA)},
     [TEN_MOVE_UNCLAIM] = {NO,          W(UNCLAIMED), W(UNCLAIMED), W(UNCLAIMED), W(UNWANTED), W(REMOVED), W(UNWANTED)},
-    [TEN_MOVE_GIVE_UP] = {NO,          W(PLANNED),   W(PLANNED),   W(PLANNED),   W(UNWANTED), W(REMOVED), W(UNWANTED)},
     [TEN_MOVE_REMOVE]  = {NO,          W(REMOVED),   W(REMOVED),   W(REMOVED),   W(UNWANTED), W(REMOVED), W(UNWANTED)},
     [TEN_MOVE_HAND]    = {W(UNWANTED), NO,           NO,           NO,           NO,          NO,         NO},
     [TEN_MOVE_END]     = {NO,          W(PLANNED),   W(CLAIMED),   W(PLANNED),   W(EXTRA),    W(REMOVED), W(UNWANTED)},
@@ -48,7 +47,7 @@ void ten_fleet_move(ten_fleet *fleet, uint32_t number, enum ten_fleet_move move)
 
 static bool make_room(ten_fleet *fleet, uint32_t number) {
     if (!ten_timers_reserve(&fleet->looks, number + 1) ||
-        (fleet->make_room && !fleet->make_room(fleet->userdata, number)))
+        (fleet->config.make_room && !fleet->config.make_room(fleet->config.userdata, number)))
         return false;
     if (!TEN_GROW(fleet->targets, fleet->target_room, number + 1))
         return false;
@@ -58,7 +57,7 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
 }
 
 bool ten_fleet_is_full(const ten_fleet *fleet) {
-    return fleet->known_count >= fleet->targets_max;
+    return fleet->known_count >= fleet->config.targets_max;
 }
 
 /* The number of a target, which is to be moved if it was not known; TEN_NOBODY: out of memory, or one too many. */
@@ -103,7 +102,9 @@ uint32_t ten_fleet_claim(ten_fleet *fleet, uint64_t now_ms, const char *id) {
 
 void ten_fleet_unclaim(ten_fleet *fleet, uint64_t now_ms, uint32_t number) {
     fleet->now_ms = now_ms;
-    ten_fleet_move(fleet, number, ten_fleet_is_held(fleet, number) ? TEN_MOVE_UNCLAIM : TEN_MOVE_GIVE_UP);
+    ten_fleet_move(fleet, number, TEN_MOVE_UNCLAIM);
+    if (!ten_fleet_is_held(fleet, number))
+        ten_fleet_move(fleet, number, TEN_MOVE_END);
     ten_fleet_look(fleet, number);
 }
 

@@ -20,7 +20,7 @@ static bool has_holder(const ten_fleet *fleet, uint32_t number) {
 static bool is_first_by_name(const ten_fleet *fleet) {
     for (uint32_t i = 0; i < fleet->instance_room; i++) {
         const char *id = fleet->instances[i].known ? ten_plan_instance_id(fleet->plan, i) : NULL;
-        if (id && strcmp(id, fleet->instance) < 0)
+        if (id && strcmp(id, fleet->config.instance) < 0)
             return false;
     }
     return true;
@@ -53,7 +53,7 @@ void ten_fleet_look_for_unowned(ten_fleet *fleet) {
         found.count++;
         found.since_ms = found.since_ms ? ten_min_u64(found.since_ms, target->unowned_ms) : target->unowned_ms;
         uint64_t free_ms = fleet->now_ms - target->unowned_ms;
-        if (free_ms <= fleet->timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
+        if (free_ms <= fleet->config.timing.ttl_ms || target->unowned_told || !is_mine_to_tell(fleet, i))
             continue;
         target->unowned_told = true;
         ten_fleet_tell(fleet, i,

@@ -22,7 +22,7 @@ static void on_moved(uint32_t number, uint32_t from, uint32_t to, void *userdata
             ten_fleet_held(fleet, number)->keep_ms = 0;
         /* A live holder hands it over, so trying can wait. The lease of a dead one expires when it expires. */
         if (target->when_ms && target->holder < TEN_OUTSIDER)
-            target->when_ms = ten_max_u64(target->when_ms, fleet->now_ms + fleet->timing.ttl_ms);
+            target->when_ms = ten_max_u64(target->when_ms, fleet->now_ms + fleet->config.timing.ttl_ms);
         ten_fleet_look(fleet, number);
     }
 }
@@ -38,13 +38,13 @@ void ten_fleet_settle(ten_fleet *fleet) {
     /* Out of memory: the plan stays as it was; settled again at the next occasion. */
     (void)ten_plan_settle(fleet->plan);
     if (fleet->moved_count > 0)
-        ten_event_queue_put(fleet->events,
+        ten_event_queue_put(fleet->config.events,
                             (tenure_event){.kind = TENURE_EVENT_PLAN_CHANGED, .count = fleet->moved_count});
 }
 
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t number) {
     const struct ten_fleet_instance *instance = &fleet->instances[number];
-    return instance->known && fleet->now_ms >= instance->since_ms + fleet->settle_ms;
+    return instance->known && fleet->now_ms >= instance->since_ms + fleet->config.settle_ms;
 }
 
 /* ---- the other instances */
@@ -58,7 +58,7 @@ static bool make_room(ten_fleet *fleet, uint32_t number) {
 }
 
 static void tell_instance(ten_fleet *fleet, enum tenure_event_kind kind, const char *id) {
-    ten_event_queue_put_about(fleet->events, (tenure_event){.kind = kind}, NULL, id);
+    ten_event_queue_put_about(fleet->config.events, (tenure_event){.kind = kind}, NULL, id);
 }
 
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight) {
@@ -72,8 +72,8 @@ uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weigh
     struct ten_fleet_instance *instance = &fleet->instances[number];
     if (!instance->known) {
         *instance = (struct ten_fleet_instance){.known = true, .since_ms = fleet->now_ms};
-        if (strcmp(id, fleet->instance) != 0) {
-            fleet->joined_ms = fleet->now_ms;
+        if (strcmp(id, fleet->config.instance) != 0) {
+            fleet->view.joined_ms = fleet->now_ms;
             tell_instance(fleet, TENURE_EVENT_JOINED, id);
         }
     }
@@ -107,8 +107,8 @@ void ten_fleet_instances_begin(ten_fleet *fleet) {
 }
 
 void ten_fleet_instance(ten_fleet *fleet, const ten_instance *instance) {
-    bool own = strcmp(instance->instance, fleet->instance) == 0;
-    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, own ? fleet->weight : instance->weight);
+    bool own = strcmp(instance->instance, fleet->config.instance) == 0;
+    uint32_t number = ten_fleet_put_instance(fleet, instance->instance, own ? fleet->own.weight : instance->weight);
     if (number == TEN_NOBODY)
         return;
     fleet->instances[number].listed = true;
@@ -120,7 +120,7 @@ void ten_fleet_instance(ten_fleet *fleet, const ten_instance *instance) {
 /* The next list is due when the first heartbeat expires that is not renewed until then: so a dead instance is noticed
  * at that instant. */
 static uint64_t next_list_ms(const ten_fleet *fleet) {
-    uint64_t next_ms = fleet->now_ms + fleet->timing.renew_ms;
+    uint64_t next_ms = fleet->now_ms + fleet->config.timing.renew_ms;
     for (uint32_t i = 0; i < fleet->instance_room; i++)
         if (fleet->instances[i].known && i != fleet->self)
             next_ms = ten_min_u64(next_ms, fleet->instances[i].ends_ms + 1);
@@ -129,7 +129,7 @@ static uint64_t next_list_ms(const ten_fleet *fleet) {
 
 void ten_fleet_instances_end(ten_fleet *fleet, int error) {
     if (error < 0) {
-        fleet->next_list_ms = fleet->now_ms + ten_max_u64(fleet->timing.renew_ms / 8, 1);
+        fleet->view.next_list_ms = fleet->now_ms + ten_max_u64(fleet->config.timing.renew_ms / 8, 1);
         return;
     }
     /* An instance that leaves says so. One that is missing although its heartbeat has not expired was forgotten by a
@@ -137,10 +137,10 @@ void ten_fleet_instances_end(ten_fleet *fleet, int error) {
     for (uint32_t i = 0; i < fleet->instance_room; i++)
         if (fleet->instances[i].known && !fleet->instances[i].listed && fleet->now_ms >= fleet->instances[i].ends_ms)
             remove_instance(fleet, i);
-    bool first = !fleet->listed;
-    fleet->listed = true;
-    fleet->last_list_ms = fleet->now_ms;
-    fleet->next_list_ms = next_list_ms(fleet);
+    bool first = !fleet->view.listed;
+    fleet->view.listed = true;
+    fleet->view.last_list_ms = fleet->now_ms;
+    fleet->view.next_list_ms = next_list_ms(fleet);
     ten_fleet_choose_session_use(fleet);
     ten_fleet_settle(fleet);
     for (uint32_t i = 0; first && i < fleet->target_bound; i++)
@@ -176,7 +176,7 @@ static void release_old(ten_fleet *fleet, uint32_t number, uint64_t token) {
 static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, uint64_t token, uint64_t remaining_ms,
                         bool handed) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    bool mine = holder && strcmp(holder, fleet->instance) == 0;
+    bool mine = holder && strcmp(holder, fleet->config.instance) == 0;
     ten_holding holding = ten_fleet_holding(fleet, number);
     enum ten_holding_news news = ten_holding_hear(&holding, token, mine);
     ten_fleet_set_holding(fleet, number, &holding);
@@ -212,7 +212,8 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
 static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number) ||
-        target->news == TEN_NEWS_BARREN || target->holder == TEN_NOBODY || fleet->now_ms < fleet->recovering_until_ms)
+        target->news == TEN_NEWS_BARREN || target->holder == TEN_NOBODY ||
+        fleet->now_ms < fleet->view.recovering_until_ms)
         return;
     target->end_reason = TEN_REASON_NONE;
     ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
@@ -221,7 +222,7 @@ static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
 
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
     uint32_t number = ten_plan_find_target(fleet->plan, row->target.id);
-    bool mine = fleet->sessions && row->holder && strcmp(row->holder, fleet->instance) == 0;
+    bool mine = fleet->config.sessions && row->holder && strcmp(row->holder, fleet->config.instance) == 0;
     if (number == TEN_NOBODY && mine && !row->registered)
         number = ten_fleet_put_unwanted(fleet, row->target.id);
     if (number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]) ||
@@ -282,18 +283,18 @@ static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
 
 static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     bool handed = change->kind == TENURE_EVENT_ACQUIRED && change->reason != TEN_REASON_NONE;
-    bool mine = change->kind == TENURE_EVENT_ACQUIRED && strcmp(change->instance, fleet->instance) == 0;
+    bool mine = change->kind == TENURE_EVENT_ACQUIRED && strcmp(change->instance, fleet->config.instance) == 0;
     uint32_t number = ten_plan_find_target(fleet->plan, change->target);
     /* Handed over to this instance, in whose list of targets it is not (any more); or a late acquire of its own, which on a
      * session does not end by itself. */
-    if (number == TEN_NOBODY && mine && (handed || fleet->sessions) && !ten_fleet_is_gathering(fleet))
+    if (number == TEN_NOBODY && mine && (handed || fleet->config.sessions) && !ten_fleet_is_gathering(fleet))
         number = ten_fleet_put_unwanted(fleet, change->target);
     if (number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]))
         return;
     if (change->kind == TENURE_EVENT_ACQUIRED) {
-        note_holder(fleet, number, change->instance, change->token, fleet->timing.ttl_ms, handed);
+        note_holder(fleet, number, change->instance, change->token, fleet->config.timing.ttl_ms, handed);
         /* A late renewal has put it back. */
-        if (mine && fleet->sessions && fleet->now_ms < fleet->recovering_until_ms)
+        if (mine && fleet->config.sessions && fleet->now_ms < fleet->view.recovering_until_ms)
             release_old(fleet, number, change->token);
     } else if (change->kind == TENURE_EVENT_RELEASED) {
         note_released(fleet, number, change);
@@ -305,19 +306,20 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
 /* Lists of a large fleet are long, and when many instances join at once, every instance wants one. So there is a
  * minimum time between two lists, which grows with the fleet. */
 static void want_list(ten_fleet *fleet) {
-    uint64_t gap_ms = fleet->rank_delay_ms / 2 + ten_plan_instance_count(fleet->plan);
-    fleet->next_list_ms = ten_min_u64(fleet->next_list_ms, ten_max_u64(fleet->now_ms, fleet->last_list_ms + gap_ms));
+    uint64_t gap_ms = fleet->config.rank_delay_ms / 2 + ten_plan_instance_count(fleet->plan);
+    fleet->view.next_list_ms =
+        ten_min_u64(fleet->view.next_list_ms, ten_max_u64(fleet->now_ms, fleet->view.last_list_ms + gap_ms));
 }
 
 static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
     uint32_t number = ten_plan_find_instance(fleet->plan, change->instance);
-    if (strcmp(change->instance, fleet->instance) == 0) {
+    if (strcmp(change->instance, fleet->config.instance) == 0) {
         /* What is asked of this instance comes with the answer to its heartbeat. While it stops, this is its own
          * heartbeat without weight: what was handed over to it came before. */
-        if (change->kind == TENURE_EVENT_INSTANCE_CHANGED && fleet->stopping)
-            fleet->parted = true;
+        if (change->kind == TENURE_EVENT_INSTANCE_CHANGED && fleet->end.stopping)
+            fleet->end.parted = true;
         else if (change->kind == TENURE_EVENT_INSTANCE_CHANGED)
-            fleet->next_beat_ms = fleet->now_ms;
+            fleet->own.next_beat_ms = fleet->now_ms;
     } else if (change->kind == TENURE_EVENT_LEFT) {
         if (number != TEN_NOBODY)
             remove_instance(fleet, number);
@@ -331,10 +333,11 @@ static void note_instance_change(ten_fleet *fleet, const ten_change *change) {
 
 /* The store may have lost data: what it said before counts no more, and what it says now is doubted for a TTL. */
 static void begin_epoch(ten_fleet *fleet) {
-    if (fleet->announced)
-        fleet->next_list_ms = fleet->now_ms;
-    fleet->start_ms = fleet->now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
-    fleet->recovering_until_ms = fleet->now_ms + fleet->timing.ttl_ms;
+    if (fleet->own.announced)
+        fleet->view.next_list_ms = fleet->now_ms;
+    fleet->own.start_ms =
+        fleet->now_ms; /* the other instances have to be seen again, as after a start: see turn_ms() */
+    fleet->view.recovering_until_ms = fleet->now_ms + fleet->config.timing.ttl_ms;
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
         if (!ten_fleet_is_known(&fleet->targets[i]) || ten_fleet_is_held(fleet, i))
             continue;
@@ -353,7 +356,7 @@ void ten_fleet_change(ten_fleet *fleet, const ten_change *change) {
     case TENURE_EVENT_JOINED:
     case TENURE_EVENT_INSTANCE_CHANGED:
     case TENURE_EVENT_LEFT:
-        if (fleet->announced)
+        if (fleet->own.announced)
             note_instance_change(fleet, change);
         break;
     case TENURE_EVENT_RECOVERING:
@@ -367,9 +370,9 @@ void ten_fleet_change(ten_fleet *fleet, const ten_change *change) {
 /* The first time, and after entries of the feed were missed. That costs only another look: the listing of targets, which
  * the engine makes, corrects who holds what, and the list of instances who is there. Nothing is put off. */
 void ten_fleet_follow(ten_fleet *fleet) {
-    if (fleet->announced)
+    if (fleet->own.announced)
         want_list(fleet);
-    if (!fleet->followed)
-        fleet->start_ms = fleet->now_ms;
-    fleet->followed = true;
+    if (!fleet->view.followed)
+        fleet->own.start_ms = fleet->now_ms;
+    fleet->view.followed = true;
 }

@@ -43,3 +43,10 @@ uint64_t ten_namespace_row_begin_epoch(ten_namespace_row *row, const ten_loss *l
     row->longest_ms = known_ms;
     return loss->lost_ms == TEN_FOREVER ? ten_max_u64(known_ms, loss->least_ms) : loss->lost_ms;
 }
+
+uint64_t ten_quarantine_left_ms(const ten_record *quarantine, uint64_t ttl_ms) {
+    if (quarantine->alive)
+        return quarantine->left_ms;
+    bool is_for_all = quarantine->version == 0 || quarantine->number == 0;
+    return is_for_all ? 0 : ten_sub_saturating(ten_sub_saturating(ttl_ms, quarantine->number), quarantine->ended_ms);
+}

@@ -36,5 +36,9 @@ void ten_namespace_row_write(ten_buf *value, const char *old, const ten_namespac
 ten_namespace_row ten_namespace_row_new(void);
 /* Begins an epoch. Returns how long the quarantine has to last; 0: nobody has to wait. */
 uint64_t ten_namespace_row_begin_epoch(ten_namespace_row *row, const ten_loss *loss);
+/* How long nobody is let in who asks for that TTL; 0: not any longer. Where nobody knows what was lost, the quarantine lasts as
+ * long as the TTLs that are known, and its number says how long that is: leases with a longer one may have been lost, too, so
+ * who asks for that waits for the rest of it. Number 0: it is long enough for every TTL. */
+uint64_t ten_quarantine_left_ms(const ten_record *quarantine, uint64_t ttl_ms);
 
 #endif

@@ -14,7 +14,7 @@
 /* In the order in which a backend locks them. */
 enum ten_kind {
     TEN_KIND_NAMESPACE,  /* id "": name: the identity under which its epoch began; number: that of the epoch */
-    TEN_KIND_QUARANTINE, /* id "": alive: an epoch began, and nobody new is let in */
+    TEN_KIND_QUARANTINE, /* id "": alive: an epoch began, and nobody new is let in; number: ten_quarantine_left_ms() */
     TEN_KIND_INSTANCE, /* name: the instance if it is announced; number: its weight; alive: its session, or its tombstone */
     TEN_KIND_TARGET,     /* a registration; it has no end */
     TEN_KIND_LEASE,      /* name: the holder; number: the token, which is also the counter */

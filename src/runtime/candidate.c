@@ -193,15 +193,12 @@ static void make_core(tenure_election *election) {
                                   .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
                                   .metadata = ten_buf_string(&election->metadata)};
     ten_election_init(&election->core, &config);
-    ten_engine_config engine = {.step = ten_election_step,
-                                .due = ten_election_due,
-                                .part = &election->core,
-                                .events = &election->task.events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = election->timing.renew_ms / 4,
-                                .feed_size = FEED_SIZE,
-                                .feed_in_turns = true};
-    ten_engine_init(&election->task.engine, &engine, now_ms(election));
+    ten_task_begin(&election->task, (ten_engine_config){.step = ten_election_step,
+                                                        .due = ten_election_due,
+                                                        .part = &election->core,
+                                                        .backoff_max_ms = election->timing.renew_ms / 4,
+                                                        .feed_size = FEED_SIZE,
+                                                        .feed_in_turns = true});
 }
 
 int ten_candidate_begin(tenure_election *election) {
@@ -257,7 +254,8 @@ static bool make_slots(const tenure_context *context, tenure_election *election,
     return true;
 }
 
-static void free_election(tenure_election *election) {
+static void free_election(ten_object *object) {
+    tenure_election *election = (tenure_election *)object;
     ten_election_free(&election->core);
     ten_free(election->slots);
     ten_free(election->ops);
@@ -288,7 +286,7 @@ static tenure_election *new_election(tenure_context *context, const char *role, 
     election->task.owner = election;
     if (make_slots(context, election, extras))
         return election;
-    free_election(election);
+    free_election(&election->object);
     return NULL;
 }
 
@@ -371,7 +369,7 @@ int ten_candidate_open(tenure_context *context, const char *role, const tenure_e
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for an election");
     r = open_checked(context, election);
     if (r < 0) {
-        free_election(election);
+        free_election(&election->object);
         return r;
     }
     if (!extras)
@@ -430,28 +428,18 @@ static bool is_ended(const void *arg) {
     return ten_candidate_is_ended(arg);
 }
 
+static void leave_and_end(ten_object *object) {
+    tenure_election *election = (tenure_election *)object;
+    ten_carrier_lock(election->carrier);
+    ten_candidate_begin_end(object);
+    uint64_t end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
+    (void)ten_carrier_await(election->carrier, &election->task, is_ended, election, end_ms);
+    ten_carrier_unlock(election->carrier);
+    ten_candidate_end(object);
+}
+
 void tenure_election_close(tenure_election *election) {
-    if (!election)
-        return;
-    int usable;
-    if (!ten_object_close(election, TEN_OBJECT_ELECTION, &usable))
-        return;
-    if (usable == TENURE_OK) {
-        tenure_context *context = atomic_load(&election->object.context);
-        ten_carrier *carrier = election->carrier;
-        ten_carrier_lock(carrier);
-        ten_candidate_begin_end(&election->object);
-        uint64_t end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
-        (void)ten_carrier_await(carrier, &election->task, is_ended, election, end_ms);
-        ten_carrier_unlock(carrier);
-        ten_candidate_end(&election->object);
-        ten_context_disown(context, &election->object);
-    }
-    ten_last_error_forget(election);
-    if (usable == TENURE_E_FORKED)
-        ten_object_free(election); /* what is inside may have been changing at the fork */
-    else
-        free_election(election);
+    ten_context_close_object(election, TEN_OBJECT_ELECTION, __func__, leave_and_end, free_election);
 }
 
 /* ---- using it */

@@ -11,12 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/random.h"
 
 /* ---- turns */
-
-void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn) {
-    (void)ten_carrier_take_turn_within(carrier, turn, UINT64_MAX);
-}
 
 void ten_carrier_pass_turn(ten_carrier *carrier) {
     carrier->turns = carrier->turns->next;
@@ -255,7 +252,7 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
     ten_turn turn;
     ten_carrier_lock(carrier);
-    ten_carrier_take_turn(carrier, &turn);
+    (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
     bool last = --channel->users == 0;
     if (last) {
         ten_channel **at = &carrier->channels;
@@ -281,6 +278,12 @@ int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_e
     return ten_event_queue_open(&task->events) && task->results ? TENURE_OK : ten_fail_memory(error, "requests");
 }
 
+void ten_task_begin(ten_task *task, ten_engine_config config) {
+    config.events = &task->events;
+    config.seed = ten_random_u64();
+    ten_engine_init(&task->engine, &config, ten_carrier_now_ms(task->carrier));
+}
+
 void ten_task_add(ten_task *task) {
     ten_carrier *carrier = task->carrier;
     ten_carrier_lock(carrier);
@@ -295,7 +298,7 @@ void ten_task_remove(ten_task *task) {
     ten_carrier *carrier = task->carrier;
     ten_turn turn;
     ten_carrier_lock(carrier);
-    ten_carrier_take_turn(carrier, &turn);
+    (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
     for (ten_task **at = &carrier->tasks; *at; at = &(*at)->next) {
         if (*at == task) {
             *at = task->next;

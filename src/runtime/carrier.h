@@ -130,8 +130,10 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel);
 
 /* Prepares events and room for the results of requests of so many operations. ten_task_free() cleans up, also after an
- * error. The engine is initialized by the owner. */
+ * error. ten_task_begin() makes its engine. */
 int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error);
+/* Makes its engine; its events and seed are filled in. */
+void ten_task_begin(ten_task *task, ten_engine_config config);
 /* From now on its engine is asked. */
 void ten_task_add(ten_task *task);
 /* Waits until no call is made for it and the program is not being told. */
@@ -178,7 +180,6 @@ void ten_carrier_cancel(ten_carrier *carrier);
 
 /* ---- between carrier.c, carrier_loop.c and carrier_wait.c; with the lock */
 
-void ten_carrier_take_turn(ten_carrier *carrier, ten_turn *turn);
 /* False: others had it for that long. */
 bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t wait_ms);
 void ten_carrier_pass_turn(ten_carrier *carrier);

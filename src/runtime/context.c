@@ -290,6 +290,24 @@ void ten_context_disown(tenure_context *context, ten_object *object) {
     ten_carrier_unlock(&context->carrier);
 }
 
+void ten_context_close_object(void *handle, enum ten_object_kind kind, const char *function,
+                              void (*leave)(ten_object *object), void (*free_inside)(ten_object *object)) {
+    ten_object *object = handle;
+    int usable;
+    if (!object || !ten_object_close_in(object, kind, function, &usable))
+        return;
+    if (usable == TENURE_OK) {
+        tenure_context *context = atomic_load(&object->context);
+        leave(object);
+        ten_context_disown(context, object);
+    }
+    ten_last_error_forget(object);
+    if (usable == TENURE_E_FORKED)
+        ten_object_free(object); /* what is inside may have been changing at the fork */
+    else
+        free_inside(object);
+}
+
 /* ---- one call */
 
 int ten_context_enter(tenure_context *context, ten_store **ret_store) {
@@ -373,14 +391,27 @@ void tenure_cancel(tenure_context *context) {
 
 /* ---- events and the driven form */
 
-struct event_wait {
-    tenure_context *context;
-    tenure_event event;
-};
-
+/* Registrations that are gone are for the agent only. */
 static bool has_event(const void *arg) {
-    const struct event_wait *wait = arg;
-    return wait->context->task.events.count > 0;
+    ten_event_queue *events = (ten_event_queue *)arg;
+    tenure_event skipped;
+    while (events->count > 0 && events->ring[events->first].kind == TENURE_EVENT_TARGET_REMOVED)
+        (void)ten_event_queue_take(events, &skipped);
+    return events->count > 0;
+}
+
+int ten_context_next_event(const void *handle, ten_task *task, uint64_t wait_ms, tenure_event *ret_event) {
+    ten_carrier *carrier = task->carrier;
+    ten_carrier_lock(carrier);
+    int r = ten_carrier_wait(carrier, task, has_event, &task->events,
+                             ten_add_saturating(ten_carrier_now_ms(carrier), wait_ms));
+    if (r == TENURE_OK && ten_event_queue_take(&task->events, ret_event))
+        ten_task_describe(task, ret_event);
+    ten_carrier_unlock(carrier);
+    return r == TENURE_OK ? r
+                          : ten_last_error_say(handle, r,
+                                               r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"
+                                                                       : "no event came in time");
 }
 
 int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *ret_event) {
@@ -395,21 +426,13 @@ int tenure_next_event(tenure_context *context, uint64_t wait_ms, tenure_event *r
     r = wait_ms > 0 ? ten_carrier_start(&context->carrier, &error) : TENURE_OK;
     if (r < 0)
         return ten_last_error_set(context, &error);
-    struct event_wait wait = {.context = context};
-    ten_carrier_lock(&context->carrier);
-    r = ten_carrier_wait(&context->carrier, &context->task, has_event, &wait,
-                         ten_add_saturating(ten_carrier_now_ms(&context->carrier), wait_ms));
-    if (r == TENURE_OK && ten_event_queue_take(&context->task.events, &wait.event))
-        ten_task_describe(&context->task, &wait.event);
-    ten_carrier_unlock(&context->carrier);
-    if (r == TENURE_OK) {
-        ten_context_name_lease(context, &wait.event);
-        ten_struct_write(ret_event, &wait.event, sizeof wait.event);
-    }
-    return r == TENURE_OK ? r
-                          : ten_last_error_say(context, r,
-                                               r == TENURE_E_CANCELLED ? "waiting for an event was cancelled"
-                                                                       : "no event came in time");
+    tenure_event event;
+    r = ten_context_next_event(context, &context->task, wait_ms, &event);
+    if (r < 0)
+        return r;
+    ten_context_name_lease(context, &event);
+    ten_struct_write(ret_event, &event, sizeof event);
+    return TENURE_OK;
 }
 
 const char *tenure_event_name(enum tenure_event_kind kind) {

@@ -110,16 +110,12 @@ int ten_context_make_book(tenure_context *context, ten_error *error) {
     task->events.publish = on_fact;
     task->events.userdata = context;
     task->events.unbounded = context->on_event != NULL;
-    ten_engine_init(
-        &task->engine,
-        &(ten_engine_config){.step = ten_lease_book_step,
-                             .due = ten_lease_book_due,
-                             .part = context->book,
-                             .events = &task->events,
-                             .seed = ten_random_u64(),
-                             .backoff_max_ms = ten_max_u64(context->timing.renew_ms / BACKOFF_PART, BACKOFF_MIN_MS),
-                             .feed_size = FEED_SIZE},
-        ten_carrier_now_ms(carrier));
+    ten_task_begin(task, (ten_engine_config){.step = ten_lease_book_step,
+                                             .due = ten_lease_book_due,
+                                             .part = context->book,
+                                             .backoff_max_ms =
+                                                 ten_max_u64(context->timing.renew_ms / BACKOFF_PART, BACKOFF_MIN_MS),
+                                             .feed_size = FEED_SIZE});
     ten_task_add(task);
     return TENURE_OK;
 }

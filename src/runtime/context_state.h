@@ -62,6 +62,11 @@ int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64
 int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind);
 /* Takes it out of the context's list. */
 void ten_context_disown(tenure_context *context, ten_object *object);
+/* Closes what was opened on a context; NULL: nothing. `leave` takes it off the carrier; `free_inside` frees it. */
+void ten_context_close_object(void *handle, enum ten_object_kind kind, const char *function,
+                              void (*leave)(ten_object *object), void (*free_inside)(ten_object *object));
+/* Waits for the next event of the task. The error is said about the handle. */
+int ten_context_next_event(const void *handle, ten_task *task, uint64_t wait_ms, tenure_event *ret_event);
 
 /* With the lock. Whether no election or member of the context holds the target, or (NULL) any in the namespace. The
  * error is said about the context. */

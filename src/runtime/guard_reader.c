@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/fork.h"
 #include "base/id.h"
-#include "base/random.h"
 #include "runtime/context_state.h"
 
 #define FEED_SIZE       500u
@@ -172,23 +171,11 @@ static const ten_task_hooks hooks = {.changed = changed, .tell = tell};
 
 /* ---- opening and closing */
 
-static void free_guard(tenure_guard *guard) {
+static void free_guard(ten_object *object) {
+    tenure_guard *guard = (tenure_guard *)object;
     ten_task_free(&guard->task);
     ten_guard_free(&guard->core);
     ten_object_free(guard);
-}
-
-static void make_engine(tenure_guard *guard, uint64_t cache_ttl_ms) {
-    ten_engine_config config = {.step = step,
-                                .due = due,
-                                .part = guard,
-                                .events = &guard->task.events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = BACKOFF_MAX_MS,
-                                .feed_max_ms = ten_min_u64(cache_ttl_ms / 3, LOOK_MAX_MS),
-                                .feed_size = FEED_SIZE,
-                                .feed_is_pulse = true};
-    ten_engine_init(&guard->task.engine, &config, now_ms(guard));
 }
 
 static int check_options(tenure_context *context, const tenure_guard_options *options, const void *ret_guard) {
@@ -221,7 +208,13 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
     task->owner = guard;
     /* A store that hangs is given up while the cache still answers. */
     task->timeout_ms = ten_min_u64(context->timing.timeout_ms, ten_min_u64(ten_max_u64(cache_ttl_ms / 6, 50), 5000));
-    make_engine(guard, cache_ttl_ms);
+    ten_task_begin(task, (ten_engine_config){.step = step,
+                                             .due = due,
+                                             .part = guard,
+                                             .backoff_max_ms = BACKOFF_MAX_MS,
+                                             .feed_max_ms = ten_min_u64(cache_ttl_ms / 3, LOOK_MAX_MS),
+                                             .feed_size = FEED_SIZE,
+                                             .feed_is_pulse = true});
     ten_guard_init(&guard->core,
                    &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,
                                        .accept_expired = options->flags & TENURE_ACCEPT_EXPIRED,
@@ -252,7 +245,7 @@ int tenure_guard_open(tenure_context *context, const tenure_guard_options *optio
     if (r < 0) {
         if (guard->task.channel)
             ten_carrier_close_channel(guard->carrier, guard->task.channel);
-        free_guard(guard);
+        free_guard(&guard->object);
         return r;
     }
     *ret_guard = guard; /* before the first event */
@@ -267,21 +260,7 @@ void ten_guard_reader_end(ten_object *object) {
 }
 
 void tenure_guard_close(tenure_guard *guard) {
-    if (!guard)
-        return;
-    int usable;
-    if (!ten_object_close(guard, TEN_OBJECT_GUARD, &usable))
-        return;
-    if (usable == TENURE_OK) {
-        tenure_context *context = atomic_load(&guard->object.context);
-        ten_guard_reader_end(&guard->object);
-        ten_context_disown(context, &guard->object);
-    }
-    ten_last_error_forget(guard);
-    if (usable == TENURE_E_FORKED)
-        ten_object_free(guard); /* what is inside may have been changing at the fork */
-    else
-        free_guard(guard);
+    ten_context_close_object(guard, TEN_OBJECT_GUARD, __func__, ten_guard_reader_end, free_guard);
 }
 
 /* ---- checking; the lock is held */

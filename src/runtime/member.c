@@ -164,29 +164,11 @@ static int open_checkpoints(tenure_member *member, ten_error *error) {
     member->checkpoints.namespace_name = member->namespace_name;
     member->checkpoints.instance = member->instance;
     member->checkpoints.events = &member->task.events;
-    ten_engine_config config = {.step = ten_checkpoints_step,
-                                .due = ten_checkpoints_due,
-                                .part = &member->checkpoints,
-                                .events = &task->events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = member->timing.renew_ms / 4};
-    ten_engine_init(&task->engine, &config, ten_member_now_ms(member));
+    ten_task_begin(task, (ten_engine_config){.step = ten_checkpoints_step,
+                                             .due = ten_checkpoints_due,
+                                             .part = &member->checkpoints,
+                                             .backoff_max_ms = member->timing.renew_ms / 4});
     return TENURE_OK;
-}
-
-static void make_engine(tenure_member *member) {
-    ten_engine_config config = {.step = ten_fleet_step,
-                                .due = ten_fleet_due,
-                                .part = member->fleet,
-                                .events = &member->task.events,
-                                .seed = ten_random_u64(),
-                                .backoff_max_ms = member->timing.renew_ms / 4,
-                                .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / TEN_FLEET_FEED_PART, 1),
-                                .feed_size = TEN_FLEET_FEED,
-                                .page_size = TEN_FLEET_PAGE,
-                                .lists = true,
-                                .registrations = member->targets_from_store};
-    ten_engine_init(&member->task.engine, &config, ten_member_now_ms(member));
 }
 
 static int make_fleet(tenure_member *member, const tenure_member_options *options, ten_error *error) {
@@ -222,7 +204,16 @@ static int make_fleet(tenure_member *member, const tenure_member_options *option
     member->fleet = ten_fleet_new(&config, ten_member_now_ms(member));
     if (!member->fleet)
         return ten_fail_memory(error, "a fleet member");
-    make_engine(member);
+    ten_task_begin(&member->task,
+                   (ten_engine_config){.step = ten_fleet_step,
+                                       .due = ten_fleet_due,
+                                       .part = member->fleet,
+                                       .backoff_max_ms = member->timing.renew_ms / 4,
+                                       .feed_gap_ms = ten_max_u64(member->timing.ttl_ms / TEN_FLEET_FEED_PART, 1),
+                                       .feed_size = TEN_FLEET_FEED,
+                                       .page_size = TEN_FLEET_PAGE,
+                                       .lists = true,
+                                       .registrations = member->targets_from_store});
     return TENURE_OK;
 }
 
@@ -253,7 +244,8 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     return r < 0 || !member->extras.on_checkpoint ? r : open_checkpoints(member, error);
 }
 
-static void free_member(tenure_member *member) {
+static void free_member(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
     ten_task_free(&member->task);
     if (member->checkpoint_task.carrier)
         ten_task_free(&member->checkpoint_task);
@@ -307,7 +299,7 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
     if (r < 0) {
         if (member->task.channel)
             ten_carrier_close_channel(member->carrier, member->task.channel);
-        free_member(member);
+        free_member(&member->object);
         return r;
     }
     *ret_member = member; /* before the first event */
@@ -406,22 +398,13 @@ int tenure_member_stop(tenure_member *member, uint64_t wait_ms) {
                : r;
 }
 
+static void stop_and_end(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
+    if (!member->stopping)
+        (void)stop(member, 0, false);
+    ten_member_end(object);
+}
+
 void tenure_member_close(tenure_member *member) {
-    if (!member)
-        return;
-    int usable;
-    if (!ten_object_close(member, TEN_OBJECT_MEMBER, &usable))
-        return;
-    if (usable == TENURE_OK) {
-        tenure_context *context = atomic_load(&member->object.context);
-        if (!member->stopping)
-            (void)stop(member, 0, false);
-        ten_member_end(&member->object);
-        ten_context_disown(context, &member->object);
-    }
-    ten_last_error_forget(member);
-    if (usable == TENURE_E_FORKED)
-        ten_object_free(member); /* what is inside may have been changing at the fork */
-    else
-        free_member(member);
+    ten_context_close_object(member, TEN_OBJECT_MEMBER, __func__, stop_and_end, free_member);
 }

@@ -379,16 +379,6 @@ int tenure_member_confirm(tenure_member *member, const char *target) {
     return r < 0 ? ten_last_error_say(member, r, "%s: %s", target, tenure_strerror(r)) : TENURE_OK;
 }
 
-/* Registrations that are gone are for the agent only. */
-static bool has_event(const void *arg) {
-    tenure_member *member = (tenure_member *)arg;
-    ten_event_queue *events = &member->task.events;
-    tenure_event skipped;
-    while (events->count > 0 && events->ring[events->first].kind == TENURE_EVENT_TARGET_REMOVED)
-        (void)ten_event_queue_take(events, &skipped);
-    return events->count > 0;
-}
-
 int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_event *ret_event) {
     int r = ten_object_check_waiting(member, TEN_OBJECT_MEMBER);
     if (r == TENURE_OK)
@@ -399,15 +389,9 @@ int tenure_member_next_event(tenure_member *member, uint64_t wait_ms, tenure_eve
         return ten_last_error_say(member, TENURE_E_INVALID,
                                   "the events of this fleet member go to its on_event function");
     tenure_event event;
-    ten_carrier_lock(member->carrier);
-    r = ten_carrier_wait(member->carrier, &member->task, has_event, member,
-                         ten_add_saturating(ten_member_now_ms(member), wait_ms));
-    if (r == TENURE_OK && ten_event_queue_take(&member->task.events, &event))
-        ten_task_describe(&member->task, &event);
-    ten_carrier_unlock(member->carrier);
+    r = ten_context_next_event(member, &member->task, wait_ms, &event);
     if (r < 0)
-        return ten_last_error_say(
-            member, r, "%s", r == TENURE_E_CANCELLED ? "waiting for an event was cancelled" : "no event came in time");
+        return r;
     ten_member_hide_reason(&event);
     ten_struct_write(ret_event, &event, sizeof event);
     return TENURE_OK;

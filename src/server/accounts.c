@@ -144,7 +144,8 @@ void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account) {
     struct entry *entry = (struct entry *)account;
     if (!entry || --entry->connections > 0)
         return;
-    /* What it has used is remembered, or its next connection would find that somebody else had. */
+    /* What it has used is remembered: else the namespaces that it began would be charged to the next one that uses
+     * them. */
     if (!account->stranger && accounts->addresses.count <= ADDRESSES_KEPT)
         return;
     disown(accounts, &accounts->written, TEN_RESOURCE_NAMESPACES, account);

@@ -41,7 +41,7 @@ ten_account *ten_accounts_of_principal(ten_accounts *accounts, const char *name)
 ten_account *ten_accounts_of_address(ten_accounts *accounts, const struct sockaddr *address);
 void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account);
 
-/* Somebody writes to a namespace. False: its account is in too many new ones already. */
+/* An account writes to a namespace. False: it has begun too many of them already. */
 bool ten_accounts_write_to(ten_accounts *accounts, ten_account *account, const char *namespace_name, uint64_t now_ms);
 /* A stream of a namespace begins, and ends. */
 bool ten_accounts_stream(ten_accounts *accounts, ten_account *account, const char *namespace_name);

@@ -25,8 +25,7 @@ bool ten_request_is_everywhere(const ten_request *request) {
 bool ten_request_owns(ten_request *request, const char *holder) {
     if (!request->server->has_auth || ten_principal_owns(&request->principal, holder))
         return true;
-    ten_reply_error(request, 403, "forbidden", "%s may not act for %s", request->principal.name, holder);
-    return false;
+    return ten_reply_error(request, 403, "forbidden", "%s may not act for %s", request->principal.name, holder);
 }
 
 static bool find_principal(ten_request *request) {
@@ -34,15 +33,11 @@ static bool find_principal(ten_request *request) {
     const char *given = ten_request_header(request, MHD_HTTP_HEADER_AUTHORIZATION);
     const char *token = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : NULL;
     const ten_principal *principal = token ? ten_auth_find(&server->auth, token) : NULL;
-    if (!principal) {
-        ten_reply_error(request, 401, "unauthorized", token ? "unknown token" : "missing bearer token");
-        return false;
-    }
+    if (!principal)
+        return ten_reply_error(request, 401, "unauthorized", token ? "unknown token" : "missing bearer token");
     ten_account *account = ten_accounts_of_principal(&server->accounts, principal->name);
-    if (!account) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
-        return false;
-    }
+    if (!account)
+        return ten_reply_no_memory(request);
     request->principal = *principal;
     request->account = account;
     return true;
@@ -58,9 +53,8 @@ bool ten_request_identify(ten_request *request) {
     if (ten_request_has_role(request, role))
         return true;
     const char *what = role == TEN_ROLE_READ ? "read" : role == TEN_ROLE_HOLD ? "hold leases in" : "administer";
-    ten_reply_error(request, 403, "forbidden", "token '%s' may not %s %s%s", request->principal.name, what,
-                    where[0] ? "namespace " : "this server", where);
-    return false;
+    return ten_reply_error(request, 403, "forbidden", "token '%s' may not %s %s%s", request->principal.name, what,
+                           where[0] ? "namespace " : "this server", where);
 }
 
 const char *ten_request_sender(const ten_request *request) {

@@ -113,7 +113,7 @@ int ten_auth_parse(const char *text, ten_auth *auth, ten_error *error) {
         }
         line = end;
     }
-    /* Nobody could do anything. It is what a reader finds while another program writes the file anew. */
+    /* No client could do anything. A reader finds such a file while another program writes it anew. */
     if (r == TENURE_OK && parsed.count == 0)
         r = ten_fail(error, TENURE_E_INVALID,
                      "it names no principal; add a line NAME ROLE NS-GLOB HOLDER-GLOB SHA256HEX");

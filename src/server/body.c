@@ -42,29 +42,20 @@ bool ten_body_parse(ten_request *request) {
     json_error_t problem = {.text = "out of memory"};
     const ten_buf *body = &request->body;
     size_t size = estimate(body->data, body->size);
-    if (size == SIZE_MAX) {
-        ten_reply_error(request, 400, "bad_request", "the body is nested deeper than %u levels", DEPTH_MAX);
-        return false;
-    }
-    if (size > PARSED_MAX) {
-        ten_reply_error(request, 413, "too_large", "the body has too many values: it would need %zu bytes, over %zu",
-                        size, PARSED_MAX);
-        return false;
-    }
+    if (size == SIZE_MAX)
+        return ten_reply_wrong(request, "the body is nested deeper than %u levels", DEPTH_MAX);
+    if (size > PARSED_MAX)
+        return ten_reply_error(request, 413, "too_large",
+                               "the body has too many values: it would need %zu bytes, over %zu", size, PARSED_MAX);
     if (!ten_gate_grow(request, size))
         return false;
-    if (ten_text_has_nul(body->data, body->size)) {
-        ten_reply_error(request, 400, "bad_request", "the body is not JSON: it contains a NUL");
-        return false;
-    }
+    if (ten_text_has_nul(body->data, body->size))
+        return ten_reply_wrong(request, "the body is not JSON: it contains a NUL");
     request->json =
         body->size == 0 ? json_object() : json_loadb(body->data, body->size, JSON_REJECT_DUPLICATES, &problem);
     ten_buf_free(&request->body);
     if (json_is_object(request->json))
         return true;
-    if (request->json)
-        ten_reply_error(request, 400, "bad_request", "the request body must be a JSON object");
-    else
-        ten_reply_error(request, 400, "bad_request", "the body is not JSON: %s", problem.text);
-    return false;
+    return request->json ? ten_reply_wrong(request, "the request body must be a JSON object")
+                         : ten_reply_wrong(request, "the body is not JSON: %s", problem.text);
 }

@@ -65,7 +65,7 @@ static void stop_greeting(struct ten_server *server, ten_connection *ours) {
     ours->greets = false;
 }
 
-/* libmicrohttpd sees its end, and lets go of it. What has come already would still be read: a ClientHello costs the
+/* libmicrohttpd sees its end, and closes it. What has arrived would still be read: a ClientHello costs the
  * most of a handshake. */
 static void shut(struct ten_server *server, ten_connection *ours) {
     stop_greeting(server, ours);
@@ -97,7 +97,7 @@ static bool close_stranger(struct ten_server *server, bool greets) {
     return first != NULL;
 }
 
-/* A client without a token always gets in, so that it can show one: another goes. */
+/* A client without a token is always accepted, so that it can show one: another connection is closed for it. */
 static void charge_address(struct ten_server *server, ten_connection *ours) {
     ten_budget *budget = &server->accounts.budget;
     ten_account *address = ours->address;
@@ -114,8 +114,8 @@ static void charge_address(struct ten_server *server, ten_connection *ours) {
     add_guest(server, ours);
 }
 
-/* Handshakes are made by this thread, between two requests of anybody: no more of them may be due at once than take
- * GREETINGS_US. Who comes always gets in, and the greediest address loses one instead. */
+/* Handshakes are made by this thread, between two requests of any client: no more of them may be due at once than take
+ * GREETINGS_US. A new connection is always accepted, and the greediest address loses one instead. */
 static void greet(struct ten_server *server, ten_connection *ours) {
     if (!server->config->tls_cert || ours->place.amount == 0)
         return;
@@ -179,7 +179,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         if (ours->next)
             ours->next->link = &ours->next;
         server->first_connection = ours;
-        /* libmicrohttpd asks for a certificate, and takes none for an answer. */
+        /* libmicrohttpd only requests a certificate; here it is required. */
         gnutls_session_t session = server->config->client_ca ? session_of(connection) : NULL;
         if (session)
             gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
@@ -218,7 +218,7 @@ void ten_connection_streams(const ten_request *request) {
     ours->streaming = request;
 }
 
-/* A stream that has nothing to say is suspended: libmicrohttpd does not look whether its client is still there. */
+/* A stream without news is suspended: libmicrohttpd does not notice that its client has disconnected. */
 static bool has_hung_up(const ten_connection *ours) {
     struct pollfd polled = {.fd = ours->fd, .events = POLLRDHUP};
     return poll(&polled, 1, 0) == 1;
@@ -227,7 +227,7 @@ static bool has_hung_up(const ten_connection *ours) {
 void ten_connection_end(const ten_request *request) {
     ten_connection *ours = ten_connection_of(request->connection);
     if (ours)
-        ours->deadline_ms = 1; /* long past */
+        ours->deadline_ms = 1; /* in the past */
 }
 
 bool ten_connection_pause(const ten_request *request, uint64_t pause_ms) {

@@ -41,7 +41,7 @@ struct ten_event_reader {
     void *userdata;
 };
 
-/* A namespace that somebody reads; the thread's own. */
+/* A namespace that has readers; the thread's own. */
 struct feed {
     char name[TENURE_NAMESPACE_MAX + 1];
     ten_store *store; /* NULL: free */
@@ -98,11 +98,11 @@ static void give(ten_event_reader *reader, const char *text, size_t size) {
     }
     ten_events *events = reader->events;
     size_t left = reader->text.size - reader->taken;
-    /* As much as is still free, like everything that is shared (core/budget.h): who reads slowly is cut off before
-     * those who keep up. */
+    /* As much as is still free, like everything that is shared (core/budget.h): slow readers are cut off before those
+     * that keep up. */
     size_t most = ten_min_u64(BUFFER_MAX, ten_sub_saturating(BUFFERS_MAX, events->buffered));
     if (left + size > most || reader->text.failed) {
-        reader->cut_off = true; /* it comes back with its last id, and is told what it missed, or that it is too much */
+        reader->cut_off = true; /* it comes back with its last id, and gets what it missed, or a resync */
         return;
     }
     size_t room = reader->text.room;
@@ -176,7 +176,7 @@ static struct feed *find_feed(ten_events *events, const char *name) {
     return free_one;
 }
 
-/* It is not let in; what it waits for would keep those behind it waiting. */
+/* There is no room for its namespace. It is refused, so that the readers behind it need not wait. */
 static void turn_away(ten_events *events, ten_event_reader *reader) {
     pthread_mutex_lock(&events->lock);
     reader->joined = true;
@@ -221,7 +221,7 @@ static bool catch_up(ten_events *events, ten_event_reader *reader, struct feed *
         tell_resync(events, feed->name, reader, cursor);
     }
     int r = TENURE_OK;
-    /* One whose buffer is full hears of no more: it must not keep this thread from the others. */
+    /* A reader whose buffer is full gets no more, so that this thread can serve the others. */
     for (uint64_t before = UINT64_MAX;
          r == TENURE_OK && before != cursor && cursor < feed->cursor && !is_over(reader);) {
         before = cursor;
@@ -285,7 +285,7 @@ static void keep_alive(ten_events *events) {
     pthread_mutex_unlock(&events->lock);
 }
 
-/* Sleeps until something changed, somebody came, or the time has passed. */
+/* Sleeps until something changed, a reader joined, or the time has passed. */
 static void sleep_until_events(ten_events *events, bool blind) {
     struct pollfd polled[NAMESPACES_MAX + 1] = {{.fd = events->work_fd, .events = POLLIN}};
     nfds_t count = 1;

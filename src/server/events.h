@@ -1,6 +1,7 @@
 /*
- * The event stream: one thread follows the changes of every namespace that somebody reads, and gives each reader its
- * text as server-sent events. A reader that does not read is cut off when its buffer is full; nobody waits for it.
+ * The event stream: one thread follows the changes of every namespace that has readers, and gives each of them its
+ * text as server-sent events. A reader that does not read is cut off when its buffer is full; the others do not wait
+ * for it.
  */
 #ifndef TEN_SERVER_EVENTS_H
 #define TEN_SERVER_EVENTS_H

@@ -94,8 +94,7 @@ static bool refuse(ten_request *request, const struct row *row, const char *lack
     else if (most > 0)
         snprintf(rule, sizeof rule, "a string of at most %llu bytes%s", most,
                  row->ways & PRINTABLE ? " without control characters" : " without a NUL");
-    ten_reply_error(request, 400, "bad_request", "%s %smust be %s", row->name, lack, rule);
-    return false;
+    return ten_reply_wrong(request, "%s %smust be %s", row->name, lack, rule);
 }
 
 /* ---- one value */
@@ -115,14 +114,12 @@ static bool is_within(uint64_t number, uint64_t least, uint64_t most) {
     return number >= least && number <= most;
 }
 
-/* False: it has been answered. Too long a value is too large, where a client may well try one. */
+/* False: it has been answered. */
 static bool keep_text(ten_request *request, const struct row *row, const struct value *value, const char **member) {
     bool too_long = row->type == TEXT && row->most > 0 && value->size > row->most;
-    if (too_long && row->ways & BULKY) {
-        ten_reply_error(request, 413, "too_large", "%s must be at most %llu bytes", row->name,
-                        (unsigned long long)row->most);
-        return false;
-    }
+    if (too_long && row->ways & BULKY)
+        return ten_reply_error(request, 413, "too_large", "%s must be at most %llu bytes", row->name,
+                               (unsigned long long)row->most);
     if (too_long || (row->ways & PRINTABLE && !ten_utf8_is_printable(value->text, value->size)))
         return refuse(request, row, "");
     *member = row->ways & EMPTY && value->size == 0 ? NULL : value->text;
@@ -150,7 +147,7 @@ static bool keep(ten_request *request, const struct row *row, const struct value
     case SUBJECT:
         if (!is_text && value->kind != IS_NULL)
             break;
-        *(struct ten_subject *)member = (struct ten_subject){value->text, value->kind == IS_NULL};
+        *(struct ten_subject *)member = (struct ten_subject){is_text ? value->text : NULL, !is_text};
         return true;
     case ITEMS:
         if (value->kind != IS_ITEMS || !is_within(value->items.count, row->least, row->most))
@@ -182,8 +179,7 @@ static bool check_name(ten_request *request, const struct row *row, const char *
     ten_error error;
     if ((row->type == HOLDER ? ten_id_check_holder(name, &error) : ten_id_check_target(name, &error)) == TENURE_OK)
         return true;
-    ten_reply_error(request, 400, "bad_request", "%s: %s", row->name, error.message);
-    return false;
+    return ten_reply_wrong(request, "%s: %s", row->name, error.message);
 }
 
 bool ten_fields_check(ten_request *request, enum ten_place place, const ten_fields *fields) {
@@ -230,11 +226,9 @@ static bool keep_member(struct reading *reading, const char *name, size_t length
     size_t number = row ? (size_t)(row - rows) : 0;
     if (!row && open_places & reading->place)
         return true;
-    if (!row || reading->seen & UINT64_C(1) << number) {
-        ten_reply_error(reading->request, 400, "bad_request", row ? "'%.*s' is there twice" : "unknown member '%.*s'",
-                        (int)ten_min_u64(length, 60), name);
-        return false;
-    }
+    if (!row || reading->seen & UINT64_C(1) << number)
+        return ten_reply_wrong(reading->request, row ? "'%.*s' is there twice" : "unknown member '%.*s'",
+                               (int)ten_min_u64(length, 60), name);
     reading->seen |= UINT64_C(1) << number;
     reading->row = number + 1;
     return !own || keep(reading->request, row, value, reading->fields);
@@ -275,8 +269,8 @@ bool ten_fields_read(ten_request *request, const json_t *object, enum ten_place 
     return true;
 }
 
-/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed over as
- * a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
+/* ---- read in place: a body of plain members and at most one array of plain objects (base/plain.h). It is passed
+ * over as a whole first, so that reading it cannot fail. Texts are ended over their closing quotes. */
 
 /* The array of a body. */
 struct found {
@@ -357,8 +351,7 @@ bool ten_fields_next(ten_request *request, ten_items *items, enum ten_place plac
     const json_t *item = json_array_get(items->array, at);
     if (json_is_object(item))
         return ten_fields_read(request, item, place, fields);
-    ten_reply_error(request, 400, "bad_request", "each item of the array must be an object");
-    return false;
+    return ten_reply_wrong(request, "each item of the array must be an object");
 }
 
 /* ---- a whole request */

@@ -20,10 +20,10 @@ static ten_budget *budget_of(const ten_request *request) {
 static bool refuse(ten_request *request, enum ten_resource resource) {
     struct ten_server *server = request->server;
     ten_accounts_log_limit(&server->accounts, request->account, resource, server->log);
-    ten_reply_error(request, 429, "rate_limited",
-                    "%s has reached its share of this server's %s: wait as long as Retry-After says, then try again",
-                    request->account->name, ten_resource_name(resource));
-    return false;
+    return ten_reply_error(
+        request, 429, "rate_limited",
+        "%s has reached its share of this server's %s: wait as long as Retry-After says, then try again",
+        request->account->name, ten_resource_name(resource));
 }
 
 static bool has_time(ten_request *request) {

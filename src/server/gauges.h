@@ -1,5 +1,5 @@
 /*
- * What the server tells about the namespaces that it was asked about: leases held, targets that are nobody's,
+ * The metrics of the namespaces that clients use: leases held, targets that are unheld,
  * takeovers. An agent knows that of its own fleet; the server reads it from the store when Prometheus asks, in the lane
  * of the listings, and no more often than every few seconds. Nothing of it is on the way of a lease.
  */
@@ -15,11 +15,11 @@ typedef struct ten_gauges ten_gauges;
 ten_gauges *ten_gauges_new(void);
 void ten_gauges_free(ten_gauges *gauges);
 
-/* Somebody uses this namespace: it is looked at from now on. ten_accounts_measure() says which are; of too many the
+/* A client uses this namespace, which has metrics from now on. ten_accounts_measure() says which are; of too many the
  * first ones. */
 void ten_gauges_note(ten_gauges *gauges, const char *namespace_name);
 
-/* Which namespaces somebody may see. */
+/* Which namespaces the client may see. */
 typedef bool ten_gauges_filter(const char *namespace_name, const void *userdata);
 
 /* Looks, and writes what was found. Called by one thread. When the store does not answer, what was found before is left

@@ -39,7 +39,7 @@ static bool is_foreign(const char *origin, const char *host) {
 }
 
 /* libmicrohttpd has a bounded room for each connection, and closes one without an answer if the parts of a query do
- * not fit into it. So the query is cut before: in libmicrohttpd's own copy, which nobody else reads. */
+ * not fit into it. So the query is cut before: in libmicrohttpd's own copy, which nothing else reads. */
 void *ten_headers_note_uri(void *server, const char *uri, struct MHD_Connection *connection) {
     ten_connection *ours = ten_connection_of(connection);
     union {
@@ -72,12 +72,12 @@ static bool adjoins(const char *end, const char *next, size_t most) {
     return ends <= most;
 }
 
-/* Several of one of these, or two that say how long the body is, or one that is not written as RFC 9112 has it: whoever
- * stands between the client and this server may have understood something else. */
+/* Several of one of these, or two that say how long the body is, or one that is not written as RFC 9112 has it: a proxy
+ * between the client and this server may have understood something else. */
 struct framing {
     unsigned hosts, lengths, encodings, authorizations, types;
     const char *encoding;
-    const char *end; /* of what was looked at */
+    const char *end; /* of the last header that was checked */
     bool malformed;
 };
 
@@ -109,7 +109,7 @@ static bool is_well_formed(const char *name, const char *value) {
     return true;
 }
 
-/* Whether it begins with the name of a header that is looked at here, and goes on: a folded one without a value. */
+/* Whether it begins with the name of a header that is checked here, and goes on: a folded one without a value. */
 static bool is_continued(const char *name, const char *framing_name) {
     size_t length = strlen(framing_name);
     return strncasecmp(name, framing_name, length) == 0 && name[length] != '\0';
@@ -146,19 +146,18 @@ bool ten_headers_check_framing(ten_request *request, const char *method, const c
         ten_reply_error(request, 414, "too_large", "the query has more than %u parameters", TEN_ARGUMENTS_MAX);
     } else if ((ours && !adjoins(ours->uri_end, version, 1)) ||
                (size && !adjoins(framing.end, method + size->header_size, 4))) {
-        ten_reply_error(request, 400, "bad_request",
-                        "a header is folded over two lines, or it or the request line contains a NUL");
+        ten_reply_wrong(request, "a header is folded over two lines, or it or the request line contains a NUL");
     } else if (framing.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0) {
-        ten_reply_error(request, 400, "bad_request", "missing Host header");
+        ten_reply_wrong(request, "missing Host header");
     } else if (framing.malformed) {
         ten_reply_error(
             request, 400, "bad_request",
             "malformed header: it has blanks before its colon, a folded line, a control character or a NUL");
     } else if (framing.hosts > 1 || framing.lengths > 1 || framing.authorizations > 1 || framing.types > 1 ||
                framing.lengths + framing.encodings > 1) {
-        ten_reply_error(request, 400, "bad_request", "duplicate or conflicting header");
+        ten_reply_wrong(request, "duplicate or conflicting header");
     } else if (framing.encodings && (!framing.encoding || strcasecmp(framing.encoding, "chunked") != 0)) {
-        ten_reply_error(request, 400, "bad_request", "unsupported Transfer-Encoding: only chunked is accepted");
+        ten_reply_wrong(request, "unsupported Transfer-Encoding: only chunked is accepted");
     } else {
         return true;
     }
@@ -169,14 +168,10 @@ bool ten_headers_check_framing(ten_request *request, const char *method, const c
 bool ten_headers_check_host(ten_request *request) {
     const char *host = ten_request_header(request, MHD_HTTP_HEADER_HOST);
     const char *origin = ten_request_header(request, MHD_HTTP_HEADER_ORIGIN);
-    if (host && host[0] && !is_our_host(request, host)) {
-        ten_reply_error(request, 421, "bad_request", "host '%.100s' is not allowed; allow it with --host", host);
-        return false;
-    }
-    if (origin && request->method != TEN_GET && is_foreign(origin, host)) {
-        ten_reply_error(request, 403, "forbidden", "requests from pages of other sites are refused");
-        return false;
-    }
+    if (host && host[0] && !is_our_host(request, host))
+        return ten_reply_error(request, 421, "bad_request", "host '%.100s' is not allowed; allow it with --host", host);
+    if (origin && request->method != TEN_GET && is_foreign(origin, host))
+        return ten_reply_error(request, 403, "forbidden", "requests from pages of other sites are refused");
     return true;
 }
 
@@ -186,8 +181,8 @@ bool ten_headers_check_type(ten_request *request) {
     if (request->method == TEN_GET || length == 0 || is_host(type, length, "application/json") ||
         is_host(type, length, "application/x-www-form-urlencoded"))
         return true;
-    ten_reply_error(request, 415, "unsupported_type", "the request body must be JSON (Content-Type: application/json)");
-    return false;
+    return ten_reply_error(request, 415, "unsupported_type",
+                           "the request body must be JSON (Content-Type: application/json)");
 }
 
 bool ten_headers_check_length(ten_request *request) {

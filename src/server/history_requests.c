@@ -70,9 +70,8 @@ static int read_changes(ten_request *request, ten_store *store) {
     return history->resync ? TENURE_OK : r;
 }
 
-static void answer_changes(ten_request *request, const ten_result *results) {
+static void answer_changes(ten_request *request) {
     const struct history *history = request->own;
-    (void)results;
     request->in_use = history->count > 0;
     ten_reply_header(request, "X-Tenure-Cursor", "%llu%s", (unsigned long long)history->cursor,
                      history->resync ? "; resync" : "");
@@ -87,8 +86,7 @@ static bool take_after(ten_request *request, const char *after, struct history *
     history->cursor = strcmp(after, "oldest") == 0 ? TEN_CURSOR_OLDEST : strtoull(after, NULL, 10);
     if (history->cursor == TEN_CURSOR_OLDEST || (after[0] && strspn(after, "0123456789") == strlen(after)))
         return true;
-    ten_reply_error(request, 400, "bad_request", "after must be a cursor, oldest or now");
-    return false;
+    return ten_reply_wrong(request, "after must be a cursor, oldest or now");
 }
 
 static bool take_query(ten_request *request, const ten_fields *fields, struct history *history) {
@@ -97,7 +95,7 @@ static bool take_query(ten_request *request, const ten_fields *fields, struct hi
     if (r == TENURE_OK && !history->recent && (fields->target_id || fields->since))
         r = ten_fail(&error, TENURE_E_INVALID, "'target' and 'since' cannot be combined with 'after'");
     if (r < 0)
-        ten_reply_error(request, 400, "bad_request", "%s", error.message);
+        ten_reply_wrong(request, "%s", error.message);
     history->query.target = fields->target_id;
     history->query.limit = fields->limit;
     return r == TENURE_OK;
@@ -123,7 +121,7 @@ void ten_server_events_get(ten_request *request) {
     const char *last = header && header[0] ? header : fields.last_event_id;
     uint64_t cursor = last ? strtoull(last, NULL, 10) : UINT64_MAX;
     if (last && (last[0] == '\0' || strspn(last, "0123456789") != strlen(last) || cursor == UINT64_MAX)) {
-        ten_reply_error(request, 400, "bad_request", "Last-Event-ID must be the id of an event, a number");
+        ten_reply_wrong(request, "Last-Event-ID must be the id of an event, a number");
         return;
     }
     if (!ten_gate_stream(request))

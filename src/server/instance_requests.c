@@ -156,10 +156,9 @@ static int list_nodes(ten_request *request, ten_store *store) {
     return r;
 }
 
-static void answer_nodes(ten_request *request, const ten_result *results) {
+static void answer_nodes(ten_request *request) {
     const struct nodes *nodes = request->own;
     char query[80];
-    (void)results;
     request->in_use = nodes->shown > 0;
     snprintf(query, sizeof query, "/nodes?limit=%zu&shares=%s&plan=%s&after=", nodes->limit,
              nodes->with_shares ? "true" : "false", nodes->with_plan ? "true" : "false");
@@ -262,8 +261,7 @@ static int find_owner(ten_request *request, ten_store *store) {
     return r < 0 ? r : TENURE_OK;
 }
 
-static void answer_owner(ten_request *request, const ten_result *results) {
-    (void)results;
+static void answer_owner(ten_request *request) {
     if (request->reply.size == 0)
         ten_reply_error(request, 404, "not_found", "no instance holds %s", request->route.id);
 }

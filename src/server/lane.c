@@ -15,7 +15,7 @@
 #define USUAL_OPS_MAX   1000u
 #define PLAIN_JOB_COUNT 10u /* what a job without operations counts for */
 #define OP_US           10u /* an operation, in time */
-#define UNTOLD_MAX      64u /* jobs that wait for the loop to tell of them */
+#define UNSIGNALLED_MAX 64u /* jobs for which the thread is not woken yet */
 #define GONE_AFTER_MS   500u
 
 /* Jobs that go together in the order of their turns, others in the order in which they came. */
@@ -36,7 +36,7 @@ struct ten_lane {
     bool down;
     uint64_t errors;
     char message[256];
-    size_t untold; /* the loop's own: jobs since the thread was told of one */
+    size_t unsignalled; /* the loop's own: jobs since the thread was woken */
     /* The thread's own. */
     ten_op *ops;
     ten_result *results;
@@ -185,7 +185,7 @@ static bool is_callers_fault(int error) {
 static void run_batch(ten_lane *lane, ten_job *first, size_t count);
 
 /* An operation that the store refuses fails its whole batch. The requests that cannot be carried out at all are
- * answered by themselves, and the others go together again: whoever sends such requests must not make everybody's
+ * answered by themselves, and the others go together again: a client that sends such requests must not make all
  * renewals go one by one. If it is none of them, each is sent by itself, so that the one that is refused harms no
  * other. */
 static void run_apart(ten_lane *lane, ten_job *first) {
@@ -268,7 +268,7 @@ static bool is_late(const ten_lane *lane, const ten_job *job) {
 }
 
 /* A client that did not get an answer in time comes again on another connection. If the lane is behind, what it asked
- * for first would be read for nobody, and delay all the others. A client that only ends its half of the connection is
+ * for first would be read in vain, and delay all the others. A client that only ends its half of the connection is
  * served unless it has waited for long. */
 static bool is_abandoned(const ten_job *job) {
     struct pollfd polled = {.fd = job->client_fd, .events = POLLRDHUP};
@@ -316,15 +316,15 @@ void ten_lane_put(ten_lane *lane, ten_job *job, enum ten_urgency urgency, ten_ac
     job->next = *at;
     *at = job;
     pthread_mutex_unlock(&lane->lock);
-    lane->untold++;
-    if (lane->untold >= UNTOLD_MAX)
+    lane->unsignalled++;
+    if (lane->unsignalled >= UNSIGNALLED_MAX)
         ten_lane_tell(lane);
 }
 
 void ten_lane_tell(ten_lane *lane) {
-    if (lane->untold > 0)
+    if (lane->unsignalled > 0)
         pthread_cond_signal(&lane->arrived);
-    lane->untold = 0;
+    lane->unsignalled = 0;
 }
 
 bool ten_lane_is_up(ten_lane *lane, char message[256]) {

@@ -2,9 +2,9 @@
  * A lane: a thread with a handle on the store, and the jobs that wait for it. Jobs that have arrived meanwhile go to
  * the store as one batch, so that a hundred renewals cost about what one does. There is one lane for leases, one for
  * what fleets read all the time, and one for everything that may take long, so that a long listing delays no renewal
- * and keeps nobody from following the feed. Accounts take turns: however much one of them sends, the job of another
- * waits for no more than one turn of each. Work on the store alone is charged with the time that it takes, and so is
- * the writing of answers.
+ * and no reader of the feed. Accounts take turns: however much one of them sends, the job of another waits for no
+ * more than one turn of each. Work on the store alone is charged with the time that it takes, and so is the writing
+ * of answers.
  */
 #ifndef TEN_SERVER_LANE_H
 #define TEN_SERVER_LANE_H

@@ -17,7 +17,7 @@
 /* What a request about leases keeps until it is answered. */
 struct leases {
     const char *holder;
-    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": nobody yet */
+    char actor[TENURE_HOLDER_MAX + 1]; /* who forces or asks; "": no operation has needed it yet */
     enum ten_role role;                /* what was found that the principal may do here */
     bool owned;                        /* the holder is one of its own */
     bool require_target;
@@ -37,15 +37,9 @@ static void free_leases(void *own) {
         ten_free(leases->ops);
 }
 
-static bool wrong(ten_request *request, const char *message) {
-    ten_reply_error(request, 400, "bad_request", "%s", message);
-    return false;
-}
-
 static bool forbidden(ten_request *request, const char *what) {
-    ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name, what,
-                    request->route.namespace_name);
-    return false;
+    return ten_reply_error(request, 403, "forbidden", "token '%s' may not %s in namespace %s", request->principal.name,
+                           what, request->route.namespace_name);
 }
 
 /* ---- one operation: what it may do, and what it lacks */
@@ -74,13 +68,14 @@ static bool owns_holder(ten_request *request, struct leases *leases) {
     return leases->owned;
 }
 
-/* Whether it matches by its version alone, whoever holds the lease. */
-static bool names_nobody(const ten_op *op, const ten_fields *fields) {
+/* Whether it matches by its version alone, for any holder. */
+static bool names_no_holder(const ten_op *op, const ten_fields *fields) {
     bool possible = op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_CHECKPOINT;
     return possible && !is_forced(op) && fields->subject.is_null;
 }
 
-/* Whom it is about. An admin's operation may name another holder, or nobody; any other is about the sender's own. */
+/* Whether the principal may do it, and for which holder. An admin's operation may name another holder, or none; any
+ * other is for the holder that the request names. */
 static bool authorize(ten_request *request, struct leases *leases, const ten_fields *fields, ten_op *op) {
     ten_error error;
     if (!has_role(request, leases, role_for(op)))
@@ -89,14 +84,14 @@ static bool authorize(ten_request *request, struct leases *leases, const ten_fie
         op->actor = leases->actor;
         op->holder = fields->subject.text;
         if (op->holder && ten_id_check_holder(op->holder, &error) < 0)
-            return wrong(request, error.message);
+            return ten_reply_wrong(request, "%s", error.message);
         if (leases->actor[0] == '\0')
             ten_request_name_actor(request, leases->holder, leases->actor);
         return true;
     }
     if (op->kind == TEN_OP_READ)
         return true;
-    if (names_nobody(op, fields)) {
+    if (names_no_holder(op, fields)) {
         bool may = !request->server->has_auth ||
                    (request->principal.role == TEN_ROLE_ADMIN && strcmp(request->principal.holders, "*") == 0);
         return may || forbidden(request, "act for a holder that it does not name");
@@ -110,10 +105,10 @@ static bool take_target(ten_request *request, const char *id, ten_op *op) {
     op->target = op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE ? NULL : id;
     if (!op->target)
         return op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE || op->kind == TEN_OP_ASK ||
-               wrong(request, "id is required and must be a string: the target of the operation");
+               ten_reply_wrong(request, "id is required and must be a string: the target of the operation");
     if (ten_route_is_reserved(id))
-        return wrong(request, "id: nodes, leases, events and history are words of this API");
-    return ten_id_check_target(id, &error) == TENURE_OK || wrong(request, error.message);
+        return ten_reply_wrong(request, "id: nodes, leases, events and history are words of this API");
+    return ten_id_check_target(id, &error) == TENURE_OK || ten_reply_wrong(request, "%s", error.message);
 }
 
 static bool take_ttl(ten_request *request, uint64_t given_ms, ten_op *op) {
@@ -146,7 +141,7 @@ static enum ten_reason reason_of(const ten_op *op, const char *word) {
 static unsigned flags_of(const ten_request *request, const struct leases *leases, const ten_op *op,
                          const ten_fields *fields) {
     unsigned flags = fields->session == TEN_YES ? TEN_OP_SESSION : 0;
-    /* A principal of some namespaces must not begin an epoch, in which nobody new is let in anywhere. */
+    /* A principal of some namespaces must not begin an epoch, in which no store on this server grants anything new. */
     if (op->kind == TEN_OP_RENEW && !ten_request_is_everywhere(request))
         flags |= TEN_OP_NO_PROOF;
     if (leases->require_target && (op->kind == TEN_OP_ACQUIRE || op->kind == TEN_OP_READ))
@@ -154,23 +149,23 @@ static unsigned flags_of(const ten_request *request, const struct leases *leases
     return flags;
 }
 
-/* What only these kinds of operations need. A release may leave the version out, but a lease that somebody else has
+/* What only these kinds of operations need. A release may leave the version out, but a lease that another instance has
  * by now must not be handed on by its holder's name alone. The successor may be any instance: it decides for itself
  * whether it takes the lease. */
 static bool is_complete(ten_request *request, const ten_op *op, const ten_fields *fields) {
     if (op->kind == TEN_OP_ASK && !op->target && !op->holder)
-        return wrong(request, "ask needs an id or a holder_id");
+        return ten_reply_wrong(request, "ask needs an id or a holder_id");
     if (op->kind == TEN_OP_CHECKPOINT)
         return ten_fields_check(request, TEN_IN_CHECKPOINTING, fields);
     if (op->kind != TEN_OP_HAND)
         return true;
     if (!ten_lane_capabilities(request->server->lanes[TEN_LEASES])->hands)
-        return wrong(request, "the store of this server cannot hand a lease over; release it instead");
+        return ten_reply_wrong(request, "the store of this server cannot hand a lease over; release it instead");
     return ten_fields_check(request, TEN_IN_HANDING, fields);
 }
 
-/* A batch that keeps or frees a lease, or is a heartbeat, is urgent. Its other operations go with it: accounts have equal
- * turns, so only its own account pays for them. */
+/* A batch that keeps or frees a lease, or is a heartbeat, is urgent. Its other operations go with it: accounts have
+ * equal turns, so only its own account pays for them. */
 static bool is_urgent(const ten_op *op) {
     return op->kind == TEN_OP_RENEW || op->kind == TEN_OP_RELEASE || op->kind == TEN_OP_HAND ||
            op->kind == TEN_OP_ANNOUNCE || op->kind == TEN_OP_LEAVE;
@@ -422,7 +417,7 @@ static bool take_op(ten_request *request, ten_items *items) {
     if (!ten_fields_next(request, items, TEN_IN_ITEM, &fields))
         return false;
     if (!ten_op_word_parse(fields.op, &kind, &flags))
-        return wrong(request, "op must be acquire, renew, release, hand, checkpoint or read");
+        return ten_reply_wrong(request, "op must be acquire, renew, release, hand, checkpoint or read");
     return add_op(request, kind, flags, fields.id, &fields);
 }
 
@@ -435,14 +430,14 @@ void ten_server_lease_batch(ten_request *request) {
     leases->require_target = fields.require_target == TEN_YES;
     leases->ops = ten_calloc(fields.ops.count, sizeof *leases->ops);
     if (!leases->ops) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
+        ten_reply_no_memory(request);
         return;
     }
     while (fields.ops.at < fields.ops.count)
         if (!take_op(request, &fields.ops))
             return;
     if (leases->checkpoints > CHECKPOINTS_MAX) {
-        (void)wrong(request, "at most 160 operations of a batch may return a checkpoint");
+        (void)ten_reply_wrong(request, "at most 160 operations of a batch may return a checkpoint");
         return;
     }
     if (leases->only_reads) { /* it needs no place among the renewals */

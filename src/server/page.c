@@ -1,6 +1,6 @@
 /*
  * The web page: the files of web/ at / and /web/NAME, with headers that let a browser run and fetch nothing else. It
- * knows nothing of leases: the page reads the API like any other client, with the token of whoever looks at it. Called
+ * knows nothing of leases: the page reads the API like any other client, with the token of its user. Called
  * by request.c and reply.c.
  */
 #include "server/page.h"

@@ -45,19 +45,36 @@ static void end_error(ten_request *request) {
     ten_buf_text(&request->reply, "}\n");
 }
 
-void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) {
+static void reply_error(ten_request *request, unsigned status, const char *code, const char *format, va_list args) {
     char message[600];
-    va_list args;
-    va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
-    va_end(args);
     begin_error(request, status, code, message);
     end_error(request);
 }
 
+bool ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    reply_error(request, status, code, format, args);
+    va_end(args);
+    return false;
+}
+
+bool ten_reply_wrong(ten_request *request, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    reply_error(request, 400, "bad_request", format, args);
+    va_end(args);
+    return false;
+}
+
+bool ten_reply_no_memory(ten_request *request) {
+    return ten_reply_error(request, 503, "unavailable", "out of memory");
+}
+
 void ten_reply_store_error(ten_request *request, int error, const char *message) {
     if (error == TENURE_E_INVALID || error == TENURE_E_TTL) {
-        ten_reply_error(request, 400, "bad_request", "%s", message);
+        ten_reply_wrong(request, "%s", message);
     } else if (error == TENURE_E_UNSUPPORTED || error == TENURE_E_CANCELLED) {
         ten_reply_error(request, 503, "unavailable", "%s", message);
     } else {
@@ -190,7 +207,7 @@ static void log_trouble(const ten_request *request) {
 
 enum MHD_Result ten_reply_send(ten_request *request) {
     if (request->reply.failed || request->value.failed)
-        ten_reply_error(request, 503, "unavailable", "out of memory");
+        (void)ten_reply_no_memory(request);
     ten_gate_answer(request);
     struct MHD_Response *response =
         MHD_create_response_from_buffer_with_free_callback(request->reply.size, request->reply.data, ten_free);

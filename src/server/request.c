@@ -45,7 +45,7 @@ void *ten_request_own(ten_request *request, size_t size, void (*release)(void *o
     request->own = ten_calloc(1, size);
     request->free_own = release;
     if (!request->own)
-        ten_reply_error(request, 503, "unavailable", "out of memory");
+        ten_reply_no_memory(request);
     return request->own;
 }
 
@@ -65,7 +65,9 @@ static void finish(ten_job *job, int error, const char *message, const ten_resul
         return;
     }
     ten_reply_status(request, 200);
-    if (request->answer)
+    if (request->done)
+        request->done(request);
+    else if (request->answer)
         request->answer(request, results);
 }
 
@@ -88,12 +90,11 @@ bool ten_request_apply(ten_request *request, const ten_op *ops, size_t count, en
 }
 
 bool ten_request_work(ten_request *request, enum ten_lane_number lane,
-                      int (*own_work)(ten_request *request, ten_store *store),
-                      void (*answer)(ten_request *request, const ten_result *results)) {
+                      int (*own_work)(ten_request *request, ten_store *store), void (*done)(ten_request *request)) {
     request->job.work = work;
     request->job.finish = finish;
     request->work = own_work;
-    request->answer = answer;
+    request->done = done;
     if (request->method == TEN_GET || lane == TEN_READING)
         request->job.client_fd = ten_connection_fd(request);
     return wait(request, lane, TEN_USUAL);
@@ -132,7 +133,7 @@ static void redirect(ten_request *request, const char *path) {
     (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_argument, &query);
     const char *more = ten_buf_string(&query);
     if (query.failed || strlen(path) + strlen(more) > LOCATION_MAX) {
-        ten_reply_error(request, 400, "bad_request", "the path is too long");
+        ten_reply_wrong(request, "the path is too long");
         return;
     }
     ten_reply_error(request, 308, "not_found", "the API is at /api/v1%s", path);
@@ -158,7 +159,7 @@ static void check_headers(ten_request *request, const char *path, const char *me
     if (!ten_connection_is_certified(request))
         ten_reply_error(request, 403, "forbidden", "a client certificate is required");
     else if (kind == TEN_ROUTE_BAD_PATH)
-        ten_reply_error(request, 400, "bad_request", "%s", request->route.error.message);
+        ten_reply_wrong(request, "%s", request->route.error.message);
     else if (kind == TEN_ROUTE_REDIRECT)
         redirect(request, path);
     else if (kind == TEN_ROUTE_NOT_FOUND)

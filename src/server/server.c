@@ -61,7 +61,7 @@ static int listen_unix(struct loop *loop, const char *path, ten_error *error) {
                         sizeof address.sun_path - 1);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     loop->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* One that nobody listens on any more is left from a process that was killed. */
+    /* A socket without a listener is left from a process that was killed. */
     bool stale = lstat(path, &about) == 0 && S_ISSOCK(about.st_mode) &&
                  connect(loop->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED;
     if (stale) {
@@ -99,7 +99,7 @@ static void note_address(struct loop *loop) {
              port);
 }
 
-/* An address that others can reach asks for TLS and auth, because whoever reaches it is an admin without. */
+/* An address that others can reach requires TLS and auth: without auth, every client that reaches it is an admin. */
 static int check_exposure(const ten_server_config *config, const struct addrinfo *info, ten_error *error) {
     bool safe = config->tls_cert && config->auth_file;
     if (is_loopback(info->ai_addr) || safe || config->insecure)
@@ -431,7 +431,8 @@ int ten_server_run(const ten_server_config *config, void (*ready)(const char *ad
         if (config->insecure)
             TEN_LOG(
                 loop.server.log, TEN_LOG_WARN, "insecure", TEN_TEXT("address", loop.server.address),
-                TEN_TEXT("error", "--insecure: whoever reaches this address may do everything without TLS and auth"));
+                TEN_TEXT("error",
+                         "--insecure: every client that reaches this address may do everything, without TLS and auth"));
         serve(&loop);
         TEN_LOG(loop.server.log, TEN_LOG_INFO, "server_stopped", TEN_TEXT("address", loop.server.address));
     }

@@ -31,7 +31,7 @@ typedef struct ten_connection {
     struct ten_connection *next;
     struct ten_connection **link;       /* what points to it */
     struct ten_connection *next_guest;  /* of those at the expense of their address */
-    struct ten_connection **guest_link; /* NULL: it is at the expense of a principal, or of nobody */
+    struct ten_connection **guest_link; /* NULL: it is charged to a principal, or not at all */
     int fd;
     ten_account *address;     /* where it comes from */
     ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
@@ -41,7 +41,7 @@ typedef struct ten_connection {
     uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
     ten_event_reader *reader; /* of the stream that it carries; NULL: none */
     const struct ten_request *streaming; /* the request of that stream */
-    uint64_t looked_ms;                  /* when it was looked whether the client of the stream is there */
+    uint64_t looked_ms;                  /* when it was checked that the client of the stream is there */
     const struct ten_request *paused;    /* its refusal waits; NULL: none */
     uint64_t paused_ms;                  /* until then */
     bool certified;                      /* its client has shown a certificate of --client-ca */
@@ -120,6 +120,7 @@ struct ten_request {
     void *own;
     void (*free_own)(void *own);
     int (*work)(ten_request *request, ten_store *store);
+    void (*done)(ten_request *request);
     void (*answer)(ten_request *request, const ten_result *results);
     /* The answer. */
     unsigned status;
@@ -156,11 +157,10 @@ void *ten_request_own(ten_request *request, size_t size, void (*release)(void *o
 /* Its operations go to the store; false: it has been answered. `answer` gets the results. An error is answered here. */
 bool ten_request_apply(ten_request *request, const ten_op *ops, size_t count, enum ten_urgency urgency,
                        void (*answer)(ten_request *request, const ten_result *results));
-/* The same for work on the store alone, in one of the other lanes. Without an `answer` it is 200, and what was
+/* The same for work on the store alone, in one of the other lanes. Without `done` it is 200, and what was
  * written. */
 bool ten_request_work(ten_request *request, enum ten_lane_number lane,
-                      int (*work)(ten_request *request, ten_store *store),
-                      void (*answer)(ten_request *request, const ten_result *results));
+                      int (*work)(ten_request *request, ten_store *store), void (*done)(ten_request *request));
 /* Frees what it needs no more once its answer is written. */
 void ten_request_free_input(ten_request *request);
 
@@ -244,7 +244,10 @@ void ten_reply_status(ten_request *request, unsigned status);
 /* 200, and an object to be filled in; ten_reply_close() ends it. */
 ten_buf *ten_reply_open(ten_request *request, unsigned status);
 void ten_reply_close(ten_request *request);
-void ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);
+/* An error in its one form. These return false, for those who have to say whether they have not answered. */
+bool ten_reply_error(ten_request *request, unsigned status, const char *code, const char *format, ...) TEN_PRINTF(4, 5);
+bool ten_reply_wrong(ten_request *request, const char *format, ...) TEN_PRINTF(2, 3); /* 400 */
+bool ten_reply_no_memory(ten_request *request);
 /* The store's error, or a request that it found wrong. The message is the client's only if it is about the request. */
 void ten_reply_store_error(ten_request *request, int error, const char *message);
 void ten_reply_held(ten_request *request, const ten_result *result);

@@ -26,7 +26,7 @@ void ten_shares_free(ten_shares *shares);
 
 size_t ten_shares_held(const ten_shares *shares, const char *instance);
 size_t ten_shares_planned(const ten_shares *shares, const char *instance);
-/* Calls `each` for what the instance holds, and another, or nobody (""), should. */
+/* Calls `each` for what the instance holds, and another, or none (""), should. */
 void ten_shares_moving(const ten_shares *shares, const char *instance,
                        void (*each)(const char *target, const char *planned, void *userdata), void *userdata);
 

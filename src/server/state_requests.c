@@ -31,10 +31,9 @@ static int ping(ten_request *request, ten_store *store) {
     return store->ops->ping(store, request->server->config->timeout_ms);
 }
 
-static void answer_ready(ten_request *request, const ten_result *results) {
+static void answer_ready(ten_request *request) {
     const ten_lane *lane = request->server->lanes[TEN_LISTING];
     ten_buf *reply = ten_reply_open(request, 200);
-    (void)results;
     ten_json_text(reply, "status", "ready");
     ten_json_text(reply, "store", ten_lane_store_name(lane));
     ten_json_number(reply, "ttl_min_ms", ten_lane_capabilities(lane)->ttl_min_ms);
@@ -58,8 +57,7 @@ static int read_gauges(ten_request *request, ten_store *store) {
                             &request->reply);
 }
 
-static void answer_metrics(ten_request *request, const ten_result *results) {
-    (void)results;
+static void answer_metrics(ten_request *request) {
     request->type = METRICS_TYPE;
 }
 

@@ -14,11 +14,6 @@
 #include "server/server_state.h"
 #include "store/common/json_value.h"
 
-static bool wrong(ten_request *request, const char *message) {
-    ten_reply_error(request, 400, "bad_request", "%s", message);
-    return false;
-}
-
 /* ---- listing */
 
 /* A page of targets, or certain ones. */
@@ -109,14 +104,13 @@ static int list_targets(ten_request *request, ten_store *store) {
     return listing->cut ? TENURE_OK : r;
 }
 
-static void answer_page(ten_request *request, const ten_result *results) {
+static void answer_page(ten_request *request) {
     const struct listing *listing = request->own;
     const char *filter = listing->filter == TENURE_LEASED       ? "&leased=true"
                          : listing->filter == TENURE_FREE       ? "&leased=false"
                          : listing->filter == TENURE_REGISTERED ? "&registered=true"
                                                                 : "";
     char query[64];
-    (void)results;
     request->in_use = listing->count > 0;
     snprintf(query, sizeof query, "?limit=%zu%s%s&after=", listing->limit, listing->current ? "&current=true" : "",
              filter);
@@ -125,10 +119,9 @@ static void answer_page(ten_request *request, const ten_result *results) {
 }
 
 /* An answer that became too large ends early: Link names the first id that it does not cover. */
-static void answer_certain(ten_request *request, const ten_result *results) {
+static void answer_certain(ten_request *request) {
     const struct listing *listing = request->own;
     size_t at = 0;
-    (void)results;
     request->in_use = listing->count > 0;
     while (at < listing->id_count && strcmp(listing->ids[at], listing->last) != 0)
         at++;
@@ -167,7 +160,7 @@ static enum MHD_Result take_id(void *userdata, enum MHD_ValueKind kind, const ch
     int r = !value || ten_percent_decode(id.ours, true)
                 ? ten_id_check_target(value ? value : "", &error)
                 : ten_fail(&error, TENURE_E_INVALID, "id is not percent-encoded text");
-    arguments->good = r == TENURE_OK || wrong(arguments->request, error.message);
+    arguments->good = r == TENURE_OK || ten_reply_wrong(arguments->request, "%s", error.message);
     if (arguments->good)
         listing->ids[listing->id_count++] = value;
     return arguments->good ? MHD_YES : MHD_NO;
@@ -176,12 +169,12 @@ static enum MHD_Result take_id(void *userdata, enum MHD_ValueKind kind, const ch
 static void get_certain(ten_request *request, struct arguments *arguments) {
     struct listing *listing = request->own;
     if (arguments->others > 0) {
-        (void)wrong(request, "id cannot be combined with other parameters");
+        (void)ten_reply_wrong(request, "id cannot be combined with other parameters");
         return;
     }
     listing->ids = ten_calloc(arguments->ids, sizeof *listing->ids);
     if (!listing->ids) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
+        ten_reply_no_memory(request);
         return;
     }
     (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_id, arguments);
@@ -240,7 +233,7 @@ static struct edits *own_edits(ten_request *request, size_t count) {
     edits->lines = ten_calloc(count, sizeof *edits->lines);
     if (edits->edits && edits->lines)
         return edits;
-    ten_reply_error(request, 503, "unavailable", "out of memory");
+    ten_reply_no_memory(request);
     return NULL;
 }
 
@@ -251,7 +244,7 @@ static int edit_targets(ten_request *request, ten_store *store) {
 }
 
 /* In the name of the principal; pins have an actor already. */
-static void edit_all(ten_request *request, void (*answer)(ten_request *request, const ten_result *results)) {
+static void edit_all(ten_request *request, void (*answer)(ten_request *request)) {
     struct edits *edits = request->own;
     const ten_target_edit *first = &edits->edits[0];
     for (size_t i = 0; request->server->has_auth && i < edits->count; i++)
@@ -272,7 +265,7 @@ static bool take_target(ten_request *request, const json_t *object, size_t at) {
     free(line);
     if (r == TENURE_OK && ten_route_is_reserved(edits->edits[at].target.id))
         r = ten_fail(&error, TENURE_E_INVALID, "id: nodes, leases, events and history are words of this API");
-    return r == TENURE_OK || wrong(request, error.message);
+    return r == TENURE_OK || ten_reply_wrong(request, "%s", error.message);
 }
 
 /* `actor`: who asked for it, as the client says. The principal, if there is one, is named in any case. */
@@ -286,13 +279,12 @@ static bool take_pin(ten_request *request, const ten_fields *fields, ten_target_
                           .reason = fields->reason,
                           .actor = ten_arena_text(&edits->actors, actor)};
     if (!edit->pin.actor)
-        ten_reply_error(request, 503, "unavailable", "out of memory");
+        ten_reply_no_memory(request);
     return edit->pin.actor != NULL;
 }
 
-static void answer_edit(ten_request *request, const ten_result *results) {
+static void answer_edit(ten_request *request) {
     const ten_target_edit *edit = ((struct edits *)request->own)->edits;
-    (void)results;
     if (edit->action != TEN_TARGET_PUT && !edit->found) {
         ten_reply_unknown_target(request);
     } else if (edit->action != TEN_TARGET_PUT) {
@@ -309,7 +301,7 @@ void ten_server_target_put(ten_request *request) {
         return;
     const char *id = json_string_value(json_object_get(request->json, "id"));
     if (id && strcmp(id, request->route.id) != 0)
-        (void)wrong(request, "the id in the body must be the one in the path");
+        (void)ten_reply_wrong(request, "the id in the body must be the one in the path");
     else if (json_object_set_new(request->json, "id", json_string(request->route.id)) == 0 &&
              take_target(request, request->json, 0))
         edit_all(request, answer_edit);
@@ -341,9 +333,8 @@ void ten_server_pin_delete(ten_request *request) {
 
 /* ---- many of them */
 
-static void answer_edits(ten_request *request, const ten_result *results) {
+static void answer_edits(ten_request *request) {
     const struct edits *edits = request->own;
-    (void)results;
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < edits->count; i++) {
         ten_buf_text(&request->reply, i ? ",\n" : "");
@@ -365,7 +356,7 @@ static bool take_edit(ten_request *request, ten_items *items) {
         !take_target(request, fields.target, at))
         return false;
     if (!ten_op_action_parse(fields.action, &edit->action))
-        return wrong(request, "action must be put, remove, pause, resume, pin or unpin");
+        return ten_reply_wrong(request, "action must be put, remove, pause, resume, pin or unpin");
     if (edit->action != TEN_TARGET_PIN && edit->action != TEN_TARGET_UNPIN)
         return true;
     enum ten_place place = edit->action == TEN_TARGET_PIN ? TEN_IN_PINNING : TEN_IN_UNPINNING;
@@ -435,18 +426,16 @@ static bool take_ids(ten_request *request, const ten_items *ids) {
     struct forgetting *named = request->own;
     named->count = ids->count;
     named->items = ten_calloc(ids->count, sizeof *named->items);
-    if (!named->items) {
-        ten_reply_error(request, 503, "unavailable", "out of memory");
-        return false;
-    }
+    if (!named->items)
+        return ten_reply_no_memory(request);
     for (size_t i = 0; i < ids->count; i++) {
         ten_error error = {0};
         const json_t *item = json_array_get(ids->array, i);
         named->items[i].id = json_string_value(item);
         if (!named->items[i].id || strlen(named->items[i].id) != json_string_length(item))
-            return wrong(request, "ids must be strings without a NUL");
+            return ten_reply_wrong(request, "ids must be strings without a NUL");
         if (ten_id_check_target(named->items[i].id, &error) < 0)
-            return wrong(request, error.message);
+            return ten_reply_wrong(request, "%s", error.message);
     }
     return true;
 }
@@ -460,7 +449,7 @@ void ten_server_targets_forget(ten_request *request) {
     if (all)
         snprintf(forgetting->after, sizeof forgetting->after, "%s", fields.after ? fields.after : "");
     else if (fields.ids.count == 0)
-        (void)wrong(request, "the body must have ids, an array of 1 to 10000 ids, or \"unregistered\":true");
+        (void)ten_reply_wrong(request, "the body must have ids, an array of 1 to 10000 ids, or \"unregistered\":true");
     if (!all && (fields.ids.count == 0 || !take_ids(request, &fields.ids)))
         return;
     ten_request_log_admin(request, ten_request_sender(request), all ? "forget_unregistered" : "forget",

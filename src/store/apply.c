@@ -14,6 +14,7 @@ enum cell_state { OPEN, TOUCHES, CHANGES, DONE };
 struct cell {
     enum cell_state state;
     bool is_withheld; /* another target of its group was refused */
+    bool is_believed; /* it wrote nothing, and its holder believes in the lease that was read */
     size_t place;     /* of its touch or change in this round */
 };
 
@@ -33,8 +34,17 @@ static int look_at(ten_run *run, const ten_op *op, bool withheld, ten_result *re
     ten_op known = *op;
     if (!run->store->base.capabilities.sessions)
         known.flags &= ~(unsigned)TEN_OP_SESSION;
-    return op->target ? ten_apply_to_lease(run, &known, withheld, result, intent)
-                      : ten_apply_to_instance(run, &known, result, intent);
+    const ten_known *damaged = run->store->damaged;
+    run->store->damaged = NULL;
+    int verdict = op->target ? ten_apply_to_lease(run, &known, withheld, result, intent)
+                             : ten_apply_to_instance(run, &known, result, intent);
+    if (verdict >= 0 || !run->store->damaged) {
+        run->store->damaged = damaged;
+        return verdict;
+    }
+    run->error = 0;
+    *result = (ten_result){.outcome = TEN_ERROR, .error = verdict};
+    return TEN_VERDICT_DONE;
 }
 
 /* It waits, and so does whatever behind it meets the same record. */
@@ -51,8 +61,10 @@ static int plan_one(struct batch *batch, size_t at) {
     ten_intent intent;
     struct cell *cell = &batch->cells[at];
     int verdict = look_at(&batch->run, &batch->ops[at], cell->is_withheld, &batch->results[at], &intent);
-    if (verdict == TEN_VERDICT_DONE)
+    if (verdict == TEN_VERDICT_DONE) {
         cell->state = DONE;
+        cell->is_believed = batch->ops[at].kind != TEN_OP_READ && batch->results[at].outcome == TEN_OK;
+    }
     if (verdict == TEN_VERDICT_WAITS || (verdict == TEN_VERDICT_PLANNED && !ten_apply_may(&batch->run, &intent)))
         return wait_for(batch, at);
     if (verdict != TEN_VERDICT_PLANNED)
@@ -189,6 +201,30 @@ static int run_round(struct batch *batch) {
     return r == TEN_OTHER_EPOCH ? TENURE_OK : r;
 }
 
+/* Belief rests on what cannot be lost any more. A touch of the namespace's record, which has no end, changes nothing, and
+ * returns when that is so. In another epoch all is decided again. */
+static int confirm_reads(struct batch *batch) {
+    const ten_run *run = &batch->run;
+    ten_backend *backend = run->store->backend;
+    bool believed = false;
+    for (size_t i = 0; i < batch->count; i++)
+        believed |= batch->cells[i].is_believed;
+    if (!believed || !backend->ops->confirms_reads || !run->row.exists)
+        return TENURE_OK;
+    const ten_record *space = &run->space->record;
+    ten_touch touch = {.key = space->key, .version = space->version, .name = space->name, .ttl_ms = 1};
+    int r = backend->ops->touch(backend, run->namespace_name, space->name, run->row.epoch, &touch, 1,
+                                ten_apply_left_ms(run));
+    for (size_t i = 0; i < batch->count; i++) {
+        struct cell *cell = &batch->cells[i];
+        cell->state = cell->is_believed && r == TEN_OTHER_EPOCH ? OPEN : cell->state;
+        cell->is_believed = false;
+    }
+    if (r == TEN_OTHER_EPOCH)
+        ten_record_cache_forget_all(&run->store->cache);
+    return r < 0 ? r : TENURE_OK;
+}
+
 static int run_namespace(struct batch *batch) {
     int r = TENURE_OK;
     batch->run.ttl_ms = 0;
@@ -196,8 +232,11 @@ static int run_namespace(struct batch *batch) {
         if (is_mine(batch, i) && !(batch->ops[i].flags & TEN_OP_KEEP) && batch->ops[i].kind != TEN_OP_LEAVE)
             batch->run.ttl_ms = ten_max_u64(batch->run.ttl_ms, batch->ops[i].ttl_ms);
     batch->run.tries = 0;
-    while (r == TENURE_OK && !is_over(batch))
+    while (r == TENURE_OK && !is_over(batch)) {
         r = run_round(batch);
+        if (r == TENURE_OK && is_over(batch))
+            r = confirm_reads(batch);
+    }
     if (r == TENURE_OK && batch->run.store->entries >= AGE_EVERY)
         ten_forgetting_step(&batch->run);
     return r;
@@ -215,7 +254,10 @@ static int run_batch(struct batch *batch) {
     }
     for (size_t i = 0; i < batch->count; i++)
         full += batch->results[i].outcome == TEN_ERROR && batch->results[i].error == TENURE_E_FULL;
-    return r == TENURE_OK && full == batch->count ? TENURE_E_FULL : r; /* the backend has said why */
+    const ten_known *damaged = batch->run.store->damaged;
+    if (r == TENURE_OK && damaged)
+        (void)ten_apply_says_damaged(batch->run.store, damaged->record.key.id); /* other calls came after it */
+    return r == TENURE_OK && full == batch->count ? TENURE_E_FULL : r;          /* the backend has said why */
 }
 
 int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms) {
@@ -226,6 +268,7 @@ int ten_apply(ten_store *base, const ten_op *ops, ten_result *results, size_t co
         batch.cells = ten_calloc(count, sizeof *batch.cells);
     if (!batch.cells)
         return ten_apply_no_memory(store);
+    store->damaged = NULL;
     ten_arena_reset(&store->results);
     ten_record_cache_begin(&store->cache);
     batch.run = ten_apply_run(store, "", timeout_ms);

@@ -32,6 +32,7 @@ typedef struct ten_record_store {
     uint64_t answered_ms; /* when the last answer came, by the local clock */
     uint64_t entries;     /* of the feed, that this handle has written since it last looked for what can be forgotten */
     char aged[TENURE_TARGET_MAX + 1]; /* how far it has come with that */
+    const ten_known *damaged;         /* such a record was met in this call */
     struct ten_apply_round *round;
 } ten_record_store;
 
@@ -88,7 +89,9 @@ enum ten_verdict {
 
 /* Out of memory for the handle's answer. */
 int ten_apply_no_memory(ten_record_store *store);
-int ten_apply_damaged(ten_record_store *store, const ten_known *known);
+/* A record that cannot be read. It costs the operations that need it, and no others. */
+int ten_apply_damaged(ten_record_store *store, ten_known *known);
+int ten_apply_says_damaged(ten_record_store *store, const char *id);
 
 /* apply_round.c: records and intents. */
 ten_known *ten_apply_get(ten_run *run, enum ten_kind kind, const char *id);
@@ -141,8 +144,8 @@ ten_run ten_apply_run(ten_record_store *store, const char *namespace_name, uint6
 int ten_apply_enter(ten_run *run, bool writes);
 /* A renewal with that TTL has proved by this record that data was lost. */
 int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
-/* How long nobody is let in; 0: not at all. */
-uint64_t ten_apply_recovering_ms(const ten_run *run);
+/* How long nobody with that TTL is let in; 0: not at all. */
+uint64_t ten_apply_recovering_ms(const ten_run *run, uint64_t ttl_ms);
 
 /* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's. */
 /* withheld: another target of its group was refused. */

@@ -16,12 +16,13 @@ static int put_space(ten_run *run, ten_intent *intent, const ten_namespace_row *
                           (ten_life){.kind = TEN_LIFE_ENDLESS});
 }
 
-static int put_quarantine(ten_run *run, ten_intent *intent, ten_life life) {
+/* covered_ms: see ten_quarantine_left_ms(). */
+static int put_quarantine(ten_run *run, ten_intent *intent, uint64_t covered_ms, ten_life life) {
     ten_buf *value = &run->store->value;
     ten_buf_clear(value);
     ten_buf_text(value, "1");
     ten_intent_check(intent, run->quarantine, TEN_CHECK_EITHER);
-    return ten_intent_put(run, intent, run->quarantine, value, "", 0, life);
+    return ten_intent_put(run, intent, run->quarantine, value, "", covered_ms, life);
 }
 
 static ten_change recovering(const ten_run *run, const char *actor) {
@@ -37,7 +38,8 @@ static ten_change recovering(const ten_run *run, const char *actor) {
 static int confirm(ten_run *run, uint64_t quarantine_ms) {
     ten_intent intent = {0};
     bool done;
-    int r = put_quarantine(run, &intent, TEN_LIFE_FOR(quarantine_ms));
+    uint64_t covered_ms = run->quarantine->record.number ? quarantine_ms : 0;
+    int r = put_quarantine(run, &intent, covered_ms, TEN_LIFE_FOR(quarantine_ms));
     r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
@@ -52,6 +54,8 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
                      .least_ms = backend->ops->quarantine_min_ms,
                      .shown_ms = shown_ms};
     uint64_t quarantine_ms = ten_namespace_row_begin_epoch(&row, &loss);
+    /* What was granted here is not even known by its longest TTL. */
+    bool loses_all = loss.lost_ms == TEN_FOREVER && !run->row.exists;
     /* One that has not ended yet is not shortened. */
     bool is_open =
         quarantine_ms == 0 && loss.lost_ms == TEN_FOREVER; /* until somebody says how long a lease may last */
@@ -63,7 +67,7 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
     if (r == TENURE_OK && by)
         ten_intent_check(&intent, by, TEN_CHECK_EITHER);
     if (r == TENURE_OK && (quarantine_ms > 0 || is_open))
-        r = put_quarantine(run, &intent, life);
+        r = put_quarantine(run, &intent, loses_all ? ten_max_u64(quarantine_ms, 1) : 0, life);
     ten_change change = recovering(run, NULL);
     if (r == TENURE_OK)
         r = ten_intent_tell(run, &intent, &change);
@@ -89,7 +93,8 @@ static int write_space(ten_run *run, ten_namespace_row row) {
     /* Where nobody knows what was lost, it may have been a lease of that length. */
     if (r == TENURE_OK && quarantine->alive && quarantine->left_ms != TEN_FOREVER &&
         run->store->backend->lost_ms == TEN_FOREVER)
-        r = put_quarantine(run, &intent, (ten_life){.kind = TEN_LIFE_LATEST, .ttl_ms = run->ttl_ms, .as_it_is = true});
+        r = put_quarantine(run, &intent, quarantine->number ? ten_max_u64(quarantine->number, run->ttl_ms) : 0,
+                           (ten_life){.kind = TEN_LIFE_LATEST, .ttl_ms = run->ttl_ms, .as_it_is = true});
     r = r < 0 ? r : ten_apply_commit_alone(run, &intent, &done);
     return r < 0 ? r : TEN_VERDICT_AGAIN;
 }
@@ -133,7 +138,7 @@ int ten_apply_enter(ten_run *run, bool writes) {
     if (!run->row.exists && writes)
         return write_space(run, ten_namespace_row_new());
     if (!run->row.exists && store->backend->lost)
-        run->row.token_floor = run->wall_ms;
+        run->row.token_floor = run->wall_ms + 1; /* as an epoch that begins now would have it */
     if (writes && run->ttl_ms > run->row.longest_ms)
         return write_space(run, run->row);
     const ten_record *quarantine = &run->quarantine->record;
@@ -148,8 +153,8 @@ int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms) {
     return begin_epoch(run, by, ttl_ms);
 }
 
-uint64_t ten_apply_recovering_ms(const ten_run *run) {
-    return run->quarantine->record.alive ? run->quarantine->record.left_ms : 0;
+uint64_t ten_apply_recovering_ms(const ten_run *run, uint64_t ttl_ms) {
+    return ten_quarantine_left_ms(&run->quarantine->record, ttl_ms);
 }
 
 static int look(ten_run *run, const char *actor, uint64_t *ret_left_ms) {
@@ -160,13 +165,13 @@ static int look(ten_run *run, const char *actor, uint64_t *ret_left_ms) {
         verdict = TEN_VERDICT_WAITS;
     if (verdict != TEN_VERDICT_DONE)
         return verdict;
-    *ret_left_ms = ten_apply_recovering_ms(run);
+    *ret_left_ms = ten_apply_recovering_ms(run, run->ttl_ms);
     if (!actor || *ret_left_ms == 0)
         return TEN_VERDICT_DONE;
     ten_intent intent = {0};
     bool done = false;
     ten_change change = recovering(run, actor);
-    int r = put_quarantine(run, &intent, (ten_life){.kind = TEN_LIFE_ENDED});
+    int r = put_quarantine(run, &intent, 0, (ten_life){.kind = TEN_LIFE_ENDED});
     if (r == TENURE_OK)
         r = ten_intent_tell(run, &intent, &change);
     if (r == TENURE_OK)

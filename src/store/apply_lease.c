@@ -29,9 +29,14 @@ static bool look_at(ten_run *run, ten_known **known, enum ten_kind kind, const c
     return ten_apply_knows(run, *known);
 }
 
+/* A lease that is only kept is nobody's belief, and makes nobody wait. */
+static uint64_t recovering_ms(const ten_run *run, const ten_op *op) {
+    return ten_apply_recovering_ms(run, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
+}
+
 /* In a quarantine a renewal can put a lease back; a late one of a process that was declared dead does not. */
 static bool may_put_back(const ten_run *run, const ten_op *op) {
-    return op->kind == TEN_OP_RENEW && op->holder && ten_apply_recovering_ms(run) > 0;
+    return op->kind == TEN_OP_RENEW && op->holder && recovering_ms(run, op) > 0;
 }
 
 /* False: something has to be read first. */
@@ -104,7 +109,7 @@ static ten_lease_context context_of(ten_run *run, const ten_op *op, const struct
                                  .token_floor = run->row.token_floor,
                                  .first_token = run->store->backend->ops->tokens_from_clock ? run->wall_ms : 0,
                                  .forgotten = run->row.forgotten,
-                                 .recovering_ms = ten_apply_recovering_ms(run)};
+                                 .recovering_ms = recovering_ms(run, op)};
     ten_instance_row row;
     const char *metadata;
     if (sight->successor && ten_apply_instance_row(run, sight->successor, &row, &metadata) == TENURE_OK)

@@ -75,10 +75,15 @@ int ten_apply_no_memory(ten_record_store *store) {
     return ten_fail_memory(&store->base.error, "an answer of the %s store", store->base.ops->name);
 }
 
-int ten_apply_damaged(ten_record_store *store, const ten_known *known) {
+int ten_apply_damaged(ten_record_store *store, ten_known *known) {
+    store->damaged = known;
+    ten_record_cache_forget(known); /* it may be restored: the next call reads it */
+    return ten_apply_says_damaged(store, known->record.key.id);
+}
+
+int ten_apply_says_damaged(ten_record_store *store, const char *id) {
     return ten_fail(&store->base.error, TENURE_E_STORE,
-                    "the record of %s in the %s store is damaged; restore a backup of it", known->record.key.id,
-                    store->base.ops->name);
+                    "the record of %s in the %s store is damaged; restore a backup of it", id, store->base.ops->name);
 }
 
 /* ---- records -------------------------------------------------------------------------------------------- */
@@ -247,7 +252,8 @@ static int add_touch(ten_run *run, const ten_intent *intent, size_t *ret_place) 
     bool added = ADD(round->touches, (ten_touch){.key = record->key,
                                                  .version = intent->touch_any ? TEN_VERSION_ANY : record->version,
                                                  .name = record->name,
-                                                 .ttl_ms = intent->touch_ms}) &&
+                                                 .ttl_ms = intent->touch_ms,
+                                                 .seen = intent->touched->seen}) &&
                  ADD(round->touch_known, intent->touched);
     return added ? TENURE_OK : ten_apply_no_memory(run->store);
 }
@@ -440,6 +446,7 @@ static int touch(ten_run *run, bool *ret_as_expected) {
             bool fresh = ten_record_cache_is_fresh(&run->store->cache, known);
             known->record.left_ms = ten_max_u64(fresh ? known->record.left_ms : 0, touched->ttl_ms);
             known->fresh_in = run->store->cache.call;
+            known->seen = touched->seen;
         }
         if (touched->extended)
             known->touched_in = run->store->cache.call;

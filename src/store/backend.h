@@ -158,6 +158,8 @@ typedef struct ten_touch {
     uint64_t version; /* TEN_VERSION_ANY: no matter */
     const char *name; /* as it is known. A record with another name is not extended */
     uint64_t ttl_ms;
+    uint64_t
+        seen; /* the backend's own: what the last touch left here, unless this handle wrote the record since; else 0 */
     bool extended;    /* result */
     uint64_t present; /* result: the version that it has; 0: absent */
 } ten_touch;
@@ -189,6 +191,8 @@ typedef struct ten_backend_ops {
     /* A write is confirmed only when it has returned (Redis with wait_replicas): an epoch begins with a quarantine without an
      * end, and the TTL counts from the confirmation. */
     bool confirms;
+    /* What a read shows may be lost yet, until a later touch has returned (Redis with wait_replicas). */
+    bool confirms_reads;
     uint64_t quarantine_min_ms; /* of an epoch, where nobody knows how long what was lost may last */
     /* Others can delete records by hand (Redis): the tokens of a target that has none begin at the store's clock in ms. */
     bool tokens_from_clock;

@@ -101,7 +101,7 @@ static int raise_forgotten(ten_run *run, uint64_t forgotten) {
 
 static int plan_items(ten_run *run, struct item *items, size_t count) {
     uint64_t forgotten = run->row.forgotten;
-    ten_lease_context context = {.now_ms = TEN_APPLY_NOW_MS, .recovering_ms = ten_apply_recovering_ms(run)};
+    ten_lease_context context = {.now_ms = TEN_APPLY_NOW_MS, .recovering_ms = ten_apply_recovering_ms(run, 0)};
     for (size_t i = 0; i < count; i++) {
         struct item *item = &items[i];
         ten_lease_row row;

@@ -214,7 +214,7 @@ static int give(struct page *page, const ten_query *query, ten_row_fn each, void
         ten_pin_copy pin;
         describe_lease(page, line, &lease, &row);
         if (line->target.is_read && !ten_target_row_read(&line->target.record, &target, &page->store->decoded))
-            return ten_apply_no_memory(page->store);
+            return ten_apply_says_damaged(page->store, line->target.record.key.id);
         bool exists = target.registered || line->lease.record.version != 0 || line->lease.record.foreign;
         row.target = target.target;
         row.target.id = id_of(line);
@@ -331,7 +331,7 @@ static int give_instance(const ten_record *record, void *userdata) {
     ten_copy_text(listing->last, sizeof listing->last, record->key.id);
     if (record->version &&
         !ten_instance_row_read(record, TEN_APPLY_NOW_MS, store->backend->wall_ms, &row, &metadata, &store->decoded))
-        return ten_apply_no_memory(store);
+        return ten_apply_says_damaged(store, record->key.id);
     if (!record->alive || row.gone)
         return 0;
     ten_instance instance = {.instance = record->key.id,

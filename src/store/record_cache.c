@@ -109,6 +109,7 @@ bool ten_record_cache_set(ten_record_cache *cache, ten_known *known, const ten_r
     known->record.name = known->texts + value_size;
     known->known_in = cache->generation;
     known->fresh_in = cache->call;
+    known->seen = 0;
     known->wanted = false;
     return true;
 }

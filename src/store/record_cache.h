@@ -22,6 +22,7 @@ typedef struct ten_known {
     uint64_t known_in;   /* the generation of the cache in which it was learnt */
     uint64_t fresh_in;   /* the call in which it was read or written */
     uint64_t touched_in; /* the call in which its life was extended */
+    uint64_t seen;       /* the backend's; see ten_touch */
     uint64_t round;      /* to which the uses belong */
     unsigned uses;
     uint64_t change; /* the last change that checks it */

@@ -400,6 +400,59 @@ INTERLEAVING(an_acquire_returns_no_checkpoint_from_before_the_last_write) {
     assert_string_equal(result.checkpoint, "new");
 }
 
+/* ---- a record that cannot be read */
+
+/* By hand, so to speak: the record has this value now, and all else as it was. */
+static void write_by_hand(const struct place *place, ten_key key, const char *value, char *ret_before, size_t size) {
+    ten_backend *backend = ((ten_record_store *)place->other)->backend;
+    ten_record record = {.key = key};
+    assert_int_equal(backend->ops->read(backend, place->ns, &record, 1, CALL_MS), TENURE_OK);
+    snprintf(ret_before, size, "%s", record.value);
+    char name[TENURE_HOLDER_MAX + 1];
+    snprintf(name, sizeof name, "%s", record.name);
+    ten_check check = {.key = key, .version = record.version, .name = name};
+    ten_write write = {.kind = TEN_WRITE_PUT,
+                       .key = key,
+                       .value = value,
+                       .name = name,
+                       .number = record.number,
+                       .life = TEN_LIFE_AS_IT_IS};
+    ten_commit_change change = {.checks = &check, .check_count = 1, .writes = &write, .write_count = 1};
+    ten_commit commit = {.namespace_name = place->ns,
+                         .identity = backend->identity,
+                         .epoch = row_of(place).epoch,
+                         .changes = &change,
+                         .count = 1};
+    assert_int_equal(backend->ops->commit(backend, &commit, CALL_MS), TENURE_OK);
+    assert_false(change.conflict);
+}
+
+/* It was once kept as a hint that nobody read again, and failed every batch that it was in. */
+INTERLEAVING(a_damaged_record_costs_its_own_target_until_it_is_restored) {
+    const struct place *place = *state;
+    const ten_key lease = {TEN_KIND_LEASE, "t"};
+    char whole[512];
+    char junk[512];
+    uint64_t tokens[] = {must_acquire(place, "t", "me", LONG_MS), must_acquire(place, "u", "me", LONG_MS)};
+    write_by_hand(place, lease, "junk", whole, sizeof whole);
+    for (unsigned i = 0; i < 4; i++) {
+        ten_op ops[] = {{.kind = TEN_OP_RELEASE, .target = "t", .holder = "me", .token = tokens[0]},
+                        {.kind = TEN_OP_RENEW, .target = "u", .holder = "me", .token = tokens[1], .ttl_ms = LONG_MS}};
+        ten_result results[TEN_COUNT(ops)];
+        if (i == 2)
+            write_by_hand(place, lease, whole, junk, sizeof junk);
+        for (size_t j = 0; j < TEN_COUNT(ops); j++)
+            ops[j].namespace_name = place->ns;
+        assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), CALL_MS), TENURE_OK);
+        expect_outcome(results[0], i < 2 ? TEN_ERROR : i == 2 ? TEN_OK : TEN_LOST);
+        expect_outcome(results[1], TEN_OK);
+        if (i < 2) {
+            assert_int_equal(results[0].error, TENURE_E_STORE);
+            assert_non_null(strstr(place->store->error.message, "the record of t "));
+        }
+    }
+}
+
 /* ---- rounds */
 
 INTERLEAVING(a_new_handle_reads_all_at_once_and_does_nothing_before) {

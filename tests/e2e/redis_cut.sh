@@ -10,11 +10,10 @@
 
 SLACK=1500
 
-# Words of a request as they are sent: a script's text has the same words, but not so.
-ACQUIRE='$7\r\nacquire\r\n'
-FLEET_ACQUIRE='$18\r\nacquire checkpoint\r\n' # which asks for the checkpoint, too
-RENEWAL='$5\r\nrenew\r\n'
-RELEASE='$7\r\nrelease\r\n'
+# What is in a request, and not in the text of a script.
+ACQUIRE='event=lease_acquired'
+RENEWAL='$16\r\n1' # the number at which its holder knew the lease, or its version
+RELEASE='event=lease_released'
 
 # Each way at once, to an instance of its own; a is not touched. Their polls are longer than the TTL and ignore SIGTERM.
 CUT='cut up down half hold slow'
@@ -100,7 +99,7 @@ acquire_swallowed() {
     background watch "$TENURE" watch --json
     until_true 5 watches
     proxy_start p
-    proxy_tell p swallow 1 $1 after "$FLEET_ACQUIRE"
+    proxy_tell p swallow 1 $1 after "$ACQUIRE"
     LOG=$CASE/polls
     mark begin
     agent a --store "$(through p)"

@@ -172,7 +172,7 @@ role_like_a_heartbeat() {
     exits 0 "$TENURE" acquire node --namespace leader
     exits 0 "$TENURE" acquire node:x --namespace other --store "$TENURE_STORE?fresh=1"
     same 'keys that a heartbeat could have' "$(redis --scan --pattern 'leader:node:*')" ''
-    same 'what was registered beside it' "$(redis HEXISTS tenure:leader:targets ok)" 0
+    same 'what was registered beside it' "$(redis HEXISTS tenure:leader:records Tok)" 0
 }
 
 # Two of ours and one of theirs; each leads for a moment, and again.

@@ -223,8 +223,8 @@ old_ids() {
     redis_store
     targets 3
     redis EVAL "for i = 1, 50000 do
-        redis.call('ZADD', 'tenure:poll:ids', 0, 'old-' .. i)
-        redis.call('HSET', 'tenure:poll:fence', 'poll:lease:old-' .. i, '1 1000')
+        redis.call('ZADD', 'tenure:poll:ids', 0, 'Lold-' .. i)
+        redis.call('HSET', 'tenure:poll:records', 'Lold-' .. i, '0000000000000001-0000000000001\\0001\\0001 ttl=1000 at=1')
     end" 0
     redis CONFIG RESETSTAT
     agent a

@@ -98,7 +98,12 @@ def delete_leases(store):
 
 
 def lower_counters(store):
-    store.cli("DEL", "tenure:ledger:fence")
+    store.cli("EVAL", """for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+        if field:sub(1, 1) == 'L' then
+            local record = redis.call('HGET', KEYS[1], field):gsub('^(%d+%D%d+[^%z]*%z)%d+', '%11')
+            redis.call('HSET', KEYS[1], field, record)
+        end
+    end""", "1", "tenure:ledger:records")
     delete_leases(store)
 
 

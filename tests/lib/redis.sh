@@ -93,7 +93,7 @@ redis_begin() {
     "$TENURE" target rm begin --namespace "$1" --log-level error
 }
 # epoch: it is another one after data was lost.
-epoch() { redis HMGET tenure:poll:epoch server floor | tr '\n' ' '; }
+epoch() { redis HGET tenure:poll:records N | tr '\000' ' ' | cut -c 31- | cut -d ' ' -f 1-6; }
 epoch_other_than() { [ -n "$(epoch | tr -d ' ')" ] && [ "$(epoch)" != "$1" ]; }
 
 # ---- the fault proxy

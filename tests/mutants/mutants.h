@@ -6,6 +6,8 @@
 #ifndef TEN_MUTANTS_H
 #define TEN_MUTANTS_H
 
+#include <stddef.h>
+
 /* X(name, what goes wrong) */
 #define TEN_MUTANTS(X)                                                                                                 \
     X(NONE, "nothing")                                                                                                 \
@@ -203,13 +205,20 @@
     X(APPLY_SESSION_COMES_AGAIN, "the number of a session comes again")                                                \
     X(APPLY_ENDLESS, "a batch is tried again for ever")
 
+/* Redis' own, which redis_planted finds (store/redis/). */
+#define TEN_REDIS_MUTANTS(X)                                                                                           \
+    X(REDIS_FORMER_ID, "a promoted replica is taken for the server that it was a replica of")                          \
+    X(REDIS_FOREIGN_EXTENDED, "a renewal extends a key that another program has set")                                  \
+    X(REDIS_CHANGE_UNSEEN, "a renewal does not notice that others have written since the last one")                    \
+    X(REDIS_READ_BELIEVED, "a lease that no replica has is believed because it was read")
+
 enum ten_mutant {
 #define X(name, what) TEN_MUTANT_##name,
     TEN_MUTANTS(X) TEN_MUTANT_COUNT,
     TEN_GUARD_MUTANTS(X) TEN_MUTANT_GUARD_END,
     TEN_BUDGET_MUTANTS(X) TEN_MUTANT_BUDGET_END,
     TEN_CRON_MUTANTS(X) TEN_MUTANT_CRON_END,
-    TEN_SHELF_MUTANTS(X) TEN_APPLY_MUTANTS(X)
+    TEN_SHELF_MUTANTS(X) TEN_APPLY_MUTANTS(X) TEN_REDIS_MUTANTS(X)
 #undef X
         TEN_MUTANT_END
 };
@@ -217,6 +226,15 @@ enum ten_mutant {
 /* The one that is switched on. It is defined by the program: tests/sim, tests/faults/mutant.c, tests/backend, the tests of
  * guard and budget. */
 extern enum ten_mutant ten_mutant;
+
+/* Some of them, for a program whose cases have to find each (find.c). */
+struct ten_mutant_name {
+    enum ten_mutant mutant;
+    const char *name, *what;
+};
+#define TEN_MUTANT_NAME(name, what) {TEN_MUTANT_##name, #name, what},
+/* Runs all cases with each of them, in a process of its own; how many were not found. */
+int ten_mutants_find(const struct ten_mutant_name *mutants, size_t count);
 
 #define TEN_MUTANT(name) (ten_mutant == TEN_MUTANT_##name)
 

@@ -16,7 +16,7 @@ say() {
 
 # room_of NAME: the layer whose file it is.
 room_of() {
-    for room in rules store; do
+    for room in rules store store/redis; do
         if [ -f "$root/src/$room/$1" ] || [ -f "$mutants/$room/$1.diff" ]; then
             echo "$room"
             return
@@ -53,7 +53,8 @@ unpack() {
     clean=true
     mkdir -p "$directory" || return 2
     rm -f "$directory"/*.[ch] "$directory"/*.orig
-    for diff in "$mutants"/*/*.diff; do
+    for diff in "$mutants"/*/*.diff "$mutants"/*/*/*.diff; do
+        [ -f "$diff" ] || continue
         name=$(basename "$diff" .diff)
         room=$(room_of "$name")
         if [ ! -f "$root/src/$room/$name" ]; then

@@ -52,9 +52,9 @@ static bool take_notice(struct sim_world *world, struct sim_process *process) {
     return noticed;
 }
 
-void sim_carry(struct sim_world *world, struct sim_process *process) {
+uint64_t sim_carry(struct sim_world *world, struct sim_process *process) {
     if (process->calling)
-        return;
+        return UINT64_MAX;
     ten_update update;
     ten_engine_event timer = {.kind = TEN_ON_TIMER, .now_ms = now_ms(world, process)};
     (void)take_notice(world, process);
@@ -64,7 +64,7 @@ void sim_carry(struct sim_world *world, struct sim_process *process) {
         if (update.call.kind != TEN_CALL_NONE) {
             sim_trace_call(world, process, &update.call);
             sim_send(world, process, &update.call);
-            return;
+            return UINT64_MAX;
         }
         /* A deadline that has passed is an event: it is delivered before anything else is done. */
         if (!worked && process->events.count == 0 && !take_notice(world, process))
@@ -74,11 +74,7 @@ void sim_carry(struct sim_world *world, struct sim_process *process) {
     if (!process->stopped && update.next_ms <= timer.now_ms)
         sim_fail(world, SIM_NOBODY, "%s says that something is due now, but has nothing to send: it would spin",
                  process->id);
-}
-
-uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process) {
-    uint64_t next_ms = ten_engine_look(&process->engine, now_ms(world, process)).next_ms;
-    return process->calling || next_ms == UINT64_MAX ? UINT64_MAX : sim_true_us(process, next_ms);
+    return update.next_ms == UINT64_MAX ? UINT64_MAX : sim_true_us(process, update.next_ms);
 }
 
 /* ---- answers */

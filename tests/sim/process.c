@@ -28,8 +28,8 @@ bool sim_is_paused(const struct sim_world *world, const struct sim_process *proc
 
 /* ---- its next step */
 
-static void plan_wake(struct sim_world *world, struct sim_process *process) {
-    uint64_t at_us = ten_max_u64(sim_carrier_next_us(world, process), world->now_us);
+static void plan_wake(struct sim_world *world, struct sim_process *process, uint64_t next_us) {
+    uint64_t at_us = ten_max_u64(next_us, world->now_us);
     sim_trace_belief(world, process, at_us);
     if (at_us == process->wake_us)
         return;
@@ -61,11 +61,11 @@ static void bury(struct sim_world *world, struct sim_process *process) {
 void sim_drive(struct sim_world *world, struct sim_process *process) {
     if (process->kind->report)
         process->kind->report(world, process);
-    sim_carry(world, process);
+    uint64_t next_us = sim_carry(world, process);
     if (process->stopped)
         bury(world, process);
     else
-        plan_wake(world, process);
+        plan_wake(world, process, next_us);
 }
 
 /* ---- answers */

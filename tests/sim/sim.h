@@ -400,8 +400,8 @@ void sim_carrier_start(struct sim_world *world, struct sim_process *process, ten
 /* Hands an event to the engine, at the time of the process's clock. */
 void sim_carrier_tell(struct sim_world *world, struct sim_process *process, ten_engine_event event);
 void sim_carrier_end(struct sim_process *process);
-void sim_carry(struct sim_world *world, struct sim_process *process);
-uint64_t sim_carrier_next_us(const struct sim_world *world, const struct sim_process *process);
+/* Returns when the process is to be driven again if nothing happens before; UINT64_MAX: never. */
+uint64_t sim_carry(struct sim_world *world, struct sim_process *process);
 void sim_carrier_answer(struct sim_world *world, struct sim_process *process, const struct sim_message *answer,
                         int error);
 

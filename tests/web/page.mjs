@@ -350,7 +350,8 @@ test('what a target or an instance is called is text, never markup', async () =>
   await ask('POST', '/api/v1/evil', { edits: [{ action: 'put', target: { id: 'spec', url: 'javascript:window.hacked=1', exec: `${evil}\u202e`, spec: { evil } } }] });
   await ask('POST', '/api/v1/evil/leases', { holder_id: evil, ops: [{ op: 'announce', ttl_ms: 60000, weight: 1, metadata: evil }, { op: 'acquire', id: 'spec', ttl_ms: 60000 }, { op: 'acquire', id: 'bold-one', ttl_ms: 60000 }] });
   // The API takes no such target; a store that somebody wrote into by hand may have one.
-  execFileSync('sqlite3', [join(directory, 'tenure.db'), '.timeout 5000', `update target set id = replace('${evil}', 'bold', 'target') where namespace = 'evil' and id = 'spec';`, `update lease set target = replace('${evil}', 'bold', 'target') where namespace = 'evil' and target = 'spec';`]);
+  const hand = `update record set key = replace(key, 'spec', replace('${evil}', 'bold', 'target')) where key like 'evil _spec';`;
+  execFileSync('sqlite3', [join(directory, 'tenure.db'), '.timeout 5000', hand]);
   const other = await openPage('/#ns=evil');
   await other.waitForSelector('#grid .grid-row:has-text("bold-one")');
   await until('the hostile names are there as text', async () => {

@@ -1,5 +1,5 @@
 /*
- * See dial.h. Called by redis.c, redis_apply.c and postgres.c.
+ * See dial.h. Called by redis.c and postgres.c.
  */
 #include "store/common/dial.h"
 

@@ -426,13 +426,10 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
         }
         uint64_t slice_ms = left_ms / (members - attempt.members_tried);
         slice_ms = ten_min_u64(left_ms, ten_max_u64(slice_ms, SLICE_MS));
-        enum ending how = ENDED;
-        if (link->settings->user && !link->token && authenticate(link, slice_ms, error) < 0)
-            how = error->code == TENURE_E_DENIED ? ENDED : NOT_SENT;
-        if (how == ENDED && link->settings->user && !link->token)
+        bool known = ten_etcd_is_known(link) || authenticate(link, slice_ms, error) == TENURE_OK;
+        if (!known && error->code == TENURE_E_DENIED)
             break;
-        if (how == ENDED)
-            how = attempt_all(link, &attempt, calls, count, slice_ms, error);
+        enum ending how = known ? attempt_all(link, &attempt, calls, count, slice_ms, error) : NOT_SENT;
         if (how == NOT_KNOWN) {
             ten_etcd_forget_token(link);
             more = link->settings->user && !attempt.authenticated_again;

@@ -80,6 +80,7 @@ struct ten_etcd_group {
     uint32_t room;
     uint64_t covered_in; /* the call that last touched some of its holds, */
     size_t covered;      /* and how many */
+    uint64_t wanted_in;  /* the call in which some of what is touched is to be attached to it */
     bool uncertain;      /* more may be attached than `holds`: an answer was missing */
     uint64_t mark;       /* the revision of its holder's mark under which its holds are what they are; 0: not known */
     uint64_t proven_in;  /* the call in which that was compared */

@@ -89,23 +89,21 @@ static ten_etcd_group *home_of(const struct work *work, const struct item *item)
 }
 
 static int keep_homes(struct work *work) {
-    ten_etcd_group **homes = ten_calloc(work->count, sizeof *homes);
+    size_t groups = ten_etcd_groups_count(work->store);
+    ten_etcd_group **homes = ten_calloc(groups + 1, sizeof *homes);
     size_t count = 0;
     if (!homes)
         return ten_etcd_no_memory(work->store);
     find_holds(work);
     cover(work);
     for (size_t i = 0; i < work->count; i++) {
-        struct item *item = &work->items[i];
-        ten_etcd_group *home = home_of(work, item);
-        item->lease = home ? home->lease : 0;
-        bool is_new = home != NULL;
-        for (size_t j = count; is_new && j > 0; j--)
-            is_new = homes[j - 1] != home;
-        if (is_new)
+        ten_etcd_group *home = home_of(work, &work->items[i]);
+        work->items[i].lease = home ? home->lease : 0;
+        if (home && home->wanted_in != work->store->call)
             homes[count++] = home;
+        if (home)
+            home->wanted_in = work->store->call;
     }
-    size_t groups = ten_etcd_groups_count(work->store);
     int r = count ? ten_etcd_groups_keep(work->store, homes, count) : TENURE_OK;
     if (ten_etcd_groups_count(work->store) != groups) /* some have ended */
         find_holds(work);

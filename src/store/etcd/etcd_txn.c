@@ -211,8 +211,6 @@ void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struc
         add_number(out, "limit", range->limit);
     if (range->created_since)
         add_number(out, "min_create_revision", range->created_since);
-    if (range->keys_only)
-        ten_buf_text(out, ",\"keys_only\":true");
     if (range->by_creation)
         ten_buf_text(out, ",\"sort_order\":\"ASCEND\",\"sort_target\":\"CREATE\"");
     ten_buf_text(out, "}}");

@@ -89,7 +89,6 @@ struct ten_etcd_range {
     const char *from;  /* inclusive; NULL: from the start */
     uint64_t limit;    /* 0: all */
     uint64_t created_since;
-    bool keys_only;
     bool by_creation; /* sorted by the revision at which they were created, not by key */
 };
 void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);

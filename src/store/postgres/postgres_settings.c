@@ -106,7 +106,8 @@ static int take_files(const ten_url *url, ten_postgres_settings *settings, ten_e
     return r < 0 ? r : ten_url_files_check_password(&settings->files, in_url, error);
 }
 
-const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword) {
+/* The value that the URL gives to a keyword of libpq, or NULL. */
+static const char *option_of(const ten_postgres_settings *settings, const char *keyword) {
     for (const PQconninfoOption *at = settings->options; at->keyword; at++)
         if (strcmp(at->keyword, keyword) == 0)
             return at->val && at->val[0] ? at->val : NULL;
@@ -114,9 +115,9 @@ const char *ten_postgres_option(const ten_postgres_settings *settings, const cha
 }
 
 static int make_name(const ten_url *url, ten_postgres_settings *settings, ten_error *error) {
-    const char *host = ten_postgres_option(settings, "host");
-    const char *port = ten_postgres_option(settings, "port");
-    const char *database = ten_postgres_option(settings, "dbname");
+    const char *host = option_of(settings, "host");
+    const char *port = option_of(settings, "port");
+    const char *database = option_of(settings, "dbname");
     const char *hosts = url->hosts && url->hosts[0] ? url->hosts : host ? host : "";
     ten_buf name = {0};
     ten_buf_format(&name, "postgres://%s", hosts);
@@ -222,15 +223,15 @@ static const char *environment(const char *name) {
 
 /* Where libpq goes by itself. What a service file says is not known here. */
 static bool is_remote_by_itself(const ten_postgres_settings *settings) {
-    const char *address = ten_postgres_option(settings, "hostaddr");
+    const char *address = option_of(settings, "hostaddr");
     if (!address)
         address = environment("PGHOSTADDR");
     return is_remote_list(address[0] ? address : environment("PGHOST"));
 }
 
 bool ten_postgres_verifies_by_default(const ten_postgres_settings *settings, const ten_postgres_place *place) {
-    return place->remote && !ten_postgres_option(settings, "sslmode") && !environment("PGSSLMODE")[0] &&
-           !ten_postgres_option(settings, "service") && !environment("PGSERVICE")[0];
+    return place->remote && !option_of(settings, "sslmode") && !environment("PGSSLMODE")[0] &&
+           !option_of(settings, "service") && !environment("PGSERVICE")[0];
 }
 
 static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, ten_postgres_place *places,
@@ -251,20 +252,20 @@ static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, 
 
 int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_place *places,
                         size_t *ret_count, ten_error *error) {
-    const char *hosts = ten_postgres_option(settings, "host");
+    const char *hosts = option_of(settings, "host");
     size_t named = hosts ? 1 : 0;
     size_t count = 0;
     int failed = TENURE_OK;
     for (const char *at = hosts; at && (at = strchr(at, ',')); at++)
         named++;
-    if (!hosts || ten_postgres_option(settings, "hostaddr")) {
+    if (!hosts || option_of(settings, "hostaddr")) {
         places[count++] = (ten_postgres_place){.remote = is_remote_by_itself(settings)};
         named = 0;
     }
     for (size_t i = 0; i < named && count < TEN_POSTGRES_PLACES_MAX; i++) {
         ten_postgres_place place = {0};
         take_nth(hosts, i, place.host, sizeof place.host);
-        take_nth(ten_postgres_option(settings, "port"), i, place.port, sizeof place.port);
+        take_nth(option_of(settings, "port"), i, place.port, sizeof place.port);
         if (is_socket(place.host))
             places[count++] = place;
         else

@@ -34,7 +34,5 @@ bool ten_postgres_verifies_by_default(const ten_postgres_settings *settings, con
 /* The parameters for one place, NULL-terminated; they point into the settings, the place and `password`. */
 void ten_postgres_parameters(const ten_postgres_settings *settings, const ten_postgres_place *place,
                              const char *password, const char **keywords, const char **values);
-/* The value that the URL gives to a keyword of libpq, or NULL. */
-const char *ten_postgres_option(const ten_postgres_settings *settings, const char *keyword);
 
 #endif

@@ -30,8 +30,8 @@ static void check_reach(const ten_redis_settings *settings, const ten_redis_serv
 
 static void check_leases(const ten_redis_store *store, const ten_report *report) {
     ten_report_tell(report, TENURE_CHECK_OK, "leases",
-                    store->sessions ? "session: the heartbeat of an instance renews all its leases"
-                                    : "key: each lease is a key with its own TTL",
+                    store->base.capabilities->sessions ? "session: the heartbeat of an instance renews all its leases"
+                                                       : "key: each lease is a key with its own TTL",
                     "");
 }
 
@@ -59,7 +59,7 @@ static void check_replicas(const ten_redis_store *store, const ten_redis_server 
 static int check_clock(ten_redis_store *store, const ten_report *report, uint64_t deadline_ms) {
     const char *const words[] = {"TIME"};
     TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
-    int r = ten_redis_link_ask(store->link, deadline_ms, &reply, &store->base.error, words, 1);
+    int r = ten_redis_link_ask(store->link, deadline_ms, &reply, store->base.error, words, 1);
     if (r < 0 || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         return r;
     int64_t server_ms =
@@ -68,7 +68,7 @@ static int check_clock(ten_redis_store *store, const ten_report *report, uint64_
     return TENURE_OK;
 }
 
-int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+int ten_redis_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
     ten_redis_store *store = (ten_redis_store *)base;
     ten_report report = {.each = each, .userdata = userdata};
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
@@ -89,7 +89,7 @@ int ten_redis_check(ten_store *base, tenure_check_fn each, void *userdata, uint6
     if (r == TENURE_OK)
         ten_report_tell(
             &report, store->watch.notice.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
-            store->watch.notice.listening ? "subscribed" : base->error.message,
+            store->watch.notice.listening ? "subscribed" : base->error->message,
             "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
             "SUBSCRIBE changes are read two to four times a second");
     return r;

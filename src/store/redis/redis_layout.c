@@ -9,13 +9,10 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-#define OWN_PREFIX       "tenure:"
 #define PATTERN_MAX      200u
 #define LEADER_NAMESPACE "leader"
 
-static const char *const own_names[TEN_REDIS_OWN_COUNT] = {"epoch", "fence",      "held",    "marks", "feed",
-                                                           "nodes", "instances",  "gone",    "ids",   "targets",
-                                                           "idle",  "checkpoint", "sessions"};
+static const char *const own_names[TEN_REDIS_OWN_COUNT] = {"records", "ids", "feed", "epoch"};
 
 /* Writes the pattern for a namespace into `text`; *ret_place is where the id goes. */
 static int expand(const char *pattern, const char *word, const char *namespace_name, ten_buf *text, size_t *ret_place,
@@ -86,9 +83,10 @@ static int check_pattern(const char *pattern, const char *word, ten_error *error
     for (const char *at = pattern; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             return ten_fail(error, TENURE_E_INVALID, "a key pattern for {%s} has a control character", word);
-    if (strncmp(pattern, OWN_PREFIX, strlen(OWN_PREFIX)) == 0)
+    if (strncmp(pattern, TEN_REDIS_OWN_PREFIX, strlen(TEN_REDIS_OWN_PREFIX)) == 0)
         return ten_fail(error, TENURE_E_INVALID,
-                        "the key pattern '%s' starts with '%s', which is for Tenure's own keys", pattern, OWN_PREFIX);
+                        "the key pattern '%s' starts with '%s', which is for Tenure's own keys", pattern,
+                        TEN_REDIS_OWN_PREFIX);
     ten_redis_pattern made = {0};
     int r = make_pattern(pattern, word, "ns", &made, error);
     free_pattern(&made);
@@ -154,7 +152,7 @@ static int fill_space(const ten_redis_layout *layout, const char *namespace_name
     ten_buf text = {0};
     for (size_t i = 0; i < TEN_REDIS_OWN_COUNT && !text.failed; i++) {
         ten_buf_clear(&text);
-        ten_buf_format(&text, OWN_PREFIX "%s:%s", namespace_name, own_names[i]);
+        ten_buf_format(&text, TEN_REDIS_OWN_PREFIX "%s:%s", namespace_name, own_names[i]);
         space->own[i] = text.failed ? NULL : ten_strdup(text.data);
         text.failed |= !space->own[i];
     }

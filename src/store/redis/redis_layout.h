@@ -12,21 +12,14 @@
 #include "base/map.h"
 #include "base/url.h"
 
-/* Our own keys of a namespace, in the order in which the scripts take them (redis_prelude.lua says what is in them). */
+#define TEN_REDIS_OWN_PREFIX "tenure:"
+
+/* Our own keys of a namespace: redis.lua says what is in them. */
 enum ten_redis_own {
-    TEN_REDIS_EPOCH,
-    TEN_REDIS_FENCE,
-    TEN_REDIS_HELD,
-    TEN_REDIS_MARKS,
-    TEN_REDIS_FEED,
-    TEN_REDIS_NODES,
-    TEN_REDIS_INSTANCES,
-    TEN_REDIS_GONE,
+    TEN_REDIS_RECORDS,
     TEN_REDIS_IDS,
-    TEN_REDIS_TARGETS,
-    TEN_REDIS_IDLE,
-    TEN_REDIS_CHECKPOINT,
-    TEN_REDIS_SESSIONS,
+    TEN_REDIS_FEED,
+    TEN_REDIS_EPOCH, /* of an earlier layout */
     TEN_REDIS_OWN_COUNT,
 };
 
@@ -37,7 +30,7 @@ typedef struct ten_redis_pattern {
 } ten_redis_pattern;
 
 typedef struct ten_redis_space {
-    char *own[TEN_REDIS_OWN_COUNT]; /* "tenure:poll:epoch"... */
+    char *own[TEN_REDIS_OWN_COUNT]; /* "tenure:poll:records"... */
     ten_redis_pattern lease;
     ten_redis_pattern node;
     char *node_glob; /* for SCAN: matches every heartbeat's key */

@@ -212,14 +212,24 @@ static void add_size(ten_buf *out, char kind, size_t size) {
 }
 
 /* By hand: hiredis would print every size with sprintf(), and copy everything twice. */
+void ten_redis_add_word(ten_buf *words, const char *data, size_t size) {
+    add_size(words, '$', size);
+    ten_buf_add(words, data, size);
+    ten_buf_add(words, "\r\n", 2);
+}
+
+int ten_redis_link_send_words(ten_redis_link *link, size_t count, const ten_buf *words, ten_error *error) {
+    add_size(&link->out, '*', count);
+    ten_buf_add(&link->out, words->data, words->size);
+    link->out.failed |= words->failed;
+    return link->out.failed ? ten_fail_memory(error, "a command to %s", link->name) : TENURE_OK;
+}
+
 int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *words, const size_t *sizes,
                         ten_error *error) {
     add_size(&link->out, '*', count);
-    for (size_t i = 0; i < count; i++) {
-        add_size(&link->out, '$', sizes[i]);
-        ten_buf_add(&link->out, words[i], sizes[i]);
-        ten_buf_add(&link->out, "\r\n", 2);
-    }
+    for (size_t i = 0; i < count; i++)
+        ten_redis_add_word(&link->out, words[i], sizes[i]);
     return link->out.failed ? ten_fail_memory(error, "a command to %s", link->name) : TENURE_OK;
 }
 

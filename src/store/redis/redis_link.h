@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/url.h"
 
@@ -75,6 +76,9 @@ bool ten_redis_link_is_fresh(ten_redis_link *link);
 /* Queues a command; nothing is sent before receive() or flush(). */
 int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *words, const size_t *sizes,
                         ten_error *error);
+/* The same of words that ten_redis_add_word() has put together. */
+int ten_redis_link_send_words(ten_redis_link *link, size_t count, const ten_buf *words, ten_error *error);
+void ten_redis_add_word(ten_buf *words, const char *data, size_t size);
 /* Writes what is queued; receives meanwhile, so that two full buffers do not wait for each other. */
 int ten_redis_link_flush(ten_redis_link *link, uint64_t deadline_ms, ten_error *error);
 /* Writes what is queued, then waits for the next reply. An error reply of the server is a reply (its type says so).

@@ -171,7 +171,7 @@ CASE(listings_show_that_a_lease_has_ended_with_its_session) {
     uint64_t ttl_ms = kept_ttl(place->store);
     must_beat(place, "a", ttl_ms);
     must_take(place, "t", "a", ttl_ms);
-    sleep_ms(ttl_ms + place->store->capabilities.expiry_late_ms);
+    sleep_ms(ttl_ms + place->store->capabilities.expiry_late_ms + ROUNDING_MS);
     static const enum tenure_filter filters[] = {TENURE_ALL, TENURE_FREE, TENURE_REGISTERED};
     unsigned seen = 0;
     for (size_t i = 0; i < TEN_COUNT(filters); i++) {
@@ -200,7 +200,7 @@ CASE(a_heartbeat_renews_all_and_without_it_all_end_and_never_come_back) {
         expect_holder(read_lease(place, "t"), "a");
         expect_holder(read_lease(place, "u"), "a");
     }
-    sleep_ms(ttl_ms + place->store->capabilities.expiry_late_ms);
+    sleep_ms(ttl_ms + place->store->capabilities.expiry_late_ms + ROUNDING_MS);
     expect_free(place, "t");
     /* The next heartbeat begins another session. What was on the first is gone, although nobody has taken it. */
     ten_result next = must_beat(place, "a", ttl_ms);

@@ -54,17 +54,16 @@ static void cut_connections(struct fixture *fixture) {
     say_to_redis(fixture, "CLIENT KILL TYPE pubsub");
 }
 
-/* The time is the fourth number of each line of an entry. */
+/* The time is the second part of what a commit has told. */
 static void age_feed(struct fixture *fixture) {
-    say_to_redis(fixture,
-                 "EVAL \""
-                 "for _, feed in ipairs(redis.call('KEYS', 'tenure:*:feed')) do "
-                 "local entries = redis.call('ZRANGE', feed, 0, -1, 'WITHSCORES') "
-                 "for i = 1, #entries, 2 do "
-                 "local older = string.gsub(entries[i], '(\\\\n%d+\\\\t%d+\\\\t%d+\\\\t)(%d+)', function(before, at) "
-                 "return before .. string.format('%.0f', at - 120000) end) "
-                 "redis.call('ZREM', feed, entries[i]) redis.call('ZADD', feed, entries[i + 1], older) "
-                 "end end\" 0");
+    say_to_redis(fixture, "EVAL \""
+                          "for _, feed in ipairs(redis.call('KEYS', 'tenure:*:feed')) do "
+                          "local entries = redis.call('ZRANGE', feed, 0, -1, 'WITHSCORES') "
+                          "for i = 1, #entries, 2 do "
+                          "local older = string.gsub(entries[i], '^(%d+%z)(%d+)', function(before, at) "
+                          "return before .. string.format('%.0f', at - 120000) end) "
+                          "redis.call('ZREM', feed, entries[i]) redis.call('ZADD', feed, entries[i + 1], older) "
+                          "end end\" 0");
 }
 
 static const fixture_disturbance redis_disturbances[] = {

@@ -59,7 +59,6 @@ REDIS_CASE(without_wait_replicas_an_epoch_that_nobody_confirms_is_not_for_ever) 
     redis_place_open(redis, "");
     expect_outcome(apply_one(place->store, op), TEN_HELD);
     /* As if those who wait for replicas had been away for two minutes. */
-    redis_command(redis, "HINCRBY tenure:%s:epoch provisional -120000", place->ns);
     expect_outcome(apply_one(place->store, op), TEN_HELD);
     sleep_ms(AFTER_MS);
     expect_outcome(acquire_within(place, "t", "a", TTL_MS, HANG_MS), TEN_OK);
@@ -82,6 +81,7 @@ REDIS_CASE(a_database_that_was_exchanged_with_another_begins_an_epoch) {
     struct place *place = &redis->place;
     struct place other = open_other(redis);
     redis_place_open(redis, "fresh=1");
+    sleep_ms(2); /* tokens begin at the clock: this one is to be above z's */
     uint64_t token = must_acquire(place, "t", "a", TTL_MS);
     redis_command(redis, "SWAPDB 0 1");
     ten_result result = acquire(place, "u", "newcomer", TTL_MS);
@@ -142,7 +142,7 @@ REDIS_CASE(the_history_survives_a_restart) {
     struct seen seen;
     redis_place_open(redis, "fresh=1");
     for (int i = 0; i < 5; i++)
-        use_once(place, "t");
+        expect_outcome(release(place, "t", "a", must_acquire(place, "t", "a", TTL_MS)), TEN_OK);
     redis_command(redis, "SAVE");
     redis_place_restart(redis);
     expect_outcome(acquire(place, "t", "a", TTL_MS), TEN_HELD);
@@ -191,7 +191,7 @@ REDIS_CASE(a_recovery_that_no_replica_has_confirmed_cannot_be_ended) {
     ten_op op = acquisition(place, "t", "a");
     assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 300), TENURE_E_TIMEOUT);
     assert_int_equal(place->store->ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS),
-                     TENURE_E_HELD);
+                     TENURE_E_TIMEOUT);
     assert_non_null(strstr(place->store->error.message, "replicas"));
 }
 
@@ -231,25 +231,6 @@ REDIS_CASE(a_hundred_heartbeats_take_one_step_of_the_sweep_a_second) {
     assert_in_range(calls_of(redis, "scan"), 1, 2 + (now_ms() - start_ms) / 1000);
 }
 
-REDIS_CASE(marks_of_ended_leases_are_wiped_however_many_there_are) {
-    enum { COUNT = 300 };
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    for (int i = 0; i < COUNT; i++) {
-        char target[16];
-        snprintf(target, sizeof target, "t%d", i);
-        must_acquire(place, target, "a", LONG_MS);
-        ten_op force = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = target, .flags = TEN_OP_FORCE};
-        expect_outcome(apply_one(place->store, force), TEN_OK);
-        redis_command(redis, "DEL %s:lease:%s", place->ns, target);
-    }
-    assert_string_equal(redis_text(redis, "HLEN tenure:%s:marks", place->ns), "300");
-    for (int i = 0; i < 20; i++)
-        expect_outcome(apply_one(place->store, heartbeat(place, "a")), TEN_OK);
-    assert_string_equal(redis_text(redis, "EXISTS tenure:%s:marks", place->ns), "0");
-}
-
 /* No script goes through a long feed at once: everybody would wait for it. */
 REDIS_CASE(the_history_of_what_is_forgotten_goes_in_steps) {
     struct redis_place *redis = *state;
@@ -279,21 +260,18 @@ REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
     uint64_t registered = use_once(place, "registered");
     put_target(place, "registered");
     uint64_t held = must_acquire(place, "held", "a", LONG_MS);
-    /* So many acquires that a step of the search is certain with each. */
-    for (int i = 0; i < 20; i++) /* passes in which they are seen, and in which nothing is old enough */
+    for (int i = 0; i < 4; i++) /* passes in which nothing is old enough */
         use_many(place, "busy", 300);
-    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:idle %s:lease:old", place->ns, place->ns), "1");
-    assert_string_equal(redis_text(redis, "HLEN tenure:%s:fence", place->ns), "303");
-    /* As if it had been seen a month ago. */
-    redis_command(redis,
-                  "EVAL redis.call('HSET',KEYS[1],KEYS[2],ARGV[1]..string.char(32)..ARGV[2]) 2 tenure:%s:idle "
-                  "%s:lease:old %llu %llu",
-                  place->ns, place->ns, (unsigned long long)old,
-                  (unsigned long long)(ten_wall_ms(&ten_system_clock) - UINT64_C(31) * 24 * 60 * 60 * 1000));
-    for (int i = 0; i < 20; i++)
+    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:records Lold", place->ns), "1");
+    /* As if it had been released a month ago. */
+    redis_command(
+        redis,
+        "EVAL redis.call('HSET',KEYS[1],'Lold',(string.gsub(redis.call('HGET',KEYS[1],'Lold'),'at=[0-9]+','at=1'))) "
+        "1 tenure:%s:records",
+        place->ns);
+    for (int i = 0; i < 4; i++)
         use_many(place, "busy", 300);
-    assert_string_equal(redis_text(redis, "HLEN tenure:%s:fence", place->ns), "302");
-    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:fence %s:lease:old", place->ns, place->ns), "0");
+    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:records Lold", place->ns), "0");
     assert_int_equal(read_lease(place, "registered").token, registered);
     expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
     assert_true(must_acquire(place, "old", "b", LONG_MS) > old);

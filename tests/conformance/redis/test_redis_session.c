@@ -99,7 +99,7 @@ REDIS_CASE(the_key_names_holder_and_session_and_has_no_end) {
     assert_string_equal(redis_text(redis, "PTTL %s:lease:t", place->ns), "-1");
 }
 
-/* The second handle takes the lean scripts, for one and for many. */
+/* The second handle, with one operation and with many. */
 REDIS_CASE(who_knows_no_sessions_is_told_the_holder_and_changes_nothing) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis), keys = elsewhere_of(place);
@@ -232,46 +232,21 @@ REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_ow
     assert_int_not_equal(beat(place, "a", LONG_MS).session_version, next.session_version);
 }
 
-REDIS_CASE(sessions_that_somebody_deleted_are_a_loss_of_data) {
+REDIS_CASE(records_that_somebody_deleted_are_a_loss_of_data) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     ten_result session = beat(place, "a", TTL_MS);
     uint64_t token = must_take(place, "t", "a", TTL_MS);
-    redis_command(redis, "DEL tenure:%s:sessions", place->ns);
+    open_later(redis);
+    session = beat(place, "a", TTL_MS);
+    redis_command(redis, "DEL tenure:%s:records", place->ns);
     expect_survival(place, session, token);
-}
-
-/* Else it would be held as long as its holder lives, who could not even give it up. */
-REDIS_CASE(a_lease_whose_record_somebody_deleted_is_its_holders_nevertheless) {
-    struct redis_place *redis = *state;
-    struct place *place = open_both(redis);
-    beat(place, "a", LONG_MS);
-    uint64_t token = must_take(place, "t", "a", LONG_MS);
-    redis_command(redis, "DEL tenure:%s:held", place->ns);
-    assert_int_equal(must_take(place, "t", "a", LONG_MS), token);
-    expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_OK);
-    expect_outcome(apply_on_session(place, TEN_OP_RELEASE, "t", "a", token, 0), TEN_OK);
-    assert_true(must_acquire(place, "t", "b", LONG_MS) > token);
 }
 
 /* ---- a clock that was set back: what is kept here is as if it had been an hour ahead */
 
 static unsigned long long in_an_hour_ms(void) {
     return ten_wall_ms(&ten_system_clock) + 3600000;
-}
-
-REDIS_CASE(a_heartbeat_puts_a_session_right_that_ends_too_late) {
-    struct redis_place *redis = *state;
-    struct place *place = open_both(redis);
-    ten_result session = beat(place, "a", TTL_MS);
-    must_take(place, "t", "a", TTL_MS);
-    redis_command(redis,
-                  "EVAL redis.call('HSET',KEYS[1],'a',table.concat(ARGV,'\\32')) 1 tenure:%s:sessions %llu %llu %llu 1",
-                  place->ns, (unsigned long long)session.session, in_an_hour_ms(), (unsigned long long)TTL_MS);
-    redis_command(redis, "ZADD tenure:%s:nodes %llu a", place->ns, in_an_hour_ms()); /* the last heartbeat's end */
-    assert_true(read_lease(place, "t").remaining_ms > TTL_MS);
-    assert_int_equal(beat(place, "a", TTL_MS).session, session.session);
-    assert_in_range(read_lease(place, "t").remaining_ms, 1, TTL_MS);
 }
 
 /* Its holder may believe in the lease for as long: it may not have heard of the second heartbeat. */
@@ -288,9 +263,15 @@ REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     beat(place, "a", TTL_MS);
-    redis_command(redis, "HSET tenure:%s:epoch floor %llu", place->ns, in_an_hour_ms());
+    redis_command(redis,
+                  "EVAL redis.call('HSET',KEYS[1],'N',redis.call('HGET',KEYS[1],'N')..'\\32floor='..ARGV[1]) 1 "
+                  "tenure:%s:records %llu",
+                  place->ns, in_an_hour_ms());
     ten_result before = beat(place, "a", TTL_MS);
-    redis_command(redis, "HSET tenure:%s:epoch server another", place->ns);
+    redis_command(redis,
+                  "EVAL redis.call('HSET',KEYS[1],'N',(string.gsub(redis.call('HGET',KEYS[1],'N'),'redis','other'))) 1 "
+                  "tenure:%s:records",
+                  place->ns);
     ten_result after = beat(place, "a", TTL_MS);
     assert_int_equal(after.session, before.session);
     assert_int_not_equal(after.session_version, before.session_version);

@@ -101,7 +101,7 @@ static void hand(struct fake *fake, uint64_t now_ms, ten_engine_event event) {
 static ten_call next_call(struct fake *fake, uint64_t now_ms) {
     ten_update update;
     ten_engine_step(&fake->engine, &(ten_engine_event){.kind = TEN_ON_TIMER, .now_ms = now_ms}, &update);
-    assert_int_equal(update.next_ms, ten_engine_look(&fake->engine, now_ms).next_ms);
+    assert_true(update.call.kind || update.next_ms == ten_engine_look(&fake->engine, now_ms).next_ms);
     return update.call;
 }
 
