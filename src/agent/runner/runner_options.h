@@ -1,6 +1,6 @@
 /*
- * What a user says of a worker, whichever policy it runs: its store, its timing, its processes, its health, metrics and log.
- * Part of the options of agent.h and leader.h; runner.c carries it out.
+ * What a user says of a worker, whichever policy it runs: its store, its timing, its processes, its health, metrics and
+ * log. Part of the options of agent.h and leader.h; runner.c carries it out.
  */
 #ifndef TEN_AGENT_RUNNER_OPTIONS_H
 #define TEN_AGENT_RUNNER_OPTIONS_H
