@@ -1,5 +1,6 @@
--- What a bare loop over libsqlite3 does for a renewal and for an acquire and a release, on the schema of the SQLite store
--- (src/store/sqlite/sqlite.sql). The renewal has the store's own conditions: leaving them out would be another promise.
+-- What a bare loop over libsqlite3 does for a renewal and for an acquire and a release, on the schema of the SQLite
+-- store (src/store/sqlite/sqlite.sql). The renewal has the store's own
+-- conditions: leaving them out would be another promise.
 
 -- name: renew
 UPDATE record SET ends_ms = ?1

@@ -423,7 +423,8 @@ typedef struct tenure_info {
     bool barred;             /* forced: cannot be renewed */
     char target[TENURE_TARGET_MAX + 1];
     char holder[TENURE_HOLDER_MAX + 1]; /* "" when free */
-    /* The pin of a registered target, see tenure_registry_pin(). Only in a listing: tenure_target_read() leaves it empty. */
+    /* The pin of a registered target, see tenure_registry_pin(). Only in a listing: tenure_target_read() leaves it
+     * empty. */
     char pin_instance[TENURE_HOLDER_MAX + 1]; /* "": it is not pinned */
     uint64_t pin_remaining_ms;
     bool pin_away;
@@ -464,8 +465,8 @@ TENURE_API int tenure_instance_list(tenure_context *context, tenure_instance_fn 
 typedef int (*tenure_name_fn)(const char *name, void *userdata);
 TENURE_API int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *userdata);
 /* Asks a live instance to hand over everything that it holds, and to take nothing; undrain takes that back. A candidate
- * resigns. TENURE_E_UNKNOWN_INSTANCE: there is no such instance. TENURE_E_INVALID: it has a lock of `tenure lock` or waits
- * for it, and cannot be drained. */
+ * resigns. TENURE_E_UNKNOWN_INSTANCE: there is no such instance. TENURE_E_INVALID: it has a lock of `tenure lock` or
+ * waits for it, and cannot be drained. */
 TENURE_API int tenure_instance_drain(tenure_context *context, const char *instance);
 TENURE_API int tenure_instance_undrain(tenure_context *context, const char *instance);
 
@@ -489,9 +490,9 @@ typedef struct tenure_target {
     bool paused;
 } tenure_target;
 
-/* Registers or changes targets. The first one's `size` is the distance between two. *ret_added, which may be NULL: how many
- * were new. All are checked before the first is written; after a failure of the store some may be registered, and all can be
- * sent again. */
+/* Registers or changes targets. The first one's `size` is the distance between two. *ret_added, which may be NULL: how
+ * many were new. All are checked before the first is written; after a failure of the store some may be registered, and
+ * all can be sent again. */
 TENURE_API int tenure_registry_put(tenure_context *context, const tenure_target *targets, size_t count,
                                    size_t *ret_added);
 /* Removes a target from the registry. Its token counter and its lease stay. TENURE_E_UNKNOWN_TARGET: not registered. */
@@ -511,9 +512,9 @@ typedef struct tenure_pin {
 
 /*
  * Pins a registered target to an instance: while that instance is alive and not draining, the plan names it, and the
- * holder hands the target over to it as in a rebalance. With `away` the plan names any other instance. In place of a pin
- * that is there. The pin has no effect while the instance is not there, while it drains, and if there is no other one
- * (`away`). It ends by itself, and goes when the target is removed. TENURE_E_UNKNOWN_TARGET: not registered.
+ * holder hands the target over to it as in a rebalance. With `away` the plan names any other instance. In place of a
+ * pin that is there. The pin has no effect while the instance is not there, while it drains, and if there is no other
+ * one (`away`). It ends by itself, and goes when the target is removed. TENURE_E_UNKNOWN_TARGET: not registered.
  */
 TENURE_API int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pin *pin);
 TENURE_API int tenure_registry_unpin(tenure_context *context, const char *id);
@@ -696,8 +697,8 @@ TENURE_API int tenure_member_next_event(tenure_member *member, uint64_t wait_ms,
  * before each step, and send the token with everything, so that receivers can refuse what a former leader still sends.
  * A context has at most one election for a role.
  * While it waits for the role it is announced as an instance of weight 0, so that the candidates take turns: a release
- * makes the one that has waited longest try, and not all. A context is announced once in a namespace: its first election
- * there takes part, further ones try without a turn.
+ * makes the one that has waited longest try, and not all. A context is announced once in a namespace: its first
+ * election there takes part, further ones try without a turn.
  */
 typedef struct tenure_election tenure_election;
 

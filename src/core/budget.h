@@ -3,9 +3,9 @@
  * the time of the thread that speaks HTTP. Pure: src/server reports what is asked for, and carries out the answer.
  *
  * One rule for every resource: an account may have `factor` times as much as is still free. So one account alone gets
- * factor / (factor + 1) of the whole, n greedy ones get equal parts, and they always leave something for one more. Nobody
- * needs to know how many there are. Renewals, heartbeats and releases have a reserve beside that, which nothing else can
- * use; accounts share it by the same rule. Clients that have not shown a token (strangers) share one part in
+ * factor / (factor + 1) of the whole, n greedy ones get equal parts, and they always leave something for one more.
+ * Nobody needs to know how many there are. Renewals, heartbeats and releases have a reserve beside that, which nothing
+ * else can use; accounts share it by the same rule. Clients that have not shown a token (strangers) share one part in
  * TEN_STRANGERS_PART of the whole, so they can take nothing from principals.
  */
 #ifndef TEN_CORE_BUDGET_H
@@ -80,8 +80,8 @@ typedef struct ten_grant {
     uint64_t reserved; /* of that, from the reserve */
 } ten_grant;
 
-/* Makes it so much. Less is always granted. False: refused and counted, and nothing has changed. A grant keeps its account
- * as long as its amount is not 0. */
+/* Makes it so much. Less is always granted. False: refused and counted, and nothing has changed. A grant keeps its
+ * account as long as its amount is not 0. */
 bool ten_budget_resize(ten_budget *budget, ten_grant *grant, ten_account *account, enum ten_resource resource,
                        uint64_t amount, enum ten_urgency urgency);
 /* The same for what is there already and cannot be refused. */
@@ -96,23 +96,23 @@ bool ten_budget_has_room(const ten_budget *budget, const ten_account *account, e
 /* The thread has spent so long on a request of this account. */
 void ten_budget_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t spent_us,
                       uint64_t now_ms);
-/* Whether it may spend more; a refusal is counted. Time that nobody needs is gone, unlike the rest, so a principal that is
- * alone may use all of it. One that uses little is never refused; for what is urgent only urgent time counts, so nobody
- * keeps himself from renewing. */
+/* Whether it may spend more; a refusal is counted. Time that nobody needs is gone, unlike the rest, so a principal that
+ * is alone may use all of it. One that uses little is never refused; for what is urgent only urgent time counts, so
+ * nobody keeps himself from renewing. */
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms);
 
-/* How long a refusal is delayed. It costs nearly as much as an answer, and a client that ignores Retry-After comes again at
- * once. So the refusals of one account are sent one after the other, at a bounded rate. */
+/* How long a refusal is delayed. It costs nearly as much as an answer, and a client that ignores Retry-After comes
+ * again at once. So the refusals of one account are sent one after the other, at a bounded rate. */
 uint64_t ten_account_refusal_ms(ten_account *account, uint64_t now_ms);
 
-/* The place of a job in a queue: what has a lower number goes first. An account's jobs follow each other at the distance
- * of their weights, so accounts take turns however much one of them sends. queue_now: the number of the job that the
- * queue let go last. */
+/* The place of a job in a queue: what has a lower number goes first. An account's jobs follow each other at the
+ * distance of their weights, so accounts take turns however much one of them sends. queue_now: the number of the job
+ * that the queue let go last. */
 uint64_t ten_account_turn(ten_account *account, unsigned queue, uint64_t queue_now, uint64_t weight);
 
 /* The same for jobs whose weight is known only when they are done, such as a listing: the account with the lowest place
- * goes next, and its place moves on by what its job has taken. So accounts get equal time, not equally many jobs. An account
- * that joins, or comes again, starts where the queue is: time that it did not use is gone. */
+ * goes next, and its place moves on by what its job has taken. So accounts get equal time, not equally many jobs. An
+ * account that joins, or comes again, starts where the queue is: time that it did not use is gone. */
 void ten_account_join(ten_account *account, unsigned queue, uint64_t queue_now);
 uint64_t ten_account_place(const ten_account *account, unsigned queue);
 void ten_account_charge(ten_account *account, unsigned queue, uint64_t weight);

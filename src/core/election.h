@@ -15,15 +15,15 @@
  * gets the same lease, because instance ids are never reused; but a token whose deadline has passed is never believed
  * again.
  *
- * Drain. An instance that is asked to drain stays announced, but steps down and does not campaign until that is undone. It
- * learns of both from the answers to its heartbeats.
+ * Drain. An instance that is asked to drain stays announced, but steps down and does not campaign until that is undone.
+ * It learns of both from the answers to its heartbeats.
  *
  * Slots. A role can have several numbered slots, each a target of its own: the candidate wants any one of them (a
  * semaphore), or all of them together. It looks at all of them first. With `any` it then tries one that is free. It
- * stays with that slot until the store has answered, so it never has two. With `all` one batch acquires all of them when
- * they are free; up to TEN_GROUP_MAX of them as a group (store.h), of which the store grants all or none. Where some were
- * granted nevertheless, they are released at once: nothing is held while it waits. The term ends when the first of them
- * is lost.
+ * stays with that slot until the store has answered, so it never has two. With `all` one batch acquires all of them
+ * when they are free; up to TEN_GROUP_MAX of them as a group (store.h), of which the store grants all or none. Where
+ * some were granted nevertheless, they are released at once: nothing is held while it waits. The term ends when the
+ * first of them is lost.
  */
 #ifndef TEN_CORE_ELECTION_H
 #define TEN_CORE_ELECTION_H
@@ -95,8 +95,8 @@ enum ten_election_state {
  * The events that an election reports: TENURE_EVENT_ACQUIRED (elected: the work may begin; reason: how the previous
  * term ended, as far as is known), _STOP (step down: stop the work, then call ten_election_stopped()), _LOST (the same,
  * but at once), _RELEASED, _KEPT (the work is over, but the role is kept), _RENEWED, _RENEW_FAILED, _ACQUIRE_FAILED,
- * _RECOVERING, _UNANNOUNCED (the namespace has another TTL, remaining_ms; once) and _REFUSED (this instance was declared
- * gone, or the tokens are used up. Final).
+ * _RECOVERING, _UNANNOUNCED (the namespace has another TTL, remaining_ms; once) and _REFUSED (this instance was
+ * declared gone, or the tokens are used up. Final).
  */
 typedef struct ten_election {
     ten_election_config config;

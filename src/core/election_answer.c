@@ -335,8 +335,8 @@ void ten_election_answer(ten_election *election, uint64_t now_ms, int error, con
         take_silence(election, now_ms, error);
     election->op_count = 0;
     election->answered |= error == TENURE_OK;
-    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. Nor will it
-     * let in whom it never did; somebody whom it let in before may have been given a new password. */
+    /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. Nor will
+     * it let in whom it never did; somebody whom it let in before may have been given a new password. */
     bool is_final = error == TENURE_E_INVALID || (error == TENURE_E_DENIED && !election->answered);
     if (is_final && !ten_election_leads(election) && !election->refused) {
         election->announced &= election->answered; /* there is nothing to leave */

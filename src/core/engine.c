@@ -42,8 +42,8 @@ static void want_feed(ten_engine *engine, uint64_t now_ms) {
     want(engine, TEN_CALL_CHANGES, ten_max_u64(now_ms, engine->fed_ms + engine->config.feed_gap_ms));
 }
 
-/* Each reading costs a gap. Gaps that were not used are saved up, FEED_BURST of them, for notices: a target that is handed
- * over is often told of right after something else was. */
+/* Each reading costs a gap. Gaps that were not used are saved up, FEED_BURST of them, for notices: a target that is
+ * handed over is often told of right after something else was. */
 static void pay_for_feed(ten_engine *engine, uint64_t now_ms) {
     uint64_t gap_ms = engine->config.feed_gap_ms;
     engine->fed_ms = now_ms;

@@ -9,8 +9,9 @@
  * all at the same time. A holder that is no longer the planned one stops its work and then hands the target over to the
  * planned one, once that has been present for the settle time: nobody else can get it in between. Where the
  * store has sessions and all instances know them, leases hang on the session of their holder, and its heartbeat renews
- * them. Else they are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how long the other lease lasts, and the
- * next try is at that instant. When the store fails, no lease is believed beyond its deadline, and requests back off.
+ * them. Else they are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how
+ * long the other lease lasts, and the next try is at that instant. When the store fails, no lease is believed beyond
+ * its deadline, and requests back off.
  *
  * The life of each target is a holding (core/holding.h). The fleet decides when it is this instance's turn to acquire
  * one, when there is a reason to release one (then it is closing, and TENURE_EVENT_STOP is reported), and releases it

@@ -1,6 +1,6 @@
 /*
- * The fleet: the targets that this instance has to do with, apart from all that it knows of. Of the others it keeps only
- * what a later grant needs: the highest token seen, and whether that is spent. Called by the fleet's other files.
+ * The fleet: the targets that this instance has to do with, apart from all that it knows of. Of the others it keeps
+ * only what a later grant needs: the highest token seen, and whether that is spent. Called by the fleet's other files.
  */
 #include "base/alloc.h"
 #include "core/fleet_state.h"
@@ -107,8 +107,8 @@ void ten_fleet_enter_order(ten_fleet *fleet, uint32_t number) {
     struct ten_fleet_held *held = ten_fleet_held(fleet, number);
     if (held->in_order)
         unlink_held(fleet, held);
-    /* Usually it is the newest. What is acquired on a session counts from the last heartbeat, which may be older than the
-     * renewals of a few that are not on it. */
+    /* Usually it is the newest. What is acquired on a session counts from the last heartbeat, which may be older than
+     * the renewals of a few that are not on it. */
     uint32_t older = fleet->held.newest;
     while (older != TEN_NOBODY && ten_fleet_held(fleet, older)->holding.sent_ms > held->holding.sent_ms)
         older = ten_fleet_held(fleet, older)->older;

@@ -7,9 +7,9 @@
  * that the whole plan gives to others. So plan, acquires and releases wait until all have been read; after the first
  * time not for longer than the settle time: others may go on registering.
  *
- * Removals come one by one through the feed. If entries of it were missed, a listing lacks what was removed. It may also
- * be that of a store which lost data: so it is believed after the feed has shown that no epoch had begun, and for a TTL
- * from the beginning of an epoch it is not believed.
+ * Removals come one by one through the feed. If entries of it were missed, a listing lacks what was removed. It may
+ * also be that of a store which lost data: so it is believed after the feed has shown that no epoch had begun, and for
+ * a TTL from the beginning of an epoch it is not believed.
  */
 #include "core/fleet_state.h"
 
@@ -45,8 +45,8 @@ static bool is_new(const ten_fleet *fleet, const ten_row *row) {
            ten_fleet_is_new_pin(fleet, number, &row->pin);
 }
 
-/* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on: all
- * instances would stop at the same moment. */
+/* A fleet that begins with a part of the targets would have another plan than the others. One that is at work goes on:
+ * all instances would stop at the same moment. */
 static void refuse(ten_fleet *fleet, const char *id) {
     tenure_event event = {
         .kind = TENURE_EVENT_ACQUIRE_FAILED, .error = TENURE_E_TOO_MANY, .count = fleet->config.targets_max};

@@ -2,10 +2,10 @@
  * The fleet: targets that are pinned in the store's registry. The engine brings pins with the registrations; the plan
  * (core/plan_pin.c) knows what a pin means for it. This file knows when a pin ends.
  *
- * That a target was pinned or unpinned comes to all instances through the feed, in the same order as what is handed over
- * because of it. The end of a pin does not: the store says how much is left whenever the registration is read, and each
- * instance reads it again shortly before, and at the end. So they hear of the end within moments, but not at once. Who
- * heard of it first would hand targets over to one that still sees the pin, and would get them back. So for the
+ * That a target was pinned or unpinned comes to all instances through the feed, in the same order as what is handed
+ * over because of it. The end of a pin does not: the store says how much is left whenever the registration is read, and
+ * each instance reads it again shortly before, and at the end. So they hear of the end within moments, but not at once.
+ * Who heard of it first would hand targets over to one that still sees the pin, and would get them back. So for the
  * settle time from the end of a pin nothing is handed over.
  */
 #include <string.h>

@@ -57,8 +57,8 @@ static bool is_other_instance(uint32_t holder) {
 }
 
 /* Until when the planned holder is waited for: it is given the time to settle after its start, and more as long as it
- * is seen to take something, since it may have much to take. One that has come after the target was free may be the next
- * of many that come and die soon: for all of them together it is waited only once. */
+ * is seen to take something, since it may have much to take. One that has come after the target was free may be the
+ * next of many that come and die soon: for all of them together it is waited only once. */
 static uint64_t patience_ms(const ten_fleet *fleet, const struct ten_fleet_instance *planned, uint64_t free_ms) {
     bool newcomer = planned->since_ms > free_ms;
     uint64_t busy_ms = (newcomer ? 1 : BUSY_TTLS) * fleet->config.timing.ttl_ms;
@@ -67,8 +67,8 @@ static uint64_t patience_ms(const ten_fleet *fleet, const struct ten_fleet_insta
 }
 
 /* The planned holder has its turn when the target is free; the others have theirs later, rank by rank. They are there
- * for the case that it is alive and does not take it. Many of the first ranks can be dead and not be known to be, so the
- * ranks behind them do not wait a whole turn for each. */
+ * for the case that it is alive and does not take it. Many of the first ranks can be dead and not be known to be, so
+ * the ranks behind them do not wait a whole turn for each. */
 static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t rank, uint64_t free_ms) {
     if (rank == 0)
         return free_ms;
@@ -102,8 +102,8 @@ static uint64_t turn_ms(const ten_fleet *fleet, uint32_t number) {
         return UINT64_MAX;
     uint32_t planned = ten_plan_holder(fleet->plan, number);
     size_t rank = ten_plan_rank(fleet->plan, number, fleet->self);
-    /* While the store was away the heartbeats of all have expired, and their leases with them. What is planned for others
-     * is left to them until they have been seen again. */
+    /* While the store was away the heartbeats of all have expired, and their leases with them. What is planned for
+     * others is left to them until they have been seen again. */
     if (rank > 0 && was_away(fleet))
         return fleet->now_ms + fleet->config.settle_ms;
     /* What was handed over to this instance is its own already. */
@@ -221,8 +221,8 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
     uint64_t at_ms = turn_ms(fleet, number);
     bool now = at_ms <= fleet->now_ms && !busy;
     bool stray = ten_fleet_holding(fleet, number).stray;
-    /* A lease that was forced keeps others out, and is released as soon as its work has stopped. One that has expired may
-     * live on in the store with its session, and would never end; but not while the store was away. */
+    /* A lease that was forced keeps others out, and is released as soon as its work has stopped. One that has expired
+     * may live on in the store with its session, and would never end; but not while the store was away. */
     bool forced = fleet->targets[number].end_reason == TEN_REASON_FORCED;
     bool left = held && (held->on_session || forced) && held->holding.expired && !busy && !(now && was_away(fleet));
     uint64_t ends_ms = fleet->targets[number].when_ms; /* unless somebody else has it by now */
@@ -242,8 +242,8 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
         ten_timers_set(&fleet->looks, number, fleet->now_ms + ten_max_u64(fleet->config.timing.renew_ms / 8, 1));
     else if (now)
         add_acquire(fleet, held, number);
-    else /* An acquire of this instance reached the store after it had given up waiting for the answer, and the target is
-          * not wanted now. The other instances assume that a holder works on what it holds. */
+    else /* A late acquire of this instance reached the store after it had given up waiting for the answer, and the
+          * target is not wanted now. The other instances assume that a holder works on what it holds. */
         disown(fleet, held, number, held->holding.known_token, TEN_REASON_DONE);
 }
 
@@ -263,8 +263,8 @@ static void look_at(ten_fleet *fleet, uint32_t number) {
 
 /* ---- the request */
 
-/* What is renewed one by one for the sake of the session goes with a heartbeat: a lease is put on the session only if it
- * does not end earlier by that. */
+/* What is renewed one by one for the sake of the session goes with a heartbeat: a lease is put on the session only if
+ * it does not end earlier by that. */
 static bool add_heartbeat(ten_fleet *fleet) {
     if (fleet->now_ms < fleet->own.next_beat_ms && fleet->held.unsure == 0)
         return false;
@@ -341,8 +341,8 @@ static bool is_ready(const ten_fleet *fleet) {
     return fleet->reading.complete || fleet->end.stopping;
 }
 
-/* A heartbeat and renewals go alone, because an acquire may have to wait in the store for what others do; but where they
- * are due all the time, the rest goes with every second request. After an outage everything goes at once. */
+/* A heartbeat and renewals go alone, because an acquire may have to wait in the store for what others do; but where
+ * they are due all the time, the rest goes with every second request. After an outage everything goes at once. */
 static bool has_room_for_looks(ten_fleet *fleet) {
     bool beats = fleet->now_ms < fleet->own.beat_ms + fleet->config.timing.ttl_ms;
     fleet->request.alone = fleet->request.count > 0 && beats && !fleet->request.alone && !fleet->end.stopping;

@@ -158,8 +158,9 @@ static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     ten_fleet_lost(fleet, number, reason);
 }
 
-/* The store has a lease of this instance that it does not believe in, and never will: it was released, or its deadline has
- * passed, and then the store lost that, or a late request brought it back. On a session it would not end by itself. */
+/* The store has a lease of this instance that it does not believe in, and never will: it was released, or its deadline
+ * has passed, and then the store lost that, or a late request brought it back. On a session it would not end by itself.
+ */
 static void release_old(ten_fleet *fleet, uint32_t number, uint64_t token) {
     ten_holding holding = ten_fleet_holding(fleet, number);
     const struct ten_fleet_held *known = ten_fleet_held(fleet, number);
@@ -285,8 +286,8 @@ static void note_lease_change(ten_fleet *fleet, const ten_change *change) {
     bool handed = change->kind == TENURE_EVENT_ACQUIRED && change->reason != TEN_REASON_NONE;
     bool mine = change->kind == TENURE_EVENT_ACQUIRED && strcmp(change->instance, fleet->config.instance) == 0;
     uint32_t number = ten_plan_find_target(fleet->plan, change->target);
-    /* Handed over to this instance, in whose list of targets it is not (any more); or a late acquire of its own, which on a
-     * session does not end by itself. */
+    /* Handed over to this instance, in whose list of targets it is not (any more); or a late acquire of its own, which
+     * on a session does not end by itself. */
     if (number == TEN_NOBODY && mine && (handed || fleet->config.sessions) && !ten_fleet_is_gathering(fleet))
         number = ten_fleet_put_unwanted(fleet, change->target);
     if (number == TEN_NOBODY || !ten_fleet_is_known(&fleet->targets[number]))
@@ -367,8 +368,8 @@ void ten_fleet_change(ten_fleet *fleet, const ten_change *change) {
     }
 }
 
-/* The first time, and after entries of the feed were missed. That costs only another look: the listing of targets, which
- * the engine makes, corrects who holds what, and the list of instances who is there. Nothing is put off. */
+/* The first time, and after entries of the feed were missed. That costs only another look: the listing of targets,
+ * which the engine makes, corrects who holds what, and the list of instances who is there. Nothing is put off. */
 void ten_fleet_follow(ten_fleet *fleet) {
     if (fleet->own.announced)
         want_list(fleet);

@@ -96,7 +96,8 @@ static int keep(ten_history *history, const ten_change *change) {
 
 /* ---- targets without a holder */
 
-/* Whether another holder was wanted after that end: the work was not over, and the target was neither removed nor paused. */
+/* Whether another holder was wanted after that end: the work was not over, and the target was neither removed nor
+ * paused. */
 static bool is_missed(enum ten_reason reason) {
     switch (reason) {
     case TEN_REASON_SHUTDOWN:
@@ -202,8 +203,8 @@ static int understand(ten_history *history, ten_change *change) {
     return r;
 }
 
-/* A forced lease has ended once; that its holder has released it when its work had stopped only says since when the target
- * is free. What a person did is told in any case. */
+/* A forced lease has ended once; that its holder has released it when its work had stopped only says since when the
+ * target is free. What a person did is told in any case. */
 static bool is_end_of_forced(const struct hands *hands, const ten_change *change) {
     return hands && hands->ended_ms && hands->reason == TEN_REASON_FORCED && hands->token == change->token &&
            change->kind == TENURE_EVENT_RELEASED && change->actor[0] == '\0';

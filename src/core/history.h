@@ -1,8 +1,8 @@
 /*
  * The history of who held what, derived from the feed of a store: which entries are wanted, how long each holder held
  * its target, how long the target was free before, and when it had no holder for longer than its TTL. The runs of a job
- * of `tenure cron` come from its checkpoint. Pure: the caller, runtime/context_history.c, reads the store and passes the
- * entries in the order of the feed.
+ * of `tenure cron` come from its checkpoint. Pure: the caller, runtime/context_history.c, reads the store and passes
+ * the entries in the order of the feed.
  */
 #ifndef TEN_CORE_HISTORY_H
 #define TEN_CORE_HISTORY_H

@@ -57,10 +57,9 @@ typedef struct ten_holding {
     uint8_t flight;       /* enum ten_flight: the request that has not been answered */
     uint8_t reason;       /* enum ten_reason, while releasing */
     bool uncertain : 1;
-    bool
-        expired : 1; /* its deadline has passed, or it was forced, and it was not released since: the store may have it */
-    bool stray : 1; /* the store says that this instance holds it, under known_token, but it has no such grant */
-    bool spent : 1; /* known_token is spent. Lower ones are never believed again in any case */
+    bool expired : 1; /* its deadline has passed, or it was forced, and it was not released since */
+    bool stray : 1;   /* the store says that this instance holds it, under known_token, but it has no such grant */
+    bool spent : 1;   /* known_token is spent. Lower ones are never believed again in any case */
 } ten_holding;
 
 /* What a later grant needs of a holding that is at rest, in 8 bytes: tokens are below 2^53. */
@@ -117,7 +116,8 @@ enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timi
  * TEN_HOLDING_RENEWED, or _LATE. Nothing about it may be in flight. */
 enum ten_holding_outcome ten_holding_extend(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
                                             uint64_t now_ms, uint64_t ttl_ms);
-/* The renewal in flight was refused, and the lease stays as it is until its deadline: it was forced. It is uncertain. */
+/* The renewal in flight was refused, and the lease stays as it is until its deadline: it was forced. It is uncertain.
+ */
 void ten_holding_refuse(ten_holding *holding);
 /* There was none, or an error: the request may have taken effect or not. True: the lease has just become uncertain. */
 bool ten_holding_unanswered(ten_holding *holding);

@@ -363,7 +363,8 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
         ten_lease_book_look(book, lease, now_ms);
         return;
     }
-    /* Its deadline has passed, and it was not renewed by the context, which would have released it: the store has it still. */
+    /* Its deadline has passed, and it was not renewed by the context, which would have released it: the store has it
+     * still. */
     bool left = lease->holding.expired && lease->holding.state == TEN_HOLDING_NONE && !lease->acquiring;
     bool ends = left || ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
                 lease->holding.flight == TEN_FLIGHT_ACQUIRE;

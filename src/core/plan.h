@@ -6,8 +6,8 @@
  * other to what they have. So every process that sees the same fleet computes the same plan, in whatever order it
  * learned of it.
  *
- * A target that is pinned has no part in the matching, but counts for the quota of the instance that it is pinned to. An
- * instance with more pins than its quota keeps them all; the quotas of the others then cover what is left.
+ * A target that is pinned has no part in the matching, but counts for the quota of the instance that it is pinned to.
+ * An instance with more pins than its quota keeps them all; the quotas of the others then cover what is left.
  *
  * Pure: no clock, no I/O. When a target or an instance is added or removed, the matching is repaired in place; the
  * result is the same as from scratch. The plan does not know who really holds what: its "holder" of a target is the
@@ -43,9 +43,10 @@ uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
 void ten_plan_remove_target(ten_plan *plan, uint32_t target);
 /* A target that is set aside keeps its number, but has no planned holder and counts for no quota. */
 void ten_plan_set_aside(ten_plan *plan, uint32_t target, bool aside);
-/* Pins a target to an instance, or with `away` keeps it away from that one: then its planned holder is the instance that
- * it ranks first among the others. A pin to what is not there or has no weight has no effect, nor has one away from the
- * only instance, or from one that is not there. NULL: it is not pinned. False: out of memory; nothing has changed. */
+/* Pins a target to an instance, or with `away` keeps it away from that one: then its planned holder is the instance
+ * that it ranks first among the others. A pin to what is not there or has no weight has no effect, nor has one away
+ * from the only instance, or from one that is not there. NULL: it is not pinned. False: out of memory; nothing has
+ * changed. */
 bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool away);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);

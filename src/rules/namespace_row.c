@@ -30,9 +30,9 @@ ten_namespace_row ten_namespace_row_new(void) {
     return (ten_namespace_row){.exists = true, .epoch = 1};
 }
 
-/* The number of the epoch is above the wall clock, too: a store that was emptied begins again with a row of zeros, and what was
- * prepared before must not find the number that it relies on. Cursors of the feed leap over all that a lost part of it may
- * have given: more than a million entries a second there are not. */
+/* The number of the epoch is above the wall clock, too: a store that was emptied begins again with a row of zeros, and
+ * what was prepared before must not find the number that it relies on. Cursors of the feed leap over all that a lost
+ * part of it may have given: more than a million entries a second there are not. */
 uint64_t ten_namespace_row_begin_epoch(ten_namespace_row *row, const ten_loss *loss) {
     uint64_t known_ms = ten_max_u64(row->longest_ms, loss->shown_ms);
     row->exists = true;

@@ -1,7 +1,8 @@
 /*
- * The record of a namespace: its epoch, and what outlives its leases. And how an epoch begins: when the store is not the one
- * that it was, or a renewal proves that it lost data, tokens go on above the wall clock, and a quarantine keeps newcomers
- * out until all that may have been lost has ended. Pure. Called by store/apply_epoch.c and store/forgetting.c.
+ * The record of a namespace: its epoch, and what outlives its leases. And how an epoch begins: when the store is not
+ * the one that it was, or a renewal proves that it lost data, tokens go on above the wall clock, and a quarantine keeps
+ * newcomers out until all that may have been lost has ended. Pure. Called by store/apply_epoch.c and
+ * store/forgetting.c.
  */
 #ifndef TEN_RULES_NAMESPACE_ROW_H
 #define TEN_RULES_NAMESPACE_ROW_H
@@ -36,9 +37,9 @@ void ten_namespace_row_write(ten_buf *value, const char *old, const ten_namespac
 ten_namespace_row ten_namespace_row_new(void);
 /* Begins an epoch. Returns how long the quarantine has to last; 0: nobody has to wait. */
 uint64_t ten_namespace_row_begin_epoch(ten_namespace_row *row, const ten_loss *loss);
-/* How long nobody is let in who asks for that TTL; 0: not any longer. Where nobody knows what was lost, the quarantine lasts as
- * long as the TTLs that are known, and its number says how long that is: leases with a longer one may have been lost, too, so
- * who asks for that waits for the rest of it. Number 0: it is long enough for every TTL. */
+/* How long nobody is let in who asks for that TTL; 0: not any longer. Where nobody knows what was lost, the quarantine
+ * lasts as long as the TTLs that are known, and its number says how long that is: leases with a longer one may have
+ * been lost, too, so who asks for that waits for the rest of it. Number 0: it is long enough for every TTL. */
 uint64_t ten_quarantine_left_ms(const ten_record *quarantine, uint64_t ttl_ms);
 
 #endif

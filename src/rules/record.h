@@ -1,7 +1,7 @@
 /*
- * What a store keeps, as the rules and the backends see it: a record is a value under a key, with a version, a name and a
- * number that the store shows to people, and a life. Types only. The rules (src/rules) say what a value means and which
- * life it gets; a backend (store/backend.h) keeps it and understands none of it.
+ * What a store keeps, as the rules and the backends see it: a record is a value under a key, with a version, a name and
+ * a number that the store shows to people, and a life. Types only. The rules (src/rules) say what a value means and
+ * which life it gets; a backend (store/backend.h) keeps it and understands none of it.
  */
 #ifndef TEN_RULES_RECORD_H
 #define TEN_RULES_RECORD_H
@@ -15,7 +15,7 @@
 enum ten_kind {
     TEN_KIND_NAMESPACE,  /* id "": name: the identity under which its epoch began; number: that of the epoch */
     TEN_KIND_QUARANTINE, /* id "": alive: an epoch began, and nobody new is let in; number: ten_quarantine_left_ms() */
-    TEN_KIND_INSTANCE, /* name: the instance if it is announced; number: its weight; alive: its session, or its tombstone */
+    TEN_KIND_INSTANCE,   /* name: the instance if it is announced; number: its weight; alive: session or tombstone */
     TEN_KIND_TARGET,     /* a registration; it has no end */
     TEN_KIND_LEASE,      /* name: the holder; number: the token, which is also the counter */
     TEN_KIND_CHECKPOINT, /* number: the token under which it was written; it has no end */
@@ -64,8 +64,8 @@ typedef struct ten_life {
     /* Nobody believes in it for that long, it only keeps others out: what a backend remembers of lives that may be lost
      * (ten_backend.lost_ms) need not count it. */
     bool only_keeps;
-    /* Of a lease that is attached: the session on which it hangs besides. It is for whoever looks into the store (Redis: its
-     * plain key keeps other programs out). */
+    /* Of a lease that is attached: the session on which it hangs besides. It is for whoever looks into the store
+     * (Redis: its plain key keeps other programs out). */
     uint64_t session;
 } ten_life;
 

@@ -1,6 +1,6 @@
 /*
- * The carrier: its life, channels, tasks, turns, and one call of a task. See carrier.h; carrier_loop.c has the loop, carrier_wait.c what
- * waits.
+ * The carrier: its life, channels, tasks, turns, and one call of a task. See carrier.h; carrier_loop.c has the loop,
+ * carrier_wait.c what waits.
  */
 #include "runtime/carrier.h"
 

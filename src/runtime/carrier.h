@@ -173,7 +173,8 @@ int ten_carrier_start(ten_carrier *carrier, ten_error *error);
 /* When ten_carrier_process() has something to do; UINT64_MAX: not before something happens. */
 uint64_t ten_carrier_next_ms(ten_carrier *carrier);
 void ten_carrier_process(ten_carrier *carrier);
-/* Whether this thread is inside an on_... function of this context, also if it is inside one of another context, too. */
+/* Whether this thread is inside an on_... function of this context, also if it is inside one of another context, too.
+ */
 bool ten_carrier_is_telling(const ten_carrier *carrier);
 /* Ends waits. Safe in a signal handler. */
 void ten_carrier_cancel(ten_carrier *carrier);

@@ -1,5 +1,6 @@
 /*
- * Waiting for what the carrier brings: for an answer, for something to happen, for a change in the store. See carrier.h.
+ * Waiting for what the carrier brings: for an answer, for something to happen, for a change in the store. See
+ * carrier.h.
  */
 #include "base/io.h"
 #include "runtime/carrier.h"

@@ -15,8 +15,8 @@ int ten_context_open(const char *url, const tenure_options *options, const ten_c
 /* Who forces and asks by this context, as the history names it: a person, where the process is of no interest. */
 void ten_context_set_actor(tenure_context *context, const char *actor);
 
-/* How long newcomers with the context's TTL still have to wait because the store may have lost data; 0: not at all. With
- * an actor, for the history, they wait no longer. TENURE_E_UNSUPPORTED: this kind of store cannot tell. */
+/* How long newcomers with the context's TTL still have to wait because the store may have lost data; 0: not at all.
+ * With an actor, for the history, they wait no longer. TENURE_E_UNSUPPORTED: this kind of store cannot tell. */
 int ten_context_recovery(tenure_context *context, const char *actor, uint64_t *ret_left_ms);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Checkpoints in the C API: one call on the store each, for a lease's handle or for whoever kept only its target and token.
- * Those of a fleet member are core/checkpoints.h's, because its loop must not wait.
+ * Checkpoints in the C API: one call on the store each, for a lease's handle or for whoever kept only its target and
+ * token. Those of a fleet member are core/checkpoints.h's, because its loop must not wait.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * The history of a namespace: reads the whole feed, the fleet's TTL, and of one target what is kept beside its lease, and lets
- * the core understand them. Called by
+ * The history of a namespace: reads the whole feed, the fleet's TTL, and of one target what is kept beside its lease,
+ * and lets the core understand them. Called by
  * tenure_history_read() and by the server.
  */
 #include "runtime/context_history.h"

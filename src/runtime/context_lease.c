@@ -249,8 +249,8 @@ bool ten_context_lease_is_held(const tenure_lease *lease) {
 }
 
 /* Whether there is something to release: an acquire under way, or a lease that the store may have. That may be held,
- * or a release of it was not answered; or it was forced or has expired, and keeps others out until the program says that
- * it has stopped. */
+ * or a release of it was not answered; or it was forced or has expired, and keeps others out until the program says
+ * that it has stopped. */
 static bool is_releasable(const tenure_lease *lease) {
     if (!lease->entry || lease->pending)
         return lease->entry != NULL;

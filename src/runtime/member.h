@@ -19,10 +19,11 @@ typedef struct ten_member_extras {
     void *userdata;
     ten_measures *measures; /* NULL: nobody counts */
     const char *isolation;  /* of its commands, announced with the heartbeat; NULL: it has none */
-    /* Not NULL: the member keeps the checkpoints of what it holds, and tells so when a write has ended: 0; TENURE_E_LOST: it
-     * was stale, and changed nothing; else the error. It must not call the member. */
+    /* Not NULL: the member keeps the checkpoints of what it holds, and tells so when a write has ended: 0;
+     * TENURE_E_LOST: it was stale, and changed nothing; else the error. It must not call the member. */
     void (*on_checkpoint)(const char *target, uint64_t token, int error, void *userdata);
-    /* What the store's clock showed when it granted a lease, as far as it tells (Unix time); NULL: no matter. The same. */
+    /* What the store's clock showed when it granted a lease, as far as it tells (Unix time); NULL: no matter. The same.
+     */
     void (*on_store_clock)(uint64_t store_ms, void *userdata);
 } ten_member_extras;
 
@@ -32,8 +33,8 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
 /* tenure_member_stop() without waiting: TENURE_EVENT_STOPPED tells when everything has been released. */
 void ten_member_begin_stop(tenure_member *member);
 
-/* What is kept beside the lease of a target, as it came with the grant of that token, or was written since: its size, or 0
- * when there is nothing. In the caller's buffer of TENURE_CHECKPOINT_MAX + 1 bytes. Only with on_checkpoint. */
+/* What is kept beside the lease of a target, as it came with the grant of that token, or was written since: its size,
+ * or 0 when there is nothing. In the caller's buffer of TENURE_CHECKPOINT_MAX + 1 bytes. Only with on_checkpoint. */
 size_t ten_member_checkpoint(tenure_member *member, const char *target, uint64_t token, char *buffer);
 /* To be kept there from now on ("": nothing), if the target is held under that token. It does not wait: on_checkpoint
  * tells how it has ended. An error: it was not even begun. */

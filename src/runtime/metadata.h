@@ -1,7 +1,7 @@
 /*
- * What an instance says of itself with its heartbeat: a JSON object of at most TEN_METADATA_MAX bytes, with its version,
- * address, labels and whatever it is a candidate for. Written by fleet members and candidates; read by the commands and
- * the server, which show it.
+ * What an instance says of itself with its heartbeat: a JSON object of at most TEN_METADATA_MAX bytes, with its
+ * version, address, labels and whatever it is a candidate for. Written by fleet members and candidates; read by the
+ * commands and the server, which show it.
  */
 #ifndef TEN_RUNTIME_METADATA_H
 #define TEN_RUNTIME_METADATA_H

@@ -90,8 +90,8 @@ static int add_group(struct batch *batch, const size_t *open, size_t count, cons
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }
 
-/* The acquires of a group are judged first. If one of them is refused, none of the others grants anything, for good. What is
- * granted is one change. */
+/* The acquires of a group are judged first. If one of them is refused, none of the others grants anything, for good.
+ * What is granted is one change. */
 static int plan_group(struct batch *batch, size_t at, size_t length) {
     ten_intent intents[TEN_GROUP_MAX];
     size_t open[TEN_GROUP_MAX];
@@ -201,8 +201,8 @@ static int run_round(struct batch *batch) {
     return r == TEN_OTHER_EPOCH ? TENURE_OK : r;
 }
 
-/* Belief rests on what cannot be lost any more. A touch of the namespace's record, which has no end, changes nothing, and
- * returns when that is so. In another epoch all is decided again. */
+/* Belief rests on what cannot be lost any more. A touch of the namespace's record, which has no end, changes nothing,
+ * and returns when that is so. In another epoch all is decided again. */
 static int confirm_reads(struct batch *batch) {
     const ten_run *run = &batch->run;
     ten_backend *backend = run->store->backend;

@@ -127,7 +127,8 @@ int ten_apply_round_begin(ten_run *run);
 void ten_apply_round_free(ten_record_store *store);
 /* Reads the records that this round needs and does not know. */
 int ten_apply_read(ten_run *run);
-/* Sends the touches, then the changes. TEN_OTHER_EPOCH: nothing happened, and nothing is known any more. 0: look at each. */
+/* Sends the touches, then the changes. TEN_OTHER_EPOCH: nothing happened, and nothing is known any more. 0: look at
+ * each. */
 int ten_apply_send(ten_run *run);
 bool ten_apply_touch_went_well(const ten_run *run, size_t place);
 bool ten_apply_change_went_well(const ten_run *run, size_t place, int *ret_error);
@@ -139,15 +140,16 @@ uint64_t ten_apply_left_ms(const ten_run *run); /* of the call */
 void ten_apply_answered(ten_record_store *store);
 ten_run ten_apply_run(ten_record_store *store, const char *namespace_name, uint64_t timeout_ms);
 
-/* apply_epoch.c: the namespace. Makes sure that it is known, and that its epoch is this store's; `writes`: it is made if it is
- * not there. TEN_VERDICT_DONE: so it is, and run->entered says so. */
+/* apply_epoch.c: the namespace. Makes sure that it is known, and that its epoch is this store's; `writes`: it is made
+ * if it is not there. TEN_VERDICT_DONE: so it is, and run->entered says so. */
 int ten_apply_enter(ten_run *run, bool writes);
 /* A renewal with that TTL has proved by this record that data was lost. */
 int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
 /* How long nobody with that TTL is let in; 0: not at all. */
 uint64_t ten_apply_recovering_ms(const ten_run *run, uint64_t ttl_ms);
 
-/* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's. */
+/* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's.
+ */
 /* withheld: another target of its group was refused. */
 int ten_apply_to_lease(ten_run *run, const ten_op *op, bool withheld, ten_result *result, ten_intent *intent);
 int ten_apply_to_instance(ten_run *run, const ten_op *op, ten_result *result, ten_intent *intent);

@@ -1,6 +1,6 @@
 /*
- * The epoch of a namespace: its record is made when the namespace is first used, and an epoch begins when the store is not the
- * one that it was, or a renewal proves a loss. rules/namespace_row.h decides what that means. See apply.h.
+ * The epoch of a namespace: its record is made when the namespace is first used, and an epoch begins when the store is
+ * not the one that it was, or a renewal proves a loss. rules/namespace_row.h decides what that means. See apply.h.
  */
 #include <string.h>
 
@@ -79,11 +79,11 @@ static int begin_epoch(ten_run *run, ten_known *by, uint64_t shown_ms) {
     return done && quarantine_ms > 0 && backend->ops->confirms ? confirm(run, quarantine_ms) : TEN_VERDICT_AGAIN;
 }
 
-/* The longest TTL is raised before the first grant that has it, not with it, so that no grant writes what all the others check.
- * That is as safe: within an epoch `longest` only grows, because every write of this record checks its version; a grant that
- * was prepared under it is carried out in the same epoch or not at all; and the next epoch takes it over in a commit that
- * checks the version once more. The same is true of `forgotten` (forgetting.c), which is raised before anything is removed:
- * a grant on an absent record checks the version of this one. */
+/* The longest TTL is raised before the first grant that has it, not with it, so that no grant writes what all the
+ * others check. That is as safe: within an epoch `longest` only grows, because every write of this record checks its
+ * version; a grant that was prepared under it is carried out in the same epoch or not at all; and the next epoch takes
+ * it over in a commit that checks the version once more. The same is true of `forgotten` (forgetting.c), which is
+ * raised before anything is removed: a grant on an absent record checks the version of this one. */
 static int write_space(ten_run *run, ten_namespace_row row) {
     ten_intent intent = {0};
     bool done;
@@ -104,8 +104,8 @@ static uint64_t longest_ms(const ten_run *run) {
     return ten_max_u64(run->row.longest_ms, run->store->backend->ops->quarantine_min_ms);
 }
 
-/* Whoever began this epoch did not come back to say that it is confirmed; or the store's clock was set back since. A write of
- * ours tells. */
+/* Whoever began this epoch did not come back to say that it is confirmed; or the store's clock was set back since. A
+ * write of ours tells. */
 static int confirm_for_another(ten_run *run) {
     ten_intent intent = {0};
     bool done;

@@ -1,6 +1,6 @@
 /*
- * One operation on an instance: a heartbeat, a leave or a request; and the look at the fleet when one joins. The rules are
- * rules/instance_row.h's. See apply.h.
+ * One operation on an instance: a heartbeat, a leave or a request; and the look at the fleet when one joins. The rules
+ * are rules/instance_row.h's. See apply.h.
  */
 #include <string.h>
 
@@ -139,8 +139,8 @@ static bool rests_on_reads(ten_run *run, ten_known *known) {
     return fresh && !ten_apply_is_changed(run, known);
 }
 
-/* The first of a fleet says which TTL it has. Who joins with another one while nobody else is there sees to it that no other
- * joins at the same time with the former. */
+/* The first of a fleet says which TTL it has. Who joins with another one while nobody else is there sees to it that no
+ * other joins at the same time with the former. */
 static int check_fleet(ten_run *run, const ten_op *op, ten_intent *intent) {
     ten_namespace_row row = run->row;
     ten_intent_check(intent, run->space, TEN_CHECK_EITHER);
@@ -189,8 +189,8 @@ static void report_session(const ten_run *run, const ten_known *known, ten_resul
         result->session ? ten_instance_row_reported_version(&row, run->row.token_floor, run->row.epoch) : 0;
 }
 
-/* Everything as it was: nearly every heartbeat. Whatever others did to the leases of its session, it is alive; the version
- * that comes back tells its holder. */
+/* Everything as it was: nearly every heartbeat. Whatever others did to the leases of its session, it is alive; the
+ * version that comes back tells its holder. */
 static int beat(ten_run *run, ten_known *known, const ten_op *op, ten_result *result, ten_intent *intent) {
     bool fresh = ten_record_cache_is_fresh(&run->store->cache, known) && !ten_apply_is_changed(run, known);
     bool touched = known->touched_in == run->store->cache.call; /* in a round before, and then it was read */

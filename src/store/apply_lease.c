@@ -1,6 +1,6 @@
 /*
- * One operation on a lease: which records it needs, what the rules make of it (rules/lease_row.h), and what the store has to
- * check and write for that. See apply.h.
+ * One operation on a lease: which records it needs, what the rules make of it (rules/lease_row.h), and what the store
+ * has to check and write for that. See apply.h.
  */
 #include <string.h>
 
@@ -84,7 +84,8 @@ static int rest_on_reads(ten_run *run, const struct sight *sight) {
     return is_fresh(run, sight, &changed) && !changed ? TEN_VERDICT_DONE : TEN_VERDICT_WAITS;
 }
 
-/* When the lease ends or has ended. Attached, it lives as long as the session, or until an end of its own that it had before. */
+/* When the lease ends or has ended. Attached, it lives as long as the session, or until an end of its own that it had
+ * before. */
 static int set_end(ten_run *run, struct sight *sight) {
     ten_lease_row *row = &sight->before;
     uint64_t own_ms = ten_apply_end_ms(run, sight->lease);
@@ -211,8 +212,8 @@ static int make_plan(ten_run *run, const ten_op *op, const struct sight *sight, 
     return r;
 }
 
-/* Everything stays as it is, but for a later end: that is what nearly all renewals come to. An earlier end is written: it has
- * no more left than when it was last seen. So is what returns a checkpoint, for a touch does not check that. */
+/* Everything stays as it is, but for a later end: that is what nearly all renewals come to. An earlier end is written:
+ * it has no more left than when it was last seen. So is what returns a checkpoint, for a touch does not check that. */
 static bool is_touch(const struct sight *sight, const ten_lease_row *row, const ten_lease_effect *effect) {
     const ten_life *life = &effect->life;
     bool is_later = sight->lease->record.left_ms <= life->ttl_ms;
@@ -271,8 +272,8 @@ static int refuse(ten_run *run, const ten_op *op, const struct sight *sight, ten
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }
 
-/* The lease hung on a session that is over. Whoever finds that first ends the record of it, in a change of its own: should the
- * clock be set back, the session must not come back with what others have taken by then. */
+/* The lease hung on a session that is over. Whoever finds that first ends the record of it, in a change of its own:
+ * should the clock be set back, the session must not come back with what others have taken by then. */
 static bool is_to_be_buried(const ten_op *op, const struct sight *sight) {
     return op->kind == TEN_OP_ACQUIRE && sight->session && !sight->session_lives && !sight->own_end_lives &&
            sight->session->record.version != 0 && !sight->session->record.alive &&

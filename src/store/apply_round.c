@@ -227,8 +227,8 @@ bool ten_apply_is_changed(const ten_run *run, const ten_known *known) {
     return uses_of(run, known) & (TEN_USE_WRITE | TEN_USE_RAISE | TEN_USE_TOUCH);
 }
 
-/* Touches are sent first. So a change may follow a touch of the same record, but not the other way round. The checks of a touch
- * are what it was decided by; they are not sent. */
+/* Touches are sent first. So a change may follow a touch of the same record, but not the other way round. The checks of
+ * a touch are what it was decided by; they are not sent. */
 bool ten_apply_may(const ten_run *run, const ten_intent *intent) {
     if (intent->touched && (uses_of(run, intent->touched) & (TEN_USE_WRITE | TEN_USE_RAISE)))
         return false;

@@ -1,7 +1,7 @@
 /*
- * Forgetting over any backend: the counters of targets that are free and not registered go, and the namespace remembers the
- * highest token among them. It is raised first: whatever is granted from then on is above. Called through ten_store_ops, and
- * by apply.c now and then for what nobody has used for long.
+ * Forgetting over any backend: the counters of targets that are free and not registered go, and the namespace remembers
+ * the highest token among them. It is raised first: whatever is granted from then on is above. Called through
+ * ten_store_ops, and by apply.c now and then for what nobody has used for long.
  */
 #include "store/forgetting.h"
 
@@ -61,8 +61,8 @@ static void remove_all(ten_run *run, const struct item *item, ten_intent *intent
         ten_intent_remove(intent, item->checkpoint);
 }
 
-/* It is not forgotten yet: its time as a free one begins. A session that nobody has noticed to be over is left to whoever
- * does, as in apply_lease.c. */
+/* It is not forgotten yet: its time as a free one begins. A session that nobody has noticed to be over is left to
+ * whoever does, as in apply_lease.c. */
 static int expire(ten_run *run, struct item *item, ten_lease_row *row, ten_intent *intent) {
     ten_lease_effect effect;
     ten_change changes[TEN_LEASE_CHANGES_MAX];
@@ -204,8 +204,8 @@ struct aged {
     char ids[TEN_FORGET_STEP][TENURE_TARGET_MAX + 1];
 };
 
-/* Released long ago, or expired long ago. Whether its session has ended, and is known to have, is looked at later: then it may
- * have been held until a moment ago. */
+/* Released long ago, or expired long ago. Whether its session has ended, and is known to have, is looked at later: then
+ * it may have been held until a moment ago. */
 static int see_lease(const ten_record *record, void *userdata) {
     struct aged *aged = userdata;
     ten_record_store *store = aged->run->store;

@@ -1,6 +1,6 @@
 /*
- * Listings over any backend: registrations and leases are two kinds of records in the same order, and a listing is their merge,
- * page by page. Called through ten_store_ops.
+ * Listings over any backend: registrations and leases are two kinds of records in the same order, and a listing is
+ * their merge, page by page. Called through ten_store_ops.
  */
 #include <string.h>
 

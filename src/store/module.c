@@ -1,6 +1,6 @@
 /*
- * What a module exports: its backend, and for which library it was built. Compiled into each module, with TEN_MODULE_OPS
- * as the name of its backend's table. Read by module_load.c.
+ * What a module exports: its backend, and for which library it was built. Compiled into each module, with
+ * TEN_MODULE_OPS as the name of its backend's table. Read by module_load.c.
  */
 #include "store/module.h"
 

@@ -1,7 +1,7 @@
 /*
  * A backend as a module: a shared object that the shared library loads when a URL names it. Each module has one backend
- * and its own copy of what it uses of base/ and core/; the only name that it exports is ten_store_module, which says for
- * which library it was built. module.c is in every module, module_load.c in the shared library alone.
+ * and its own copy of what it uses of base/ and core/; the only name that it exports is ten_store_module, which says
+ * for which library it was built. module.c is in every module, module_load.c in the shared library alone.
  */
 #ifndef TEN_STORE_MODULE_H
 #define TEN_STORE_MODULE_H
@@ -10,8 +10,8 @@
 
 #define TEN_MODULE_SYMBOL "ten_store_module"
 
-/* What the library and a module must agree on, besides the version: the sizes of the structs that both touch. The version
- * alone does not tell two builds of a development tree apart. */
+/* What the library and a module must agree on, besides the version: the sizes of the structs that both touch. The
+ * version alone does not tell two builds of a development tree apart. */
 #define TEN_MODULE_LAYOUT                                                                                              \
     {                                                                                                                  \
         sizeof(ten_store), sizeof(ten_store_ops), sizeof(ten_op), sizeof(ten_result), sizeof(ten_row),                 \

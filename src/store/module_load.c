@@ -1,6 +1,6 @@
 /*
- * Finds a backend's module beside the shared library and loads it. Called by backends.c, in the shared library alone. It
- * reads no environment and no configuration: who can put a file beside the library can replace the library as well.
+ * Finds a backend's module beside the shared library and loads it. Called by backends.c, in the shared library alone.
+ * It reads no environment and no configuration: who can put a file beside the library can replace the library as well.
  */
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 /*
- * The handle of a store that is made of a backend, and its feed. The operations are apply.c's, the listings listing.c's.
+ * The handle of a store that is made of a backend, and its feed. The operations are apply.c's, the listings
+ * listing.c's.
  */
 #include "store/record_store.h"
 
@@ -86,7 +87,8 @@ static int give_entry(const ten_entry *entry, void *userdata) {
     return reading->each ? reading->each(&change, reading->userdata) : 0;
 }
 
-/* Whether an epoch has begun since the cursor, as far as is known; what this handle has not heard of yet stands in the feed. */
+/* Whether an epoch has begun since the cursor, as far as is known; what this handle has not heard of yet stands in the
+ * feed. */
 static int look_for_epoch(ten_record_store *store, const char *namespace_name, uint64_t cursor, bool fresh,
                           uint64_t timeout_ms, bool *ret_epoch) {
     ten_known *known = ten_record_cache_get(&store->cache, namespace_name, TEN_KIND_NAMESPACE, "");

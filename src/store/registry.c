@@ -1,6 +1,6 @@
 /*
- * Edits of registrations over any backend: all of a step in one commit, each id once. Called through ten_store_ops. What an
- * edit does is rules/target_row.h's.
+ * Edits of registrations over any backend: all of a step in one commit, each id once. Called through ten_store_ops.
+ * What an edit does is rules/target_row.h's.
  */
 #include "store/record_store.h"
 

@@ -22,26 +22,30 @@
  * TENURE_E_TOKEN. An acquire by the present holder returns the token it has, so a caller that never saw the answer to
  * its first try gets the same lease by acquiring again.
  *
- * Groups. Acquires that follow each other in a batch with the same `group` are one step: if one of them is refused, none
- * of them gives a target a new holder. They have namespace, holder, TTL and flags in common, and no target twice; at most
- * TEN_GROUP_MAX of them. What the holder has already is TEN_OK in any case: the caller learns of it and can release it.
+ * Groups. Acquires that follow each other in a batch with the same `group` are one step: if one of them is refused,
+ * none of them gives a target a new holder. They have namespace, holder, TTL and flags in common, and no target twice;
+ * at most TEN_GROUP_MAX of them. What the holder has already is TEN_OK in any case: the caller learns of it and can
+ * release it.
  *
  * Sessions. The heartbeat of an instance (TEN_OP_ANNOUNCE) with TEN_OP_SESSION begins a session, or goes on with it. An
- * acquire or a renewal by its holder with TEN_OP_SESSION hangs the lease on that session: it is held as long as the session
- * lives, and each heartbeat renews all of them in one step. What the result names as the session is on it; a lease whose
- * holder has no session gets an end of its own, and so does one that would end earlier on the session than it does now.
- *  - A session lives until a TTL after the last heartbeat, by the store's clock, also if the instance leaves before. One
+ * acquire or a renewal by its holder with TEN_OP_SESSION hangs the lease on that session: it is held as long as the
+ * session lives, and each heartbeat renews all of them in one step. What the result names as the session is on it; a
+ * lease whose holder has no session gets an end of its own, and so does one that would end earlier on the session than
+ * it does now.
+ *  - A session lives until a TTL after the last heartbeat, by the store's clock, also if the instance leaves before.
+ *  One
  *    that has ended never comes back, nor do its leases: the next heartbeat begins another one, with another number. A
  *    store may begin another one before that. Leases of the former one are held
  *    until its end, or until their holder renews them: then they are on the new one.
  *  - Whoever changes a lease of a session without being its holder (force, release, ask, a renewal without
  *    TEN_OP_SESSION, an acquire after the session has ended) raises the version of the session in the same step. The
- *    answer to a heartbeat has session and version. If both are the ones that the holder knows, all that it knows to be on
- *    the session is so, and its deadline counts from the sending of that heartbeat. If not, the holder reads its leases,
- *    which was after that heartbeat, before it believes in them for longer. A new epoch is another version, too.
+ *    answer to a heartbeat has session and version. If both are the ones that the holder knows, all that it knows to be
+ *    on the session is so, and its deadline counts from the sending of that heartbeat. If not, the holder reads its
+ *    leases, which was after that heartbeat, before it believes in them for longer. A new epoch is another version,
+ *    too.
  *  - A lease that is forced leaves the session with the end that the session has at that moment. So does one that is
- *    renewed without TEN_OP_SESSION, with the later of that and its new end. One that is handed over has an end of its own
- *    until its new holder acquires it.
+ *    renewed without TEN_OP_SESSION, with the later of that and its new end. One that is handed over has an end of its
+ *    own until its new holder acquires it.
  *  - All else that is said of leases is true of leases on a session.
  *
  * Epochs. Where a store can tell that it may have lost data or come back older than it was, it begins an epoch: until
@@ -50,9 +54,9 @@
  * another instance may hold it. No acquire gets back a lease under a token from before the epoch. A renewal that names
  * its holder and carries a token above the target's counter, or equal to it and the holder's own, puts that lease back.
  * The counter continues above the store's wall clock in milliseconds, so that tokens do not go down.
- * Such a token is also a proof of loss when the store has noticed nothing: a renewal that names holder and TTL and carries
- * a token above the counter, and not below the floor of the last epoch, begins an epoch, and is put back in it. Tokens
- * more than 366 days ahead of the store's wall clock in milliseconds, and of its floor, are mistakes: TEN_LOST.
+ * Such a token is also a proof of loss when the store has noticed nothing: a renewal that names holder and TTL and
+ * carries a token above the counter, and not below the floor of the last epoch, begins an epoch, and is put back in it.
+ * Tokens more than 366 days ahead of the store's wall clock in milliseconds, and of its floor, are mistakes: TEN_LOST.
  *
  * Failure. What a caller may assume:
  *  - apply() returned 0: every result is final. TEN_OK means that the store has made it as durable as
@@ -110,26 +114,28 @@ typedef struct ten_store_ops {
     const char *name; /* "sqlite" */
     size_t size;      /* of the backend's handle, which starts with a ten_store */
     ten_capabilities capabilities;
-    /* Opens what the URL names, creating it when that is usual for the kind of store. The handle is zeroed but for its base, which ten_store_open() has filled in. On failure store->error says why, and
-     * close() follows. */
+    /* Opens what the URL names, creating it when that is usual for the kind of store. The handle is zeroed but for its
+     * base, which ten_store_open() has filled in. On failure store->error says why, and close() follows. */
     int (*open)(ten_store *store, const ten_url *url, uint64_t timeout_ms);
-    /* Frees what the handle has, also after an open() that failed half-way; the handle itself is freed by the caller. */
+    /* Frees what the handle has, also after an open() that failed half-way; the handle itself is freed by the caller.
+     */
     void (*close)(ten_store *store);
     int (*apply)(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
-    /* Whether this store can carry the operation out at all, without asking the server; NULL: it can if it is well-formed. */
+    /* Whether this store can carry the operation out at all, without asking the server; NULL: it can if it is
+     * well-formed. */
     int (*check_op)(ten_store *store, const ten_op *op);
-    /* In steps; after an error some may be done, and they may be sent again. Removing a target keeps its token counter and
-     * its lease. */
+    /* In steps; after an error some may be done, and they may be sent again. Removing a target keeps its token counter
+     * and its lease. */
     int (*edit_targets)(ten_store *store, const char *namespace_name, ten_target_edit *edits, size_t count,
                         uint64_t timeout_ms);
-    /* Forgets the counters of targets that are free and not registered: they are no longer known and no longer listed. The
-     * namespace remembers the highest token that it forgot, and every target that has no counter starts above it. Each id
-     * has an outcome of its own; of one that is not forgotten nothing changes. NULL: the store cannot.
+    /* Forgets the counters of targets that are free and not registered: they are no longer known and no longer listed.
+     * The namespace remembers the highest token that it forgot, and every target that has no counter starts above it.
+     * Each id has an outcome of its own; of one that is not forgotten nothing changes. NULL: the store cannot.
      * A store also forgets by itself, in steps, what has been free and unregistered for TEN_FEED_AGE_MS, or is not in
      * the feed any more. */
     int (*forget)(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
-    /* A pass through the feed, after something was forgotten: takes out what it has of the leases of targets that have no
-     * counter and are not registered. Its other entries and all cursors stay as they are. It goes in steps, none of
+    /* A pass through the feed, after something was forgotten: takes out what it has of the leases of targets that have
+     * no counter and are not registered. Its other entries and all cursors stay as they are. It goes in steps, none of
      * which keeps others waiting for long; each has the time-out. NULL: forget() has done it. */
     int (*forget_history)(ten_store *store, const char *namespace_name, uint64_t timeout_ms);
     /* ten_store_forget_unregistered(), where the store can do that by itself. NULL: with list() and forget(). */
@@ -144,8 +150,9 @@ typedef struct ten_store_ops {
                         ten_row_fn each, void *userdata, uint64_t timeout_ms);
     int (*list_instances)(ten_store *store, const char *namespace_name, ten_instance_fn each, void *userdata,
                           uint64_t timeout_ms);
-    /* The namespaces in which there is a target, a counter or an instance, in byte order. It may have to look at all that
-     * the store has, in steps that keep nobody waiting; it is for people, not for every second. NULL: the store cannot. */
+    /* The namespaces in which there is a target, a counter or an instance, in byte order. It may have to look at all
+     * that the store has, in steps that keep nobody waiting; it is for people, not for every second. NULL: the store
+     * cannot. */
     int (*list_namespaces)(ten_store *store, tenure_name_fn each, void *userdata, uint64_t timeout_ms);
     /* Up to `limit` changes of the namespace after *cursor, oldest first; moves *cursor past what was read. A cursor is
      * good for the namespace for which it was had. TEN_CURSOR_NOW sets it to this moment and reads nothing;
@@ -162,8 +169,8 @@ typedef struct ten_store_ops {
     void (*watch_clear)(ten_store *store);
     /* One round trip of the kind that a renewal takes; leaves nothing that a user can see. */
     int (*ping)(ten_store *store, uint64_t timeout_ms);
-    /* How long a newcomer with that TTL still has to wait because an epoch began; 0: not at all. With an actor, which the
-     * feed names (TENURE_EVENT_RECOVERING with the reason `forced`), the quarantine is over from now on: of the
+    /* How long a newcomer with that TTL still has to wait because an epoch began; 0: not at all. With an actor, which
+     * the feed names (TENURE_EVENT_RECOVERING with the reason `forced`), the quarantine is over from now on: of the
      * namespace, or of the whole store where it has one for all. NULL: it cannot be ended by hand. */
     int (*recovery)(ten_store *store, const char *namespace_name, uint64_t ttl_ms, const char *actor,
                     uint64_t *ret_left_ms, uint64_t timeout_ms);

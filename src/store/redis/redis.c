@@ -1,8 +1,8 @@
 /*
- * The Redis backend: opening, connecting, and calling scripts. Whatever must be atomic is inside one script (redis.lua); a
- * large commit is a few of them in a pipeline. A server that restarts, forgets its scripts or is no longer the master is
- * met by connecting again and sending the same once more: a commit that was carried out conflicts with itself then, and
- * shows it.
+ * The Redis backend: opening, connecting, and calling scripts. Whatever must be atomic is inside one script
+ * (redis.lua); a large commit is a few of them in a pipeline. A server that restarts, forgets its scripts or is no
+ * longer the master is met by connecting again and sending the same once more: a commit that was carried out conflicts
+ * with itself then, and shows it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -191,8 +191,8 @@ static int send_some(ten_redis_store *store, const struct calls *calls, struct p
     return r;
 }
 
-/* Until all are answered, or the server has forgotten a script. What it has answered behind that is not looked at: sent again, it
- * is answered again. */
+/* Until all are answered, or the server has forgotten a script. What it has answered behind that is not looked at: sent
+ * again, it is answered again. */
 static int exchange(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
     size_t under_way = 0;
     progress->sent = progress->taken;

@@ -1,5 +1,5 @@
--- What Redis does for the records of store/backend.h, each script in one atomic step. They compare, write and number, and
--- decide nothing. redis_records.c, redis_commit.c and redis_scan.c call them.
+-- What Redis does for the records of store/backend.h, each script in one atomic step. They compare, write and number,
+-- and decide nothing. redis_records.c, redis_commit.c and redis_scan.c call them.
 --
 --   tenure:<ns>:records  hash. Fields with a capital are records, by the letter of their kind and the id: N (the
 --                        namespace), Q (its quarantine), I (instances), T (targets), L (leases), C (checkpoints). The
@@ -7,18 +7,19 @@
 --                        how many entries there have ever been), `before` (the feed is complete after this number),
 --                        `sweep` and `swept` (the search for heartbeats of other programs), `waited` (for how many
 --                        replicas)
---   tenure:<ns>:ids      sorted set of all records' fields, all with score 0: in byte order. Those with the letters k, n and i
---                        have an "n" in front
+--   tenure:<ns>:ids      sorted set of all records' fields, all with score 0: in byte order. Those with the letters
+--                        k, n and i have an "n" in front
 --   tenure:<ns>:feed     sorted set of what a commit has told, by its last number: "first number NUL time NUL entries
 --                        before it", and for each entry "NUL id NUL text", both empty if it was taken out. Announced on
 --                        the channel of this name@database
 --
--- A record is its version (16 digits), a letter, its end (13 digits), and "name NUL number NUL value". Letters: "k": it has
--- a plain key, which other programs read, and lives as long as that; the end is what was last known of that. A lease with
--- a name has such a key, with the name as its content; so has an instance with a name, with its number. "n": it has a
--- name, but no such key. A lease on a session has one without a TTL, "name TAB session NUMBER", and an end beside. A lease
--- whose key has any other content is another program's; but the key of a lease on a session that has no record is what somebody
--- left who deleted records, and is nothing. "i": it has lost its name, and is still among those that have one. "-": neither.
+-- A record is its version (16 digits), a letter, its end (13 digits), and "name NUL number NUL value". Letters: "k": it
+-- has a plain key, which other programs read, and lives as long as that; the end is what was last known of that. A
+-- lease with a name has such a key, with the name as its content; so has an instance with a name, with its number. "n":
+-- it has a name, but no such key. A lease on a session has one without a TTL, "name TAB session NUMBER", and an end
+-- beside. A lease whose key has any other content is another program's; but the key of a lease on a session that has no
+-- record is what somebody left who deleted records, and is nothing. "i": it has lost its name, and is still among those
+-- that have one. "-": neither.
 
 -- fragment: EFFECTS
 
@@ -52,8 +53,8 @@ local function name_of(record)
 end
 
 -- fragment: SHOW
--- A record as replies have it: itself, the content of its plain key, and how long that lives; if it has ended, when that was, as
--- far as the heartbeat of its holder tells: that is renewed with its leases.
+-- A record as replies have it: itself, the content of its plain key, and how long that lives; if it has ended, when
+-- that was, as far as the heartbeat of its holder tells: that is renewed with its leases.
 
 local function show(reply, record, content, key)
     local size, ends = #reply, 0
@@ -193,20 +194,21 @@ return #commits == 2 * ARGV[2] and commits[#commits] or false
 -- name: COMMIT
 -- KEYS: records, ids, feed; the plain keys of leases, then those of instances.
 -- ARGV: the line of the replication id that the caller relies on; what the namespace's record then has as its name and
---   number (empty: this commit writes it); the channel; the number above which those of the feed are; the plan; the fields of
---   all records that it is about, in the order of their plain keys; and the words that the plan asks for.
--- The plan is bytes: how many records there are, and how many of them leases; for each record a letter for its version and one
---   for its life, as below (word: the version, if it has to be that); then for each change
+--   number (empty: this commit writes it); the channel; the number above which those of the feed are; the plan; the
+--   fields of all records that it is about, in the order of their plain keys; and the words that the plan asks for.
+-- The plan is bytes: how many records there are, and how many of them leases; for each record a letter for its version
+--   and one for its life, as below (word: the version, if it has to be that); then for each change
 --     how many checks, writes and entries it has; the places of its checks' records,
---     writes: the place of the record; a letter for its life; the place of another record, or 0; a letter for its plain key;
---       which words there are: 1 a content, 2 a TTL, 3 both. Words, unless it is raised or removed: "name NUL number NUL value";
---       the content of its plain key, and the TTL on which its life depends, unless they are those of the last write that had
---       one,
+--     writes: the place of the record; a letter for its life; the place of another record, or 0; a letter for its plain
+--       key; which words there are: 1 a content, 2 a TTL, 3 both. Words, unless it is raised or removed: "name NUL
+--       number NUL value"; the content of its plain key, and the TTL on which its life depends, unless they are those
+--       of the
+--       last write that had one,
 --     entries. Words: "id NUL text".
 --   A place has two bytes, and so have the numbers of records.
 -- Reply: "time version" of all that was written. If something was not: time, and the replication id if it is another
---   epoch; else nothing, and the version; then for each change that was not carried out its place, and the records of its
---   checks as READ has them; or its place, negative, and the type of what is where its plain key belongs
+--   epoch; else nothing, and the version; then for each change that was not carried out its place, and the records of
+--   its checks as READ has them; or its place, negative, and the type of what is where its plain key belongs
 
 -- use: EFFECTS
 -- use: MASTER
@@ -215,8 +217,8 @@ local EXACT, ABSENT = 69, 90 -- E, Z; else it may have any version
 local ALIVE, DEAD, FOREIGN, EITHER = 97, 100, 102, 45 -- a, d, f, -
 local RAISED, REMOVED = 82, 88 -- R, X
 local ENDED, ENDLESS, FOR_TTL, KEEPS = 68, 70, 84, 75 -- D, F, T; K: the latest of the TTL, the other's end and its own
--- Else W: the latest of the TTL and the other's end. Plain keys: k, as the record's letter; s: of a lease on a session; n and
--- -, without a key, as the record's letter.
+-- Else W: the latest of the TTL and the other's end. Plain keys: k, as the record's letter; s: of a lease on a session;
+-- n and -, without a key, as the record's letter.
 local ON_SESSION = 115 -- s
 
 local relied, least, plan = ARGV[2], ARGV[4], ARGV[5]
@@ -289,8 +291,8 @@ end
 number = math.max(number, least) + 1
 local version = format('%016d', number)
 
--- Adds a change that is not carried out to the reply. Its checks are in these places of the plan. Functions are made only
--- where they are needed: what they share with the rest costs more than they do.
+-- Adds a change that is not carried out to the reply. Its checks are in these places of the plan. Functions are made
+-- only where they are needed: what they share with the rest costs more than they do.
 local reply, refuse = { now_text, false, version }, nil
 if refused then
 -- use: RECORD
@@ -304,7 +306,8 @@ if refused then
             local key = KEYS[3 + i]
             local content = key and redis.pcall('GET', key)
             if type(content) == 'table' then
-                kind = i <= leases and (redis.pcall('TYPE', key).ok or 'value') or kind -- the user may lack the permission
+                -- The user may lack the permission for TYPE.
+                kind = i <= leases and (redis.pcall('TYPE', key).ok or 'value') or kind
                 content = false
             end
             show(reply, records[i + 2], content, key)
@@ -455,14 +458,16 @@ end
 return reply
 
 -- name: TOUCH
--- Extends records of one name by one TTL. Every commit raises the namespace's number: if it is still the one at which the
--- caller knew all of them, none has another version than that, and only the plain keys are looked at.
+-- Extends records of one name by one TTL. Every commit raises the namespace's number: if it is still the one at which
+-- the caller knew all of them, none has another version than that, and only the plain keys are looked at.
 --
--- KEYS: records; their plain keys. ARGV: as for COMMIT the replication id and the namespace; the TTL, the name; that number
+-- KEYS: records; their plain keys. ARGV: as for COMMIT the replication id and the namespace; the TTL, the name; that
+-- number
 --   (empty: there is none); unless there is one, their fields, and then their versions (empty: any).
--- Reply: "time number"; "time 0": the number is another, or a plain key has another content, and nothing was done; time,
---   and the replication id if it is another epoch; else nothing, the number, and for each that was not extended or of any
---   version its place, whether it was extended, and its version (0: it is absent)
+-- Reply: "time number"; "time 0": the number is another, or a plain key has another content, and nothing was done;
+-- time,
+--   and the replication id if it is another epoch; else nothing, the number, and for each that was not extended or of
+--   any version its place, whether it was extended, and its version (0: it is absent)
 
 -- use: EFFECTS
 -- use: MASTER
@@ -519,8 +524,8 @@ end
 return #reply > 3 and reply or now_text .. ' ' .. number
 
 -- name: SWEEP
--- One step through the keyspace for heartbeats that another program wrote. The fleet shares one cursor and takes one step a
--- second, so that a pass costs the server the same however many instances there are.
+-- One step through the keyspace for heartbeats that another program wrote. The fleet shares one cursor and takes one
+-- step a second, so that a pass costs the server the same however many instances there are.
 --
 -- KEYS: records. ARGV: the pattern of a heartbeat's key for SCAN; what is before and after the instance in it; how many
 --   keys to look at; the time between two steps in ms.
@@ -549,8 +554,9 @@ end
 return reply
 
 -- name: EXCHANGED
--- SWAPDB exchanges databases as often as it is asked to. Before a namespace begins, whatever says that it is this one and
--- lies in another database is marked: when it comes back, an epoch has to begin. A user who may not SELECT does not look.
+-- SWAPDB exchanges databases as often as it is asked to. Before a namespace begins, whatever says that it is this one
+-- and lies in another database is marked: when it comes back, an epoch has to begin. A user who may not SELECT does not
+-- look.
 --
 -- KEYS: records. ARGV: the number of the database, the identity. Reply: 1 if there is such, else 0
 

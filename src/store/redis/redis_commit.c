@@ -1,6 +1,6 @@
 /*
- * A commit as the words of a script, and what comes back. A large one is cut into calls of whole changes, each of which is
- * atomic. redis.lua carries them out.
+ * A commit as the words of a script, and what comes back. A large one is cut into calls of whole changes, each of which
+ * is atomic. redis.lua carries them out.
  */
 #include <stdio.h>
 #include <string.h>

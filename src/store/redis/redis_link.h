@@ -1,8 +1,8 @@
 /*
  * One connection to a Redis server: finding the server (address, Unix socket, or by asking Sentinels), TLS,
  * authentication, commands out, replies in. Every call is bounded by a deadline; a connection on which something went
- * wrong is of no more use and is closed by whoever opened it, so that a late reply is never taken for that of a later request.
- * RESP is read by hiredis; the socket is ours, because Debian's hiredis knows no TLS, and so is the writing of
+ * wrong is of no more use and is closed by whoever opened it, so that a late reply is never taken for that of a later
+ * request. RESP is read by hiredis; the socket is ours, because Debian's hiredis knows no TLS, and so is the writing of
  * commands, because its formatter prints every
  * size with sprintf() and copies everything twice. It knows nothing of leases. Called by the Redis
  * backend, and by the agent's Redis sources and sinks.
@@ -69,8 +69,8 @@ void ten_redis_link_close(ten_redis_link *link); /* NULL is nothing; never waits
 
 const ten_redis_server *ten_redis_link_server(const ten_redis_link *link);
 int ten_redis_link_fd(const ten_redis_link *link);
-/* False when the server has closed it meanwhile, or when it has lain idle for so long that something on the way may have
- * forgotten it: look before the first command after a pause. Costs one system call. */
+/* False when the server has closed it meanwhile, or when it has lain idle for so long that something on the way may
+ * have forgotten it: look before the first command after a pause. Costs one system call. */
 bool ten_redis_link_is_fresh(ten_redis_link *link);
 
 /* Queues a command; nothing is sent before receive() or flush(). */

@@ -1,7 +1,7 @@
 /*
- * Records in Redis: how they are asked for and understood, and the calls of backend.h that read and touch them. redis.lua
- * says how they are kept. A large request is cut into calls, so that none of them holds the server for more than about a
- * millisecond; each is atomic.
+ * Records in Redis: how they are asked for and understood, and the calls of backend.h that read and touch them.
+ * redis.lua says how they are kept. A large request is cut into calls, so that none of them holds the server for more
+ * than about a millisecond; each is atomic.
  */
 #include <stdio.h>
 #include <string.h>
@@ -270,8 +270,8 @@ int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *spac
     return r;
 }
 
-/* Nobody can tell an empty Redis from one that lost everything. `fresh` says that it is empty, and is wrong of a database that
- * was exchanged. */
+/* Nobody can tell an empty Redis from one that lost everything. `fresh` says that it is empty, and is wrong of a
+ * database that was exchanged. */
 static int judge_loss(ten_redis_store *store, const struct reading *reading, uint64_t deadline_ms) {
     bool found = false;
     int r = TENURE_OK;
@@ -326,9 +326,9 @@ bool ten_redis_is_other(ten_redis_store *store, ten_redis_reliance *reliance, co
     return reliance->other;
 }
 
-/* With wait_replicas nothing counts that is not on that many replicas: a failover would lose it. WAIT is about what its own
- * connection has written last. That may be nothing, if the call was sent again and had been carried out before: so there is
- * always something. */
+/* With wait_replicas nothing counts that is not on that many replicas: a failover would lose it. WAIT is about what its
+ * own connection has written last. That may be nothing, if the call was sent again and had been carried out before: so
+ * there is always something. */
 static int wait_for_replicas(ten_redis_store *store, const ten_redis_space *space, uint64_t deadline_ms) {
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     char number[24];

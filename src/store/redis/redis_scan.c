@@ -1,6 +1,6 @@
 /*
- * What goes through many records of Redis: scans, namespaces, the feed, and the search for heartbeats that another program
- * wrote. All of it in steps that keep nobody waiting. redis.lua has the scripts.
+ * What goes through many records of Redis: scans, namespaces, the feed, and the search for heartbeats that another
+ * program wrote. All of it in steps that keep nobody waiting. redis.lua has the scripts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,8 +99,8 @@ static int scan_records(ten_redis_store *store, const ten_scan *scan, ten_record
 
 /* ---- namespaces ---------------------------------------------------------------------------------------- */
 
-/* There is no index of namespaces: SCAN walks the keys in steps, each of which is short. For people; nothing on the way of a
- * lease calls it. */
+/* There is no index of namespaces: SCAN walks the keys in steps, each of which is short. For people; nothing on the way
+ * of a lease calls it. */
 struct walk {
     char cursor[32];
     ten_name_list names;
@@ -339,7 +339,8 @@ static int take_sweep(ten_redis_store *store, void *userdata, size_t at, const r
     return TENURE_OK;
 }
 
-/* From now on it has a record, and lives as long as its key. Who never says its TTL takes no part in what the fleet agrees on. */
+/* From now on it has a record, and lives as long as its key. Who never says its TTL takes no part in what the fleet
+ * agrees on. */
 static void adopt(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                   const char *instance, uint64_t weight, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_buf_free) ten_buf value = {0};
@@ -371,8 +372,8 @@ static void adopt(ten_redis_store *store, const char *namespace_name, const char
 void ten_redis_sweep(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                      uint64_t deadline_ms) {
     struct sweeping state = {0};
-    /* Where leases hang on sessions there are no other programs to be found: it is enough to hear of the policy of eviction
-     * now and then. */
+    /* Where leases hang on sessions there are no other programs to be found: it is enough to hear of the policy of
+     * eviction now and then. */
     if (store->base.capabilities->sessions && ten_random_u64() % SWEEP_BEATS != 0)
         return;
     ten_error kept = *store->base.error;

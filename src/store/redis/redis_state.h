@@ -1,7 +1,7 @@
 /*
  * The inside of the Redis backend: its handle, and how its parts call a script. redis.c opens and connects,
- * redis_records.c reads and touches records, redis_commit.c commits them, redis_scan.c lists them and has the feed, redis_watch.c hears of
- * changes, redis_check.c is the doctor's.
+ * redis_records.c reads and touches records, redis_commit.c commits them, redis_scan.c lists them and has the feed,
+ * redis_watch.c hears of changes, redis_check.c is the doctor's.
  */
 #ifndef TEN_STORE_REDIS_STATE_H
 #define TEN_STORE_REDIS_STATE_H
@@ -46,8 +46,8 @@ typedef struct ten_redis_words {
     size_t count;
 } ten_redis_words;
 
-/* From the first to the last of these numbers only this handle's commits have raised the namespace's: what it knew of a record
- * at one of them, it knows at the last. */
+/* From the first to the last of these numbers only this handle's commits have raised the namespace's: what it knew of a
+ * record at one of them, it knows at the last. */
 typedef struct ten_redis_alone {
     const ten_redis_space *space;
     uint64_t first, last;
@@ -92,9 +92,9 @@ void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size
 int ten_redis_connect(ten_redis_store *store, uint64_t deadline_ms);
 void ten_redis_disconnect(ten_redis_store *store);
 
-/* Several calls, a few of which are under way at a time, with everything around them: connecting, scripts that the server
- * does not know, and another try if the connection was dead. `make` puts the words of one together, `take` gets the reply
- * to it: once, in their order. what: for messages, "reading records". */
+/* Several calls, a few of which are under way at a time, with everything around them: connecting, scripts that the
+ * server does not know, and another try if the connection was dead. `make` puts the words of one together, `take` gets
+ * the reply to it: once, in their order. what: for messages, "reading records". */
 typedef void (*ten_redis_make_fn)(ten_redis_store *store, void *userdata, size_t at);
 typedef int (*ten_redis_take_fn)(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply);
 int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_redis_make_fn make,
@@ -121,7 +121,8 @@ uint64_t ten_redis_take_times(ten_redis_store *store, const redisReply *reply);
 /* What the store is, as long as it has that replication id. */
 void ten_redis_make_identity(const ten_redis_store *store, const char *replication,
                              char identity[TEN_IDENTITY_MAX + 1]);
-/* Fills in the record, but for its key.id, from three parts of an answer: itself, the content of its plain key, and how long that lives. */
+/* Fills in the record, but for its key.id, from three parts of an answer: itself, the content of its plain key, and how
+ * long that lives. */
 int ten_redis_take_record(ten_redis_store *store, redisReply *const *parts, ten_record *record);
 /* Add to a word: a number; a version as records have it. */
 void ten_redis_add_number(ten_redis_words *words, uint64_t number);
@@ -136,7 +137,8 @@ char ten_redis_letter(enum ten_kind kind);
 
 /* ---- what a write relies on */
 
-/* The identity and the epoch, as the scripts compare them; and what the calls of a write that rely on them have found. */
+/* The identity and the epoch, as the scripts compare them; and what the calls of a write that rely on them have found.
+ */
 typedef struct ten_redis_reliance {
     const ten_redis_space *names; /* of the namespace */
     char replication[96];         /* a line of INFO */
@@ -150,14 +152,16 @@ int ten_redis_rely_on(ten_redis_store *store, const char *namespace_name, const 
                       ten_redis_reliance *ret_reliance);
 /* Whether this is the answer to one that relied on another epoch. */
 bool ten_redis_is_other(ten_redis_store *store, ten_redis_reliance *reliance, const redisReply *reply);
-/* What came of all calls: TEN_OTHER_EPOCH if none was carried out, and 0 when as many replicas as the URL says have it. */
+/* What came of all calls: TEN_OTHER_EPOCH if none was carried out, and 0 when as many replicas as the URL says have it.
+ */
 int ten_redis_settle(ten_redis_store *store, const ten_redis_reliance *reliance, const char *what,
                      uint64_t deadline_ms);
 /* Before a namespace begins: whether it lies in another database, from which this one was exchanged. */
 int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *space, const char *identity,
                              uint64_t deadline_ms, bool *ret_found);
 
-/* The namespace has that number now, and had the other one before this handle wrote; the same: it has written nothing. */
+/* The namespace has that number now, and had the other one before this handle wrote; the same: it has written nothing.
+ */
 static inline void ten_redis_note_number(ten_redis_store *store, const ten_redis_space *space, uint64_t before,
                                          uint64_t number) {
     ten_redis_alone *alone = &store->alone;

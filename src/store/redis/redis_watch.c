@@ -1,6 +1,6 @@
 /*
- * Hearing of changes: a second connection that has subscribed to the namespace's channel, kept by notice_watch.h. Called
- * through backend.h.
+ * Hearing of changes: a second connection that has subscribed to the namespace's channel, kept by notice_watch.h.
+ * Called through backend.h.
  */
 #include <string.h>
 
