@@ -202,8 +202,7 @@ return #commits == 2 * ARGV[2] and commits[#commits] or false
 --     writes: the place of the record; a letter for its life; the place of another record, or 0; a letter for its plain
 --       key; which words there are: 1 a content, 2 a TTL, 3 both. Words, unless it is raised or removed: "name NUL
 --       number NUL value"; the content of its plain key, and the TTL on which its life depends, unless they are those
---       of the
---       last write that had one,
+--       of the last write that had one,
 --     entries. Words: "id NUL text".
 --   A place has two bytes, and so have the numbers of records.
 -- Reply: "time version" of all that was written. If something was not: time, and the replication id if it is another
