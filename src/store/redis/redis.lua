@@ -104,6 +104,14 @@ return reply
 -- use: RECORD
 -- use: SHOW
 -- use: READABLE
+if space[1] and #call('ZRANGEBYLEX', KEYS[3], '[nN', '[nN') == 0 then -- somebody has deleted the index
+    local all = call('HGETALL', KEYS[1])
+    for i = 1, #all, 2 do
+        if find(all[i], '^%u') then
+            call('ZADD', KEYS[3], '0', sub(all[i + 1], 17, 17) == '-' and all[i] or 'n' .. all[i])
+        end
+    end
+end
 local limit, fields = tonumber(ARGV[3]), {}
 local others = ARGV[4] == 'named' and {} or call('ZRANGEBYLEX', KEYS[3], ARGV[1], ARGV[2], 'LIMIT', '0', limit)
 local first, last = sub(ARGV[1], 1, 1) .. 'n' .. sub(ARGV[1], 2), sub(ARGV[2], 1, 1) .. 'n' .. sub(ARGV[2], 2)

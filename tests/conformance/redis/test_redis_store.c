@@ -345,6 +345,41 @@ static void expect_refused(ten_store *store, int r) {
     assert_non_null(strstr(store->error.message, "fresh=1 in the URL removes its records"));
 }
 
+static int count_row(const ten_row *row, void *userdata) {
+    (void)row;
+    ++*(unsigned *)userdata;
+    return 0;
+}
+
+static int count_instance(const ten_instance *instance, void *userdata) {
+    (void)instance;
+    ++*(unsigned *)userdata;
+    return 0;
+}
+
+/* A fleet whose agents are started anew would find no targets, and nothing would say why. */
+REDIS_CASE(an_index_that_somebody_deletes_is_made_again) {
+    struct redis_place *redis = *state;
+    struct place *place = &redis->place;
+    redis_place_open(redis, "fresh=1");
+    (void)must_acquire(place, "leased", "a", LONG_MS);
+    put_target(place, "registered");
+    ten_op op = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
+    expect_outcome(apply_one(place->store, op), TEN_OK);
+    redis_command(redis, "DEL tenure:%s:ids", place->ns);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned rows = 0;
+        unsigned instances = 0;
+        ten_query query = {.namespace_name = place->ns, .limit = 10};
+        ten_store *store = i == 0 ? place->store : place->other;
+        put_target(place, i == 0 ? "registered later" : "registered"); /* it is in the new index, and others were not */
+        assert_int_equal(store->ops->list(store, &query, count_row, &rows, CALL_MS), TENURE_OK);
+        assert_int_equal(store->ops->list_instances(store, place->ns, count_instance, &instances, CALL_MS), TENURE_OK);
+        assert_int_equal(rows, 3);
+        assert_int_equal(instances, 1);
+    }
+}
+
 REDIS_CASE(records_of_an_earlier_version_are_refused_and_left_as_they_are) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
