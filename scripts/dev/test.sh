@@ -26,7 +26,7 @@ Examples:
   ./dev test unit
   ./dev test --repeat 20 --load unit-core-holding fleet_stories
 
-Time: about 13 minutes on two cores; --all takes an hour or more. 'unit' takes half a minute after the build.
+Time: about 10 minutes on two cores; --all takes an hour or more. 'unit' takes half a minute after the build.
 END
 }
 

@@ -130,12 +130,13 @@ void ten_cron_job_granted(ten_cron_job *job, uint64_t token, const char *checkpo
     job->token = token;
     job->missed = 0;
     job->passed_ms = INT64_MIN;
+    job->unwritten = false;
     job->holder = holder;
     if (job->log)
         ten_cron_log_read(job->log, checkpoint);
     if (ten_cron_memory_read(checkpoint, &job->memory)) {
         /* Its runner has died, or its lease was lost: it is not run again. */
-        job->lost = job->memory.open;
+        job->lost = job->unwritten = job->memory.open;
         if (job->lost)
             log_run(job, TEN_CRON_LOST, job->memory.ran_ms, since(job->memory.ran_ms, now_ms), 0, 0);
         job->memory.open = false; /* it is reported once, also if the next claim is taken back */
@@ -180,6 +181,10 @@ static enum ten_cron_step look_for_due(ten_cron_job *job, int64_t now_ms) {
     int64_t due_ms = due_now(job, now_ms);
     if (due_ms != TEN_CRON_NEVER)
         return claim(job, due_ms, now_ms);
+    if (job->unwritten) {
+        job->state = TEN_CRON_REPORTING;
+        return TEN_CRON_WRITE;
+    }
     int64_t late_ms = too_late_ms(job, now_ms);
     if (next_of(job, floor_of(job)) < late_ms)
         pass_over(job, TEN_CRON_MISSED, late_ms, now_ms);
@@ -226,6 +231,7 @@ void ten_cron_job_text(const ten_cron_job *job, char text[TEN_CRON_MEMORY_SIZE])
 void ten_cron_job_written(ten_cron_job *job, int error) {
     if (job->state != TEN_CRON_CLAIMING && job->state != TEN_CRON_REPORTING)
         return;
+    job->unwritten = false;
     if (error < 0) {
         /* Stale, or the store cannot: nothing of it counts, and the next grant reads what does. */
         if (job->state == TEN_CRON_CLAIMING)

@@ -85,6 +85,7 @@ typedef struct ten_cron_job {
     int64_t passed_ms;      /* instants up to this have been counted as missed */
     uint64_t missed;        /* result of the last look: how many instants were passed over */
     bool lost;              /* result of the last grant: a run whose end is not known; memory has it */
+    bool unwritten;         /* the checkpoint does not say yet that it is lost: the next holder would report it again */
 } ten_cron_job;
 
 /* Other schedules or policies are set in the fields; what is under way goes on. */

@@ -121,6 +121,10 @@ void cron_judge_look(struct cron_world *world, struct host *host, unsigned numbe
         return;
     }
     int64_t wanted = wanted_now(job, view, wall_ms);
+    if (step == TEN_CRON_WRITE && view->machine.state == TEN_CRON_REPORTING && wanted == TEN_CRON_NEVER) {
+        view->will_settle_ms = job->settled_ms; /* what a holder before it has lost is reported once */
+        return;
+    }
     if (step == TEN_CRON_WRITE) {
         judge_claim(world, host, number, wanted);
         return;

@@ -417,7 +417,7 @@ static void run_cron(const struct options *options, uint64_t part, struct sim_st
 static void hunt_in_cron(const struct options *options, uint64_t part, struct sim_stats *stats) {
     struct sim_cron_stats found = {0};
     ten_mutant = cron_mutants[part].mutant;
-    uint64_t most = ten_mutant == TEN_MUTANT_NONE ? 20 : 200;
+    uint64_t most = ten_mutant == TEN_MUTANT_NONE ? 20 : 1000;
     if (!freopen("/dev/null", "w", stdout)) /* what a bug breaks is not of interest */
         return;
     for (uint64_t i = 0; i < most && stats->failures == 0; i++) {

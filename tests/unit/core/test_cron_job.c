@@ -61,7 +61,11 @@ TEST(a_claim_without_a_result_is_not_run_again) {
     must_claim(&job, START_MS + MINUTE_MS, START_MS + MINUTE_MS);
     ten_cron_job next = take_over(&job, START_MS + MINUTE_MS + 100);
     assert_true(next.lost);
-    assert_int_equal(ten_cron_job_look(&next, START_MS + MINUTE_MS + 200, true), TEN_CRON_NOTHING);
+    assert_int_equal(ten_cron_job_look(&next, START_MS + MINUTE_MS + 200, true), TEN_CRON_WRITE);
+    ten_cron_job_written(&next, TENURE_OK);
+    assert_int_equal(ten_cron_job_look(&next, START_MS + MINUTE_MS + 300, true), TEN_CRON_NOTHING);
+    /* It was reported, and by this holder alone. */
+    assert_false(take_over(&next, START_MS + MINUTE_MS + 400).lost);
     must_claim(&next, START_MS + 2 * MINUTE_MS, START_MS + 2 * MINUTE_MS);
 }
 
