@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "tenure.h"
 
-#define RECENT_MAX 32768u /* a holder of so many leases renews them without reading */
+#define RECENT_MAX 131072u /* a holder of so many leases renews them without reading */
 #define KEY_SIZE   (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 static void free_known(ten_map *map) {
