@@ -1,7 +1,8 @@
 /*
- * The checkpoints of what a fleet member holds: what came with each grant, and what is to be written. Pure: it says
- * what to send and is told the answers; it is a part of the engine (core/engine.h). It decides nothing about leases:
- * the store compares the token, and a stale write changes nothing. Used by the runtime's fleet member and by tests.
+ * The checkpoints of what a fleet member holds: those that came with each grant, and those that its program writes.
+ * Pure: it makes the requests and takes the answers, as a part of the engine (core/engine.h). It decides nothing about
+ * leases: the store compares the token, and a stale write changes nothing. Used by the runtime's fleet member and by
+ * tests.
  *
  * A write is repeated until the store has answered it: the same text under the same token is harmless to repeat, and a
  * target has one write at a time. While the store recovers from a loss it takes none, and is asked again.
@@ -39,7 +40,7 @@ void ten_checkpoints_free(ten_checkpoints *checkpoints);
 bool ten_checkpoints_grant(ten_checkpoints *checkpoints, const char *target, uint64_t token, const char *value);
 /* The lease has ended: what is known is forgotten, and a write that waits is over. */
 void ten_checkpoints_drop(ten_checkpoints *checkpoints, const char *target);
-/* To be written; "": there is to be none. TEN_FACT_WRITTEN tells when it was. TENURE_E_LOST: a newer token is known;
+/* Writes this value; "" removes it. TEN_FACT_WRITTEN says when that is done. TENURE_E_LOST: a newer token is known;
  * TENURE_E_INVALID: the last write is not answered yet; TENURE_E_NOMEM. */
 int ten_checkpoints_write(ten_checkpoints *checkpoints, const char *target, uint64_t token, const char *value);
 /* What the store has, as far as is known under that token; NULL: nothing. Valid until something is written. */

@@ -17,7 +17,7 @@ typedef struct ten_redis_client {
 } ten_redis_client;
 
 /* Finds out which server it is: that of --redis, else that of the store. `what` is the source or sink, for the message.
- * It is to be closed with ten_redis_client_close() whatever comes of it. */
+ * Close it with ten_redis_client_close() even if this fails. */
 int ten_redis_client_open(ten_redis_client *client, ten_side_thread *thread, const ten_agent_config *config,
                           const char *what, ten_error *error);
 void ten_redis_client_close(ten_redis_client *client);

@@ -153,7 +153,7 @@ struct ten_agent {
     uint32_t target_room;
     uint32_t first_free; /* no number below it is free */
     ten_timers starts;   /* when the policy is to look at a target */
-    ten_timers checks;   /* when a run under way is to be looked at */
+    ten_timers checks;   /* when to look at a run under way */
     uint64_t run_count;
     size_t running;                      /* runs, with those whose messages have not left yet */
     size_t withheld;                     /* of them; as of the last look at each */

@@ -1,7 +1,7 @@
 /*
- * A run of the work on a target: what core/work.h decides is carried out here, from its start until its message has
- * left. What runs and what its result means is the policy's. Called when a run is due, when something has happened to
- * one, and when its machine is to be asked again.
+ * A run of the work on a target: carries out what core/work.h decides, from the start until the message has left. The
+ * policy says what runs and what the result means. Called when a run is due, when its process or its lease has changed,
+ * and when core/work.h asked to be called again.
  */
 #include <signal.h>
 #include <stdarg.h>

@@ -65,7 +65,7 @@ struct ten_runner {
 };
 
 /* Everything but the context. The caller has started no threads: children of the worker that is set up have no
- * memory of most libraries. It is to be closed whatever comes of it. */
+ * memory of most libraries. Close it even if this fails. */
 int ten_runner_open(ten_runner *runner, const ten_runner_config *config, ten_shared *shared, ten_error *error);
 /* Waits for the store; then there are an instance and a log. TENURE_E_CANCELLED: a signal asked for an end. */
 int ten_runner_open_context(ten_runner *runner, ten_error *error);
