@@ -165,8 +165,7 @@ typedef struct ten_touch {
     uint64_t version; /* TEN_VERSION_ANY: no matter */
     const char *name; /* as it is known. A record with another name is not extended */
     uint64_t ttl_ms;
-    uint64_t
-        seen; /* the backend's own: what the last touch left here, unless this handle wrote the record since; else 0 */
+    uint64_t seen; /* what the last touch left here, for the backend; or the version of a later write of this handle */
     bool extended;    /* result */
     uint64_t present; /* result: the version that it has; 0: absent */
 } ten_touch;

@@ -487,13 +487,13 @@ end
 local number, contents = sub(space[2] or '1', 1, 16), call('MGET', unpack(KEYS, 2))
 local later, can_compare = format('%013d', now + ttl), redis.REDIS_VERSION_NUM
 
--- Never to an earlier end. Redis 6 cannot say that in one command.
+-- Never to an earlier end; the same one, within a millisecond, is right. Redis 6 cannot say that in one command.
 local function extend(key)
-    if can_compare then
-        return call('PEXPIREAT', key, later, 'GT') == 1
+    if can_compare and call('PEXPIREAT', key, later, 'GT') == 1 then
+        return true
     end
     local left = call('PTTL', key)
-    return left >= 0 and left < tonumber(ttl) and call('PEXPIREAT', key, later) == 1
+    return left >= 0 and left <= tonumber(ttl) and call('PEXPIREAT', key, later) == 1
 end
 
 if known ~= '' then

@@ -382,7 +382,7 @@ static bool goes_with(const ten_touch *first, const ten_touch *touch) {
     return first->ttl_ms == touch->ttl_ms && strcmp(first->name, touch->name) == 0;
 }
 
-/* Nobody can have written any of them since this handle knew their versions. */
+/* Nobody can have written any of them since this handle wrote them, or a touch compared their versions. */
 static bool is_proved(const ten_redis_store *store, const struct touching *state, size_t at) {
     const ten_redis_alone *alone = &store->alone;
     bool proved = !state->compares && alone->space == state->reliance.names;

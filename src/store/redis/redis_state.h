@@ -166,7 +166,7 @@ static inline void ten_redis_note_number(ten_redis_store *store, const ten_redis
                                          uint64_t number) {
     ten_redis_alone *alone = &store->alone;
     if (alone->space != space || alone->last != before)
-        *alone = (ten_redis_alone){.space = space, .first = number};
+        *alone = (ten_redis_alone){.space = space, .first = ten_min_u64(before + 1, number)};
     alone->last = number;
 }
 
