@@ -100,11 +100,6 @@ typedef int (*ten_redis_take_fn)(ten_redis_store *store, void *userdata, size_t 
 int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_redis_make_fn make,
                    ten_redis_take_fn take, void *userdata, uint64_t deadline_ms);
 
-static inline void ten_redis_free_reply(redisReply **reply) {
-    if (*reply)
-        freeReplyObject(*reply);
-}
-
 /* TENURE_E_STORE: the server's answer is not one of our scripts'. */
 int ten_redis_misunderstood(ten_redis_store *store);
 

@@ -168,6 +168,25 @@ static int make_context(ten_redis_settings *settings, ten_error *error) {
     return TENURE_OK;
 }
 
+/* What a call of OpenSSL came to that has not done its work: 0, the end, or a negative errno. */
+static ssize_t outcome(ten_redis_link *link, int state) {
+    switch (SSL_get_error(link->tls, state)) {
+    case SSL_ERROR_WANT_READ:
+        link->wants = POLLIN;
+        return -EAGAIN;
+    case SSL_ERROR_WANT_WRITE:
+        link->wants = POLLOUT;
+        return -EAGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    default:
+        if (!link->tls_error)
+            link->tls_error = ERR_peek_last_error();
+        ERR_clear_error();
+        return -ECONNRESET;
+    }
+}
+
 static bool expect_host(SSL *tls, const char *host) {
     unsigned char address[sizeof(struct in6_addr)];
     if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
@@ -178,8 +197,6 @@ static bool expect_host(SSL *tls, const char *host) {
 
 static int handshake_failed(ten_redis_link *link, ten_error *error) {
     long verified = SSL_get_verify_result(link->tls);
-    link->tls_error = ERR_peek_last_error();
-    ERR_clear_error();
     bool stranger = verified != X509_V_ERR_CERT_HAS_EXPIRED && verified != X509_V_ERR_CERT_NOT_YET_VALID &&
                     verified != X509_V_ERR_HOSTNAME_MISMATCH && verified != X509_V_ERR_IP_ADDRESS_MISMATCH;
     if (verified != X509_V_OK)
@@ -209,10 +226,9 @@ int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint
         int state = SSL_connect(link->tls);
         if (state == 1)
             return TENURE_OK;
-        int wants = SSL_get_error(link->tls, state);
-        if (wants != SSL_ERROR_WANT_READ && wants != SSL_ERROR_WANT_WRITE)
+        if (outcome(link, state) != -EAGAIN)
             return handshake_failed(link, error);
-        r = ten_redis_link_wait(link, wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline_ms, error);
+        r = ten_redis_link_wait(link, link->wants, deadline_ms, error);
         if (r == TENURE_E_TIMEOUT)
             return ten_fail(error, r,
                             "%s did not answer the TLS handshake in time (a server without TLS? that is redis://)",
@@ -222,44 +238,25 @@ int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint
     }
 }
 
-static ssize_t outcome(ten_redis_link *link, int state, short *ret_events) {
-    switch (SSL_get_error(link->tls, state)) {
-    case SSL_ERROR_WANT_READ:
-        *ret_events = POLLIN;
-        return -EAGAIN;
-    case SSL_ERROR_WANT_WRITE:
-        *ret_events = POLLOUT;
-        return -EAGAIN;
-    case SSL_ERROR_ZERO_RETURN:
-        return 0;
-    default:
-        if (!link->tls_error)
-            link->tls_error = ERR_peek_last_error();
-        ERR_clear_error();
-        return -ECONNRESET;
-    }
-}
-
 /* Not by a look at the socket: TLS sends things of its own between replies, and one of them is its end. */
 bool ten_redis_tls_is_fresh(ten_redis_link *link) {
     char byte;
     size_t count = 0;
-    short events;
     ERR_clear_error();
     int state = SSL_peek_ex(link->tls, &byte, 1, &count);
-    return state != 1 && outcome(link, state, &events) == -EAGAIN;
+    return state != 1 && outcome(link, state) == -EAGAIN;
 }
 
-ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size, short *ret_events) {
+ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size) {
     size_t count = 0;
     ERR_clear_error();
     int state = SSL_read_ex(link->tls, data, size, &count);
-    return state == 1 ? (ssize_t)count : outcome(link, state, ret_events);
+    return state == 1 ? (ssize_t)count : outcome(link, state);
 }
 
-ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size, short *ret_events) {
+ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size) {
     size_t count = 0;
     ERR_clear_error();
     int state = SSL_write_ex(link->tls, data, size, &count);
-    return state == 1 ? (ssize_t)count : outcome(link, state, ret_events);
+    return state == 1 ? (ssize_t)count : outcome(link, state);
 }

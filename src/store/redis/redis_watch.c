@@ -54,10 +54,9 @@ static bool take_notices(void *owner) {
 
 static bool send_ping(void *owner, uint64_t deadline_ms) {
     static const char *const words[] = {"PING"};
-    static const size_t sizes[] = {4};
     const ten_redis_watch *watch = &((ten_redis_store *)owner)->watch;
     ten_error error;
-    return ten_redis_link_send(watch->link, 1, words, sizes, &error) == TENURE_OK &&
+    return ten_redis_link_send(watch->link, 1, words, NULL, &error) == TENURE_OK &&
            ten_redis_link_flush(watch->link, deadline_ms, &error) == TENURE_OK;
 }
 
