@@ -260,23 +260,20 @@ static void redis_close(ten_backend *base) {
 static int take_options(const ten_url *url, ten_redis_store *store, ten_error *error) {
     const char *replicas = ten_url_option(url, "wait_replicas");
     const char *fresh = ten_url_option(url, "fresh");
-    char *end = NULL;
-    if (replicas) {
-        store->wait_replicas = strtoull(replicas, &end, 10);
-        if (replicas[0] < '0' || replicas[0] > '9' || *end != '\0' || store->wait_replicas > 100)
-            return ten_fail(error, TENURE_E_INVALID, "wait_replicas is a number of replicas, 0 to 100, not '%.20s'",
-                            replicas);
-    }
-    if (fresh && strcmp(fresh, "1") != 0 && strcmp(fresh, "0") != 0)
+    const char *leases = ten_url_option(url, "leases");
+    uint64_t is_fresh = 0;
+    if (replicas && !ten_digits_parse(replicas, 100, &store->wait_replicas))
+        return ten_fail(error, TENURE_E_INVALID, "wait_replicas is a number of replicas, 0 to 100, not '%.20s'",
+                        replicas);
+    if (fresh && !ten_digits_parse(fresh, 1, &is_fresh))
         return ten_fail(error, TENURE_E_INVALID, "fresh is 1 (this Redis has never held a lease) or 0, not '%.20s'",
                         fresh);
-    store->fresh = fresh && fresh[0] == '1';
-    const char *leases = ten_url_option(url, "leases");
     if (leases && strcmp(leases, "session") != 0 && strcmp(leases, "key") != 0)
         return ten_fail(error, TENURE_E_INVALID,
                         "leases is key (each lease is a key with a TTL of its own) or session (the heartbeat of an "
                         "instance renews all its leases), not '%.20s'",
                         leases);
+    store->fresh = is_fresh;
     store->base.capabilities->sessions = leases && strcmp(leases, "session") == 0;
     return TENURE_OK;
 }
