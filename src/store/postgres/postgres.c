@@ -417,7 +417,7 @@ static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t
                               .values = {NULL, namespace_name, ten_digits(number, ten_min_u64(after, INT64_MAX)),
                                          ten_digits(most, ten_min_u64(limit, INT32_MAX))},
                               .count = 4};
-    ten_notice_watch_reconnect(&store->watch.notice); /* what happens from now on is heard, or read */
+    ten_notice_watch_reconnect(base); /* what happens from now on is heard, or read */
     int r = ask(store, &call, deadline_of(timeout_ms), &row);
     if (r == TENURE_OK)
         *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, row, VALUE),
@@ -458,7 +458,7 @@ static int postgres_unfeed(ten_backend *base, const char *namespace_name, const 
 
 static void postgres_close(ten_backend *base) {
     ten_postgres_store *store = self(base);
-    ten_notice_watch_close(&store->watch.notice);
+    ten_notice_watch_close(base);
     ten_postgres_disconnect(store);
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
@@ -486,7 +486,7 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
 static int postgres_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
     uint64_t deadline_ms = deadline_of(timeout_ms);
-    ten_postgres_watch_init(store);
+    ten_notice_watch_init(base, &ten_postgres_notice_ops);
     if (!url->hosts)
         return ten_fail(base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
                         url->scheme);
@@ -509,8 +509,8 @@ static const ten_backend_ops postgres_ops = {
     .scan = postgres_scan,
     .feed = postgres_feed,
     .unfeed = postgres_unfeed,
-    .watch = ten_postgres_watch_get,
-    .watch_clear = ten_postgres_watch_clear,
+    .watch = ten_notice_watch_get,
+    .watch_clear = ten_notice_watch_clear,
     .check = ten_postgres_check,
 };
 

@@ -145,9 +145,9 @@ static void check_tls(const struct report *report) {
 
 static void check_notices(const struct report *report) {
     ten_postgres_store *store = report->store;
-    const ten_notice_watch *watch = &store->watch.notice;
+    const ten_notice_watch *watch = &store->watch;
     int fd;
-    if (ten_postgres_watch_get(&store->base, watch->namespace_name[0] ? watch->namespace_name : "poll", &fd) < 0)
+    if (ten_notice_watch_get(&store->base, watch->namespace_name[0] ? watch->namespace_name : "poll", &fd) < 0)
         return;
     const char *found = watch->listening ? "listening"
                         : watch->poll_ms && !store->listen_settings

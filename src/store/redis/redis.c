@@ -22,6 +22,8 @@ static const char *const scripts[TEN_REDIS_SCRIPT_COUNT] = {
     [TEN_REDIS_SWEEP] = LUA_SWEEP, [TEN_REDIS_EXCHANGED] = LUA_EXCHANGED,
 };
 
+_Static_assert(offsetof(ten_redis_store, watch) == offsetof(ten_noticing, watch), "see notice_watch.h");
+
 static ten_redis_store *self(ten_backend *base) {
     return (ten_redis_store *)base;
 }
@@ -247,7 +249,7 @@ int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_r
 
 static void redis_close(ten_backend *base) {
     ten_redis_store *store = self(base);
-    ten_redis_watch_close(&store->watch);
+    ten_notice_watch_close(base);
     ten_redis_disconnect(store);
     ten_redis_layout_free(&store->layout);
     ten_redis_settings_free(store->settings);
@@ -285,7 +287,7 @@ static int redis_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms
     static const char *const options[] = {
         TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh", "leases", NULL};
     ten_redis_store *store = self(base);
-    ten_redis_watch_init(store);
+    ten_notice_watch_init(base, &ten_redis_notice_ops);
     int r = ten_url_check_options(url, options, base->error);
     if (r == TENURE_OK)
         r = take_options(url, store, base->error);
@@ -309,7 +311,7 @@ static int check_op(ten_store *base, const ten_op *op) {
 #define REDIS_OPS                                                                                                      \
     .size = sizeof(ten_redis_store), .open = redis_open, .close = redis_close, .read = ten_redis_read,                 \
     .commit = ten_redis_commit, .touch = ten_redis_touch, .scan = ten_redis_scan, .feed = ten_redis_feed,              \
-    .unfeed = ten_redis_unfeed, .watch = ten_redis_watch_get, .watch_clear = ten_redis_watch_clear,                    \
+    .unfeed = ten_redis_unfeed, .watch = ten_notice_watch_get, .watch_clear = ten_notice_watch_clear,                  \
     .check = ten_redis_check, .tokens_from_clock = true
 
 static const ten_backend_ops redis_ops = {REDIS_OPS};

@@ -85,11 +85,11 @@ int ten_redis_check(ten_backend *base, tenure_check_fn each, void *userdata, uin
     r = check_clock(store, &report, deadline_ms);
     int fd;
     if (r == TENURE_OK)
-        r = ten_redis_watch_get(base, "poll", &fd);
+        r = ten_notice_watch_get(base, "poll", &fd);
     if (r == TENURE_OK)
         ten_report_tell(
-            &report, store->watch.notice.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
-            store->watch.notice.listening ? "subscribed" : base->error->message,
+            &report, store->watch.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
+            store->watch.listening ? "subscribed" : base->error->message,
             "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
             "SUBSCRIBE changes are read two to four times a second");
     return r;

@@ -252,7 +252,7 @@ int ten_redis_feed(ten_backend *base, const char *namespace_name, uint64_t after
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     struct feeding state = {.after = after, .limit = limit, .range = ret_range, .each = each, .userdata = userdata};
     int r = ten_redis_space_get(&store->layout, namespace_name, &state.space, base->error);
-    ten_notice_watch_reconnect(&store->watch.notice);
+    ten_notice_watch_reconnect(base);
     do
         r = r < 0 ? r : ten_redis_call(store, "reading changes", 1, make_feed, take_feed, &state, deadline_ms);
     while (r == TENURE_OK && !state.stopped && state.more && state.given < limit);
