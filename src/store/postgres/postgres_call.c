@@ -120,21 +120,13 @@ enum trial {
 /* To parse and to plan these takes the server a quarter of the time of a heartbeat. */
 static const char *const usual[] = {PG_BEGIN, PG_READ, PG_COMMIT_RECORDS, PG_TOUCH, PG_COMMIT};
 
-/* The statements before its own: BEGIN, and for one that calls no function of ours, the search path. */
-static size_t statements_before(const ten_postgres_call *call) {
-    return call->count > 0 ? 1 : 2;
-}
-
 static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms) {
     ten_error *error = store->base.error;
     /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     char wait[TEN_DIGITS_SIZE];
-    if (call->count > 0)
-        call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
+    call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
     int r = ten_postgres_link_send(store->link, PG_BEGIN, 0, NULL, NULL, NULL, error);
-    if (r == TENURE_OK && statements_before(call) == 2)
-        r = ten_postgres_link_send(store->link, PG_PIN, 0, NULL, NULL, NULL, error);
     if (r == TENURE_OK)
         r = ten_postgres_link_send(store->link, call->statement, call->count, call->values, call->sizes, call->formats,
                                    error);
@@ -169,7 +161,7 @@ static enum trial judge_failure(ten_postgres_store *store, const PGresult *resul
 /* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
 static int receive_all(ten_postgres_store *store, const ten_postgres_call *call, uint64_t deadline_ms,
                        enum trial *ret_trial, bool *ret_in_step) {
-    size_t own = statements_before(call);
+    enum { OWN = 1, STATEMENTS = 3 }; /* behind BEGIN, and before COMMIT */
     int outcome = TENURE_OK;
     for (size_t i = 0;; i++) {
         TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
@@ -178,7 +170,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
             return r;
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_PIPELINE_SYNC) {
-            *ret_in_step = i == own + 2;
+            *ret_in_step = i == STATEMENTS;
             return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
         }
         if (outcome != TENURE_OK)
@@ -186,10 +178,10 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
         if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
             *ret_trial = judge_failure(store, result);
             outcome = ten_postgres_failed(result, call->what, store->base.error);
-        } else if (i == own) {
+        } else if (i == OWN) {
             store->answer = result;
             result = NULL;
-        } else if (i == own + 1 && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
+        } else if (i == OWN + 1 && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
             outcome = ten_postgres_misunderstood(store);
         }
     }

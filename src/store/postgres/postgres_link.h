@@ -50,9 +50,10 @@ int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_er
 /* The result of the next statement, whatever it is, to be cleared by the caller; with the pipeline's end,
  * PGRES_PIPELINE_SYNC. An error means that the link is dead. */
 int ten_postgres_link_receive(ten_postgres_link *link, uint64_t deadline_ms, PGresult **ret_result, ten_error *error);
-/* A script of several statements, outside of the pipeline. The last result. */
-int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t deadline_ms, PGresult **ret_result,
-                          ten_error *error);
+/* A script of several statements, outside of the pipeline. The last result (NULL: it is not wanted); one that the server
+ * refused is an error. what: for messages. */
+int ten_postgres_link_run(ten_postgres_link *link, const char *what, const char *script, uint64_t deadline_ms,
+                          PGresult **ret_result, ten_error *error);
 
 /* What the server said of a statement that failed, as one of our errors. */
 int ten_postgres_failed(const PGresult *result, const char *what, ten_error *error);

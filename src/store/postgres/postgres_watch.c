@@ -17,7 +17,8 @@ static ten_postgres_store *self(ten_backend *base) {
 /* Through one that gives the server connection to another client after each transaction, nothing would be heard. */
 static int check_for_pooler(ten_postgres_store *store, ten_postgres_link *link, uint64_t deadline_ms) {
     TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
-    int r = ten_postgres_link_run(link, "SELECT pg_catalog.pg_backend_pid()", deadline_ms, &result, store->base.error);
+    int r = ten_postgres_link_run(link, "listening", "SELECT pg_catalog.pg_backend_pid()", deadline_ms, &result,
+                                  store->base.error);
     if (r < 0)
         return r;
     bool pooled = PQntuples(result) != 1 || !ten_postgres_link_is_direct(link, ten_postgres_number(result, 0, 0));
@@ -31,17 +32,13 @@ static int listen_on(ten_postgres_store *store, ten_postgres_link *link, uint64_
     PGconn *connection = ten_postgres_link_connection(link);
     char channel[64];
     char statement[160];
-    TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
     snprintf(channel, sizeof channel, "tenure:%.56s", store->watch.namespace_name);
     char *quoted = PQescapeIdentifier(connection, channel, strlen(channel));
     if (!quoted)
         return ten_postgres_no_memory(store);
     snprintf(statement, sizeof statement, "LISTEN %s", quoted);
     PQfreemem(quoted);
-    int r = ten_postgres_link_run(link, statement, deadline_ms, &result, store->base.error);
-    if (r == TENURE_OK && PQresultStatus(result) != PGRES_COMMAND_OK)
-        r = ten_postgres_failed(result, "listening", store->base.error);
-    return r;
+    return ten_postgres_link_run(link, "listening", statement, deadline_ms, NULL, store->base.error);
 }
 
 static int listen_beside(ten_backend *base, uint64_t deadline_ms, int *ret_fd) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -40,7 +41,7 @@ static void tune(int fd) {
 static int wait_connected(int fd, uint64_t deadline_ms) {
     int failure = 0;
     socklen_t size = sizeof failure;
-    int ready = ten_wait_writable(fd, -1, ten_sub_saturating(deadline_ms, ten_now_ms()));
+    int ready = ten_wait_events(fd, POLLOUT, deadline_ms);
     if (ready <= 0)
         return ready == 0 ? ETIMEDOUT : -ready;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 ? failure : errno;

@@ -109,10 +109,7 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
 
 int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error) {
     /* Looked at first: a server that always has something for us must not hold us beyond it. */
-    uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-    int ready = left_ms == 0       ? 0
-                : events & POLLOUT ? ten_wait_writable(link->fd, events & POLLIN ? link->fd : -1, left_ms)
-                                   : ten_wait_readable(link->fd, -1, left_ms);
+    int ready = ten_now_ms() >= deadline_ms ? 0 : ten_wait_events(link->fd, events, deadline_ms);
     if (ready == 0)
         return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
     return ready > 0 ? TENURE_OK : ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "cannot wait for %s", link->name);
