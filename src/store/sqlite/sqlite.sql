@@ -54,6 +54,9 @@ SELECT namespace, target, nullif(name, '') AS holder, number AS token,
        kept_ends_ms, value
   FROM (SELECT substr(key, 1, instr(key, ' ') - 1) AS namespace, substr(key, instr(key, ' ') + 2) AS target, *
           FROM record WHERE substr(key, instr(key, ' ') + 1, 1) = '4') AS l;
+-- As in sqlite_open.c.
+PRAGMA application_id = 0x54656e75;
+PRAGMA user_version = 2;
 
 -- In one statement, so that a schema that another process makes is seen as a whole or not at all.
 -- name: get_version
@@ -99,10 +102,6 @@ SELECT key, version, name, number, ends_ms, value FROM record WHERE key = ?1;
 -- Whether the namespace is in that epoch.
 -- name: epoch
 SELECT 1 FROM record WHERE key = ?1 AND name = ?2 AND number = ?3;
-
--- What a check or a touch compares.
--- name: judge
-SELECT version, ends_ms, name FROM record WHERE key = ?1;
 
 -- name: put
 INSERT INTO record (key, version, name, number, ends_ms, ttl_ms, kept_ends_ms, value)

@@ -31,7 +31,7 @@ int ten_db_get_row(ten_db *db) {
         row->lost = ten_column_u64(statement, 8) != 0;
         row->lost_until_ms = ten_column_u64(statement, 9);
         if (!row->exists)
-            found = ten_fail_memory(db->error, "the store's own row");
+            found = ten_fail_memory(db->base.error, "the store's own row");
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
@@ -79,7 +79,9 @@ static int become_another(ten_db *db) {
 static int restart_times(ten_db *db) {
     uint64_t longest_ms;
     db->row.lost_until_ms = 0;
-    int r = ten_db_run_number(db, TEN_SQL_RESTART_LIVES, db->now_ms);
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RESTART_LIVES);
+    ten_bind_u64(statement, 1, db->now_ms);
+    int r = ten_db_run(db, statement);
     return r < 0 ? r : ten_db_get_last_end(db, &db->last_end_ms, &longest_ms);
 }
 
@@ -94,13 +96,13 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     int found = ten_db_numbers(db, ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE), &cookie, 1);
     int r = found < 0 ? found : ten_db_get_row(db);
     if (r == TENURE_OK)
-        r = ten_sqlite_side_read(&db->side, db->boot_id, &db->memory, db->error);
+        r = ten_sqlite_side_read(&db->side, db->boot_id, &db->memory, db->base.error);
     if (r < 0)
         return r;
     const ten_db_row *row = &db->row;
     bool same_boot = row->exists && strcmp(row->boot_id, db->boot_id) == 0;
     if (same_boot && row->time_namespace != db->time_namespace)
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "
                         "them in the same one",
                         db->path);

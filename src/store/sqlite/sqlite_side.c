@@ -339,25 +339,12 @@ int ten_sqlite_side_watch(ten_sqlite_side *side, ten_error *error) {
 }
 
 void ten_sqlite_side_watch_clear(ten_sqlite_side *side) {
-    union {
-        struct inotify_event aligned;
-        char bytes[4096];
-    } events;
-    bool gone = false;
-    for (;;) {
-        ssize_t count = ten_read_some(side->watch_fd, &events, sizeof events);
-        if (count <= 0)
-            break;
-        for (ssize_t at = 0; at < count;) {
-            struct inotify_event event;
-            memcpy(&event, events.bytes + at, sizeof event);
-            gone |= (event.mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_ATTRIB)) != 0;
-            at += (ssize_t)(sizeof event + event.len);
-        }
-    }
-    /* The file may have been replaced (IN_ATTRIB comes when its last name goes, too). Watching the same file twice is
-     * one watch. */
+    char events[4096];
+    bool any = false;
     ten_error ignored;
-    if (gone && follow_path(side, &ignored) == 0)
+    while (ten_read_some(side->watch_fd, events, sizeof events) > 0)
+        any = true;
+    /* The file may have been replaced. Watching the same file twice is one watch. */
+    if (any && follow_path(side, &ignored) == 0)
         (void)add_watch(side);
 }
