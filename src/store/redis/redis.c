@@ -80,10 +80,6 @@ void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size
 
 /* ---- sending and receiving ----------------------------------------------------------------------------- */
 
-static int send_words(ten_redis_store *store) {
-    return ten_redis_link_send_words(store->link, store->words.count, &store->words.done, store->base.error);
-}
-
 /* The next reply. An error reply is an error, but NOSCRIPT, which is *ret_reply NULL. */
 static int receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply) {
     redisReply *reply = NULL;
@@ -118,18 +114,12 @@ uint64_t ten_redis_number(const redisReply *reply) {
 
 /* ---- connecting ---------------------------------------------------------------------------------------- */
 
-static int send_script(ten_redis_store *store, enum ten_redis_script script) {
-    ten_redis_command(store);
-    ten_redis_word(&store->words, "SCRIPT");
-    ten_redis_word(&store->words, "LOAD");
-    ten_redis_word(&store->words, scripts[script]);
-    return send_words(store);
-}
-
 static int load_scripts(ten_redis_store *store, uint64_t deadline_ms) {
     int r = TENURE_OK;
-    for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++)
-        r = send_script(store, (enum ten_redis_script)i);
+    for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
+        const char *const words[] = {"SCRIPT", "LOAD", scripts[i]};
+        r = ten_redis_link_send(store->link, TEN_COUNT(words), words, NULL, store->base.error);
+    }
     for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         r = receive(store, "loading a script", deadline_ms, &reply);
@@ -186,7 +176,7 @@ static int send_some(ten_redis_store *store, const struct calls *calls, struct p
     while (r == TENURE_OK && !progress->forgotten && !store->enough && progress->sent < calls->count &&
            progress->sent < progress->taken + IN_FLIGHT) {
         calls->make(store, calls->userdata, progress->sent++);
-        r = send_words(store);
+        r = ten_redis_link_send_words(store->link, store->words.count, &store->words.done, store->base.error);
         if (r == TENURE_OK && calls->count > 1) /* the server starts while the next is put together */
             r = ten_redis_link_flush(store->link, calls->deadline_ms, store->base.error);
     }
@@ -196,22 +186,18 @@ static int send_some(ten_redis_store *store, const struct calls *calls, struct p
 /* Until all are answered, or the server has forgotten a script. What it has answered behind that is not looked at: sent
  * again, it is answered again. */
 static int exchange(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
-    size_t under_way = 0;
-    progress->sent = progress->taken;
+    size_t heard = progress->sent = progress->taken;
     progress->forgotten = false;
     int r = send_some(store, calls, progress);
-    for (under_way = progress->sent - progress->taken; r == TENURE_OK && under_way > 0;) {
+    while (r == TENURE_OK && heard < progress->sent) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         r = receive(store, calls->what, calls->deadline_ms, &reply);
-        under_way--;
+        heard++;
         progress->forgotten |= r == TENURE_OK && !reply;
-        if (r < 0 || progress->forgotten)
-            continue;
-        r = calls->take(store, calls->userdata, progress->taken++, reply);
-        size_t before = progress->sent;
+        if (r == TENURE_OK && !progress->forgotten)
+            r = calls->take(store, calls->userdata, progress->taken++, reply);
         if (r == TENURE_OK)
             r = send_some(store, calls, progress);
-        under_way += progress->sent - before;
     }
     return r;
 }

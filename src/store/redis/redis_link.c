@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/io.h"
 #include "base/utf8.h"
 #include "store/redis/redis_link_state.h"
@@ -187,10 +188,7 @@ static void add_size(ten_buf *out, char kind, size_t size) {
     char *end = text + sizeof text;
     *--end = '\n';
     *--end = '\r';
-    do {
-        *--end = (char)('0' + size % 10);
-        size /= 10;
-    } while (size > 0);
+    end = ten_digits_before(end, size);
     *--end = kind;
     ten_buf_add(out, end, (size_t)(text + sizeof text - end));
 }
