@@ -16,7 +16,7 @@
 
 int ten_postgres_misunderstood(ten_postgres_store *store) {
     return ten_fail(store->base.error, TENURE_E_STORE, "%s gave an unexpected answer to a statement of Tenure",
-                    ten_postgres_settings_name(store->settings));
+                    store->settings->name);
 }
 
 int ten_postgres_no_memory(ten_postgres_store *store) {
@@ -32,21 +32,20 @@ static void add_int(ten_buf *buf, uint64_t number, size_t size) {
     ten_buf_add(buf, bytes, size);
 }
 
-/* Dimensions, whether there are NULLs, the type, how many, and the number of the first. */
-#define HEADER_SIZE 20u
+#define COUNT_PLACE 12u /* in the header of an array */
 
 void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type type) {
-    static const char header[HEADER_SIZE];
+    /* One dimension, no word on NULLs, the type, how many, and the number of the first. */
+    const uint32_t header[] = {1, 0, (uint32_t)type, 0, 1};
     list->type = type;
     list->count = 0;
-    list->has_null = false;
     ten_buf_clear(&list->data);
-    ten_buf_add(&list->data, header, sizeof header);
+    for (size_t i = 0; i < TEN_COUNT(header); i++)
+        add_int(&list->data, header[i], 4);
 }
 
 void ten_postgres_add_text(ten_postgres_list *list, const char *text) {
     list->count++;
-    list->has_null |= !text;
     add_int(&list->data, text ? strlen(text) : UINT32_MAX, 4);
     ten_buf_text(&list->data, text ? text : "");
 }
@@ -64,12 +63,10 @@ void ten_postgres_add_number(ten_postgres_list *list, uint64_t number) {
 int ten_postgres_add_list(ten_postgres_store *store, ten_postgres_call *call, ten_postgres_list *list) {
     if (list->data.failed || list->data.size > INT32_MAX)
         return ten_postgres_no_memory(store);
-    const uint32_t header[] = {list->count > 0, list->has_null, (uint32_t)list->type, list->count, 1};
-    for (size_t i = 0; i < TEN_COUNT(header); i++)
-        for (size_t j = 0; j < 4; j++)
-            list->data.data[i * 4 + j] = (char)(header[i] >> (8 * (3 - j)));
+    for (size_t i = 0; i < 4; i++)
+        list->data.data[COUNT_PLACE + i] = (char)(list->count >> (8 * (3 - i)));
     call->values[call->count] = list->data.data;
-    call->sizes[call->count] = (int)(list->count > 0 ? list->data.size : HEADER_SIZE - 8);
+    call->sizes[call->count] = (int)list->data.size;
     call->formats[call->count++] = 1;
     return TENURE_OK;
 }
@@ -98,7 +95,7 @@ int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
         ten_postgres_disconnect(store);
     if (store->link)
         return TENURE_OK;
-    int r = ten_dial_wait(&store->dial, ten_postgres_settings_name(store->settings), deadline_ms, store->base.error);
+    int r = ten_dial_wait(&store->dial, store->settings->name, deadline_ms, store->base.error);
     if (r < 0)
         return r;
     r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, store->base.error);

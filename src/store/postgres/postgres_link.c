@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/random.h"
-#include "store/postgres/postgres_settings.h"
 
 #define PASSWORD_SIZE 16384u /* some are tokens that somebody signed */
 
@@ -262,7 +261,7 @@ int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int c
                                                                                                   : broken(link, error);
 }
 
-/* Waits for what the server has to say, too, when it is written to: it may not read on before it has got rid of that. */
+/* Waits for what the server has to say also when it is written to: it may not read on before it has got rid of that. */
 static int wait_and_read(ten_postgres_link *link, short events, uint64_t deadline_ms, ten_error *error) {
     int ready = wait_for(link, (short)(events | POLLIN), deadline_ms);
     if (ready == 0)

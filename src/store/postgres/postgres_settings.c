@@ -2,7 +2,7 @@
  * From a URL to libpq's parameters. The URL is libpq's own but for our options, which are taken out; host names are
  * looked up here, because libpq would wait for the resolver without end.
  */
-#include "store/postgres/postgres_settings.h"
+#include "store/postgres/postgres_link.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -156,10 +156,6 @@ void ten_postgres_settings_free(ten_postgres_settings *settings) {
     ten_free(settings->name);
     ten_url_files_free(&settings->files);
     ten_free(settings);
-}
-
-const char *ten_postgres_settings_name(const ten_postgres_settings *settings) {
-    return settings->name;
 }
 
 /* ---- places -------------------------------------------------------------------------------------------- */

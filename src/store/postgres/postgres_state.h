@@ -26,7 +26,6 @@ enum ten_postgres_type {
 typedef struct ten_postgres_list {
     enum ten_postgres_type type; /* of its elements */
     uint32_t count;
-    bool has_null;
     ten_buf data;
 } ten_postgres_list;
 
