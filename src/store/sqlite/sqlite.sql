@@ -64,7 +64,7 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FR
        (SELECT count(*) FROM sqlite_schema);
 
 -- name: get_store
-SELECT boot_id, time_namespace, device, inode, schema_cookie, generation, cursor, identity, lost, lost_until_ms
+SELECT boot_id, identity, time_namespace, device, inode, schema_cookie, generation, cursor, lost, lost_until_ms
   FROM store;
 
 -- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older
@@ -74,11 +74,11 @@ SELECT boot_id, time_namespace, device, inode, schema_cookie, generation, cursor
 PRAGMA schema_version;
 
 -- name: put_store
-INSERT INTO store (one, boot_id, time_namespace, device, inode, schema_cookie, generation, cursor, identity, lost,
+INSERT INTO store (one, boot_id, identity, time_namespace, device, inode, schema_cookie, generation, cursor, lost,
                    lost_until_ms)
-VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9)
+VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
     ON CONFLICT (one) DO UPDATE
-   SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, schema_cookie = ?5, cursor = ?6, identity = ?7,
+   SET boot_id = ?1, identity = ?2, time_namespace = ?3, device = ?4, inode = ?5, schema_cookie = ?6, cursor = ?7,
        lost = ?8, lost_until_ms = ?9;
 
 -- name: raise_generation

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 
 #define TRIM_EVERY 256u
 
@@ -57,7 +58,7 @@ static void read_clocks(ten_db *db) {
 
 static void tell_identity(ten_db *db) {
     memcpy(db->base.identity, db->row.identity, sizeof db->row.identity);
-    db->base.lost = db->row.lost;
+    db->base.lost = db->row.lost != 0;
     db->base.lost_ms = ten_sub_saturating(db->row.lost_until_ms, db->now_ms);
 }
 
@@ -253,12 +254,10 @@ static int make_absolute(ten_db *db, const char *path) {
     char directory[4096] = "";
     if (path[0] != '/' && !getcwd(directory, sizeof directory))
         return ten_fail_errno(db->base.error, TENURE_E_SYSTEM, errno, "cannot open %s", path);
-    size_t size = strlen(directory) + strlen(path) + 2;
-    db->given_path = ten_malloc(size);
-    if (!db->given_path)
-        return ten_fail_memory(db->base.error, "%s", path);
-    snprintf(db->given_path, size, "%s%s%s", directory, directory[0] ? "/" : "", path);
-    return TENURE_OK;
+    ten_buf text = {0};
+    ten_buf_format(&text, "%s%s%s", directory, directory[0] ? "/" : "", path);
+    db->given_path = text.data;
+    return text.failed ? ten_fail_memory(db->base.error, "%s", path) : TENURE_OK;
 }
 
 int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms) {

@@ -60,7 +60,7 @@ typedef struct ten_db_row {
     uint64_t generation;
     uint64_t cursor; /* the newest change; grows with the transaction under way */
     char identity[32];
-    bool lost;
+    uint64_t lost; /* 1: it ever lost something */
     uint64_t lost_until_ms;
 } ten_db_row;
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/io.h"
 
 #define TICKET_OFFSET 512
@@ -204,11 +205,11 @@ static int open_file(ten_sqlite_side *side, ten_error *error) {
 
 int ten_sqlite_side_open(ten_sqlite_side *side, const char *database_path, mode_t mode, ten_error *error) {
     *side = (ten_sqlite_side){.fd = -1, .watch_fd = -1, .mode = mode & 0666};
-    size_t size = strlen(database_path) + sizeof "-lock";
-    side->path = ten_malloc(size);
-    if (!side->path)
+    ten_buf path = {0};
+    ten_buf_format(&path, "%s-lock", database_path);
+    side->path = path.data;
+    if (path.failed)
         return ten_fail_memory(error, "%s-lock", database_path);
-    snprintf(side->path, size, "%s-lock", database_path);
     return open_file(side, error);
 }
 
