@@ -46,21 +46,15 @@ static void go_down(ten_backend *base) {
     set_timer(watch, pause_ms, pause_ms);
 }
 
-static int listen_now(ten_backend *base) {
-    const ten_notice_watch *watch = watch_of(base);
-    int fd = -1;
-    int r = watch->ops->listen(base, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
-    struct epoll_event interest = {.events = EPOLLIN};
-    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
-        r = ten_fail_errno(base->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection", watch->ops->server);
-    return r;
-}
-
 void ten_notice_watch_reconnect(ten_backend *base) {
     ten_notice_watch *watch = watch_of(base);
+    struct epoll_event interest = {.events = EPOLLIN};
+    int fd = -1;
     if (watch->epoll_fd < 0 || watch->listening || watch->poll_ms || ten_now_ms() < watch->retry_ms)
         return;
-    int r = listen_now(base);
+    int r = watch->ops->listen(base, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
+    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
+        r = ten_fail_errno(base->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection", watch->ops->server);
     /* A server that is far away needs more time; the leases can wait that long, too. */
     if (r < 0)
         watch->failures = (unsigned)ten_min_u64(watch->failures + 1, watch->ops->patience);
@@ -102,19 +96,18 @@ int ten_notice_watch_get(ten_backend *base, const char *namespace_name, int *ret
     return TENURE_OK;
 }
 
-static bool ping(ten_backend *base) {
-    ten_notice_watch *watch = watch_of(base);
-    if (watch->ping_sent)
-        return false;
-    watch->ping_sent = true;
-    return watch->ops->ping(base, ten_now_ms() + LISTEN_MS);
-}
-
 void ten_notice_watch_clear(ten_backend *base) {
     ten_notice_watch *watch = watch_of(base);
     uint64_t count = 0;
     bool timed = watch->timer_fd >= 0 && ten_read_some(watch->timer_fd, &count, sizeof count) > 0;
-    if (watch->listening && (!watch->ops->read(base) || (timed && !ping(base))))
+    if (!watch->listening)
+        return;
+    bool alive = watch->ops->read(base);
+    if (alive && timed) {
+        alive = !watch->ping_sent && watch->ops->ping(base, ten_now_ms() + LISTEN_MS);
+        watch->ping_sent = true;
+    }
+    if (!alive)
         go_down(base);
 }
 

@@ -198,14 +198,6 @@ struct composition {
     bool misses; /* it relies on the absence of others */
 };
 
-static void add_check(struct composition *composition, uint64_t number, const ten_check *check) {
-    ten_postgres_list *lists = composition->lists;
-    ten_postgres_add_number(&lists[CHECK_CHANGE], number);
-    add_key(&lists[CHECK_KEY], composition->namespace_name, check->key);
-    ten_postgres_add_number(&lists[CHECK_VERSION], version_of(check->version));
-    ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
-}
-
 static void add_write(struct composition *composition, uint64_t number, const ten_write *write) {
     const ten_life *life = &write->life;
     ten_postgres_list *lists = composition->lists;
@@ -239,10 +231,14 @@ static bool is_put(const ten_commit_change *change, ten_key key) {
 }
 
 static void add_change(struct composition *composition, uint64_t number, const ten_commit_change *change) {
+    ten_postgres_list *lists = composition->lists;
     for (size_t i = 0; i < change->check_count; i++) {
         const ten_check *check = &change->checks[i];
         bool may_be_absent = check->version == 0 || check->version == TEN_VERSION_ANY;
-        add_check(composition, number, check);
+        ten_postgres_add_number(&lists[CHECK_CHANGE], number);
+        add_key(&lists[CHECK_KEY], composition->namespace_name, check->key);
+        ten_postgres_add_number(&lists[CHECK_VERSION], version_of(check->version));
+        ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
         if (check->key.kind <= TEN_KIND_QUARANTINE || !may_be_absent)
             continue;
         if (is_put(change, check->key))
@@ -253,9 +249,9 @@ static void add_change(struct composition *composition, uint64_t number, const t
     for (size_t i = 0; i < change->write_count; i++)
         add_write(composition, number, &change->writes[i]);
     for (size_t i = 0; i < change->entry_count; i++) {
-        ten_postgres_add_number(&composition->lists[ENTRY_CHANGE], number);
-        ten_postgres_add_text(&composition->lists[ENTRY_ID], change->entries[i].id);
-        ten_postgres_add_text(&composition->lists[ENTRY_TEXT], change->entries[i].text);
+        ten_postgres_add_number(&lists[ENTRY_CHANGE], number);
+        ten_postgres_add_text(&lists[ENTRY_ID], change->entries[i].id);
+        ten_postgres_add_text(&lists[ENTRY_TEXT], change->entries[i].text);
     }
 }
 

@@ -161,10 +161,6 @@ enum opening {
     OPENINGS
 };
 
-static int send_words(ten_redis_link *link, const char *const *words, size_t count, ten_error *error) {
-    return ten_redis_link_send(link, count, words, NULL, error);
-}
-
 /* From the file each time, so that a password can be changed without a restart. */
 static int read_password(const char *path, char *password, size_t size, ten_error *error) {
     ssize_t count = ten_read_line(path, password, size);
@@ -184,10 +180,9 @@ static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, t
         r = read_password(settings->files.secret_file, read, sizeof read, error);
         password = read;
     }
-    if (r == TENURE_OK && settings->user)
-        r = send_words(link, (const char *const[]){"AUTH", settings->user, password}, 3, error);
-    else if (r == TENURE_OK)
-        r = send_words(link, (const char *const[]){"AUTH", password}, 2, error);
+    const char *const words[] = {"AUTH", settings->user ? settings->user : password, password};
+    if (r == TENURE_OK)
+        r = ten_redis_link_send(link, settings->user ? 3 : 2, words, NULL, error);
     explicit_bzero(read, sizeof read);
     return r;
 }
@@ -207,11 +202,11 @@ static int send_opening(const ten_redis_settings *settings, ten_redis_link *link
     if (sent[AUTH])
         r = send_auth(settings, link, error);
     if (r == TENURE_OK && sent[SELECT])
-        r = send_words(link, (const char *const[]){"SELECT", database}, 2, error);
+        r = ten_redis_link_send(link, 2, (const char *const[]){"SELECT", database}, NULL, error);
     if (r == TENURE_OK)
-        r = send_words(link, (const char *const[]){"INFO"}, 1, error);
+        r = ten_redis_link_send(link, 1, (const char *const[]){"INFO"}, NULL, error);
     if (r == TENURE_OK)
-        r = send_words(link, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, 3, error);
+        r = ten_redis_link_send(link, 3, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, NULL, error);
     return r;
 }
 
@@ -316,7 +311,7 @@ static int ask_for_master(const ten_redis_settings *settings, ten_redis_link *li
                           redisReply **ret_reply, ten_error *error) {
     const char *const words[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master};
     for (bool asks = has_password(settings);; asks = false) {
-        int r = send_words(link, words, TEN_COUNT(words), error);
+        int r = ten_redis_link_send(link, TEN_COUNT(words), words, NULL, error);
         if (r == TENURE_OK)
             r = ten_redis_link_receive(link, deadline_ms, ret_reply, error);
         if (r < 0 || !asks || (*ret_reply)->type != REDIS_REPLY_ERROR || strncmp((*ret_reply)->str, "NOAUTH", 6) != 0)

@@ -18,7 +18,7 @@ static int copy(const char *text, char **ret_copy, ten_error *error) {
     return text && !*ret_copy ? ten_fail_memory(error, "the settings of a Redis connection") : TENURE_OK;
 }
 
-/* host, host:port, [::1], [::1]:port; up to `size` bytes of text. ten_url_parse() has seen that a port is a good one. */
+/* host, host:port, [::1], [::1]:port; up to `size` bytes of text. A port is a good one: ten_url_parse() has seen it. */
 static int parse_host(const char *text, size_t size, uint16_t standard_port, ten_redis_host *host, ten_error *error) {
     bool brackets = text[0] == '[';
     const char *name = text + brackets;

@@ -57,12 +57,6 @@ static const char *reason_of(unsigned long code) {
     return reason ? reason : "the connection ended";
 }
 
-static int fail_tls(ten_error *error, int code, const char *name, const char *what) {
-    unsigned long reason = ERR_peek_last_error();
-    ERR_clear_error();
-    return ten_fail(error, code, "%s: %s: %s", name, what, reason_of(reason));
-}
-
 /* Alerts by which a server says that it does not like our certificate, or that we have none. */
 static bool is_about_us(unsigned long code) {
     switch (ERR_GET_REASON(code)) {
@@ -114,24 +108,18 @@ static int no_pass_phrase(char *text, int size, int writing, void *userdata) {
     return -1;
 }
 
-static int load_authorities(SSL_CTX *context, const ten_redis_settings *settings, ten_error *error) {
-    if (settings->files.ca_file && SSL_CTX_load_verify_locations(context, settings->files.ca_file, NULL) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name, "ca_file is not a PEM file of certificates");
-    if (!settings->files.ca_file && SSL_CTX_set_default_verify_paths(context) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name, "no system certificates");
-    return TENURE_OK;
-}
-
-static int load_certificate(SSL_CTX *context, const ten_redis_settings *settings, ten_error *error) {
-    if (!settings->files.cert_file)
-        return TENURE_OK;
-    if (SSL_CTX_use_certificate_chain_file(context, settings->files.cert_file) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name, "cert_file is not a PEM file of a certificate");
-    if (SSL_CTX_use_PrivateKey_file(context, settings->files.key_file, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name,
-                        "key_file is not a PEM file of cert_file's key, without a pass phrase");
-    return TENURE_OK;
+/* NULL, or what is wrong with the files. */
+static const char *load_files(SSL_CTX *context, const ten_url_files *files) {
+    if (files->ca_file && SSL_CTX_load_verify_locations(context, files->ca_file, NULL) != 1)
+        return "ca_file is not a PEM file of certificates";
+    if (!files->ca_file && SSL_CTX_set_default_verify_paths(context) != 1)
+        return "no system certificates";
+    if (files->cert_file && SSL_CTX_use_certificate_chain_file(context, files->cert_file) != 1)
+        return "cert_file is not a PEM file of a certificate";
+    if (files->cert_file && (SSL_CTX_use_PrivateKey_file(context, files->key_file, SSL_FILETYPE_PEM) != 1 ||
+                             SSL_CTX_check_private_key(context) != 1))
+        return "key_file is not a PEM file of cert_file's key, without a pass phrase";
+    return NULL;
 }
 
 static int new_context(const ten_redis_settings *settings, SSL_CTX **ret_context, ten_error *error) {
@@ -143,14 +131,15 @@ static int new_context(const ten_redis_settings *settings, SSL_CTX **ret_context
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_default_passwd_cb(context, no_pass_phrase);
-    int r = load_authorities(context, settings, error);
-    if (r == TENURE_OK)
-        r = load_certificate(context, settings, error);
-    if (r < 0)
-        SSL_CTX_free(context);
-    else
+    const char *wrong = load_files(context, &settings->files);
+    if (!wrong) {
         *ret_context = context;
-    return r;
+        return TENURE_OK;
+    }
+    unsigned long reason = ERR_peek_last_error();
+    ERR_clear_error();
+    SSL_CTX_free(context);
+    return ten_fail(error, TENURE_E_INVALID, "%s: %s: %s", settings->name, wrong, reason_of(reason));
 }
 
 /* From the files each time, because certificates are replaced while a program runs. While somebody is at it, and what
