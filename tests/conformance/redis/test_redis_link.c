@@ -141,7 +141,7 @@ LINK_CASE(a_missing_permission_is_told_by_the_name_of_the_command) {
     struct link_place *place = *state;
     tell_server(&place->server, "ACL SETUSER me on >" SECRET " ~* &* +@all -info");
     tell_server(&place->server, "ACL SETUSER you on >" SECRET " ~* &* +@all -client -select");
-    expect_refused(place, TENURE_E_DENIED, "refused INFO server: NOPERM", "redis://me:" SECRET "@127.0.0.1:%d",
+    expect_refused(place, TENURE_E_DENIED, "refused INFO: NOPERM", "redis://me:" SECRET "@127.0.0.1:%d",
                    place->server.port);
     expect_said(place, "'info'");
     expect_refused(place, TENURE_E_DENIED, "refused SELECT 2: NOPERM", "redis://you:" SECRET "@127.0.0.1:%d/2",
