@@ -13,10 +13,14 @@
 #define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* also of a change that turns out not to fit */
 #define ALL_MARKED_MAX 20u                    /* each target is up to six operations */
 
-/* What is written once more beside the changes: the mark of a holder, or a record. */
-struct raise {
-    const char *holder; /* NULL: it is a record */
-    ten_key record;
+/* As the kind of a key: it is the mark of the holder that has the id as its name. */
+#define HOLDER TEN_KIND_COUNT
+
+/* What becomes of the life of a record that is written. */
+struct fate {
+    enum { STAYS, ENDS_NOW, NEVER_ENDS, GETS_LEASE } how;
+    uint64_t ttl_ms; /* of the etcd lease that it gets, */
+    uint64_t lease;  /* and which that is */
 };
 
 /* A commit under way. */
@@ -25,11 +29,11 @@ struct work {
     ten_commit *commit;
     ten_etcd_reliance on;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
-    uint64_t *leases; /* of the writes of the transaction, in their order: what the life is attached to; 0: nothing */
+    struct fate *fates;     /* of all writes, in their order */
     /* The transaction that is being made: */
-    size_t first, end; /* its changes */
-    size_t largest;    /* of its parts */
-    struct raise raised[RAISED_MAX];
+    size_t first, end;          /* its changes */
+    size_t largest;             /* of its parts */
+    ten_key raised[RAISED_MAX]; /* what is written once more beside them: marks of holders, and records */
     size_t raised_count;
     size_t places; /* numbers of the feed that it gives */
     uint64_t base; /* and what they are counted from */
@@ -129,44 +133,47 @@ static void compare_check(const struct work *work, ten_etcd_txn *part, const ten
 
 /* ---- lives ------------------------------------------------------------------------------------------------- */
 
-enum attaching { STAYS, ENDS_NOW, NEVER_ENDS, GETS_LEASE };
+static uint64_t longest_of_sight(const struct work *work, const ten_etcd_sight *sight) {
+    return sight->is_attached ? sight->ttl_ms : work->store->space->longest_ms;
+}
 
-/* What is done to the life so that it gets that end, and the TTL of its etcd lease. The time that is left of another
- * etcd lease is not known exactly, so that its whole TTL is taken. */
-static enum attaching attach(const struct work *work, size_t change, const ten_write *write, uint64_t *ret_ttl_ms) {
+/* What is done to the life so that it gets that end. The time that is left of another etcd lease is not known exactly,
+ * so that its whole TTL is taken. */
+static struct fate decide(const struct work *work, size_t change, const ten_write *write) {
     const ten_life *life = &write->life;
-    *ret_ttl_ms = life->ttl_ms;
-    if (life->kind != TEN_LIFE_LATEST)
-        return life->kind == TEN_LIFE_ENDED ? ENDS_NOW : NEVER_ENDS;
+    uint64_t ttl_ms = life->ttl_ms;
+    if (write->kind == TEN_WRITE_REMOVE || life->kind != TEN_LIFE_LATEST)
+        return (struct fate){write->kind == TEN_WRITE_REMOVE || life->kind == TEN_LIFE_ENDED ? ENDS_NOW : NEVER_ENDS};
     const ten_etcd_sight *own = life->as_it_is ? sight_of_key(work, change, write->key) : NULL;
     const ten_etcd_sight *other = life->with.id ? sight_of_key(work, change, life->with) : NULL;
     bool own_lives = own && own->record.alive;
     bool other_lives = other && other->record.alive;
-    if (life->as_it_is && !life->ttl_ms && !other_lives)
-        return STAYS;
+    if (life->as_it_is && !ttl_ms && !other_lives)
+        return (struct fate){STAYS};
     if ((own_lives && own->is_attached && !own->lease) || (other_lives && other->is_attached && !other->lease))
-        return NEVER_ENDS;
+        return (struct fate){NEVER_ENDS};
     if (other_lives)
-        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, other->is_attached ? other->ttl_ms : work->store->space->longest_ms);
+        ttl_ms = ten_max_u64(ttl_ms, longest_of_sight(work, other));
     if (own_lives)
-        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, own->is_attached ? own->ttl_ms : work->store->space->longest_ms);
-    return *ret_ttl_ms ? GETS_LEASE : ENDS_NOW;
+        ttl_ms = ten_max_u64(ttl_ms, longest_of_sight(work, own));
+    return (struct fate){ttl_ms ? GETS_LEASE : ENDS_NOW, ttl_ms};
 }
 
 /* A life that stays as it is was dead by its check, or may be alive. */
-static enum ten_etcd_life_word word_of(const struct work *work, size_t change, const ten_write *write,
-                                       enum attaching how) {
-    if (how != STAYS)
-        return how == ENDS_NOW ? TEN_ETCD_ENDED : how == NEVER_ENDS ? TEN_ETCD_ENDLESS : TEN_ETCD_ENDS;
-    const ten_check *check = ten_check_of(&work->commit->changes[change], write->key);
-    return check && check->life == TEN_CHECK_DEAD ? TEN_ETCD_ENDED : TEN_ETCD_ENDS;
+static enum ten_etcd_life_word word_of(const ten_commit_change *change, const ten_write *write,
+                                       const struct fate *fate) {
+    const ten_check *check = ten_check_of(change, write->key);
+    bool stays_dead = fate->how == STAYS && check && check->life == TEN_CHECK_DEAD;
+    return fate->how == ENDS_NOW || stays_dead ? TEN_ETCD_ENDED
+           : fate->how == NEVER_ENDS           ? TEN_ETCD_ENDLESS
+                                               : TEN_ETCD_ENDS;
 }
 
-static uint64_t *lease_of(const struct work *work, size_t change, const ten_write *write) {
+static struct fate *fate_of(const struct work *work, size_t change, const ten_write *write) {
     size_t at = (size_t)(write - work->commit->changes[change].writes);
     for (size_t i = work->first; i < change; i++)
         at += work->commit->changes[i].write_count;
-    return &work->leases[at];
+    return &work->fates[at];
 }
 
 /* The checks of the change say that the record is dead. */
@@ -175,39 +182,35 @@ static bool has_no_life(const ten_commit_change *change, const ten_write *write)
     return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
 }
 
-static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write, enum attaching how,
-                    uint64_t ttl_ms) {
+static int put_life(const struct work *work, const ten_commit_change *change, ten_etcd_txn *part,
+                    const ten_write *write, struct fate *fate) {
     ten_etcd_store *store = work->store;
     ten_etcd_key key = ten_etcd_life_key(&store->dir, write->key);
     char value[24];
     ten_etcd_group *group = NULL;
-    if (how == GETS_LEASE) {
-        int r = ten_etcd_group_get(store, write->name, ttl_ms, &group);
+    if (fate->how == GETS_LEASE) {
+        int r = ten_etcd_group_get(store, write->name, fate->ttl_ms, &group);
         if (r < 0)
             return r;
         group->uncertain = true; /* until the answer is there */
     }
-    *lease_of(work, change, write) = group ? group->lease : 0;
-    snprintf(value, sizeof value, "%llu", (unsigned long long)(group ? ttl_ms : 0));
-    if (how == ENDS_NOW && !has_no_life(&work->commit->changes[change], write))
-        ten_etcd_txn_delete(part, key.text);
-    else if (how == NEVER_ENDS || how == GETS_LEASE)
-        ten_etcd_txn_put(part, key.text, value, group ? group->lease : 0);
+    fate->lease = group ? group->lease : 0;
+    snprintf(value, sizeof value, "%llu", (unsigned long long)(group ? fate->ttl_ms : 0));
+    if (fate->how == ENDS_NOW && !has_no_life(change, write))
+        ten_etcd_txn_put(part, key.text, NULL, 0);
+    else if (fate->how == NEVER_ENDS || fate->how == GETS_LEASE)
+        ten_etcd_txn_put(part, key.text, value, fate->lease);
     return TENURE_OK;
 }
 
 /* ---- writes ------------------------------------------------------------------------------------------------ */
 
-static void add_raise(struct work *work, struct raise raise) {
-    for (size_t i = 0; i < work->raised_count; i++) {
-        const struct raise *other = &work->raised[i];
-        bool both = other->holder && raise.holder;
-        if (both ? strcmp(other->holder, raise.holder) == 0
-                 : other->holder == raise.holder && ten_key_is(other->record, raise.record))
+static void add_raise(struct work *work, ten_key raised) {
+    for (size_t i = 0; i < work->raised_count; i++)
+        if (ten_key_is(work->raised[i], raised))
             return;
-    }
     TEN_INVARIANT(work->raised_count < RAISED_MAX);
-    work->raised[work->raised_count++] = raise;
+    work->raised[work->raised_count++] = raised;
 }
 
 /* Updates the index of leases that have a name, and raises the mark of the former holder. In a change with many targets
@@ -217,31 +220,32 @@ static void put_name(struct work *work, size_t change, ten_etcd_txn *part, const
     const char *former = former_name(work, change, write->key);
     const char *name = write->kind == TEN_WRITE_PUT ? write->name : "";
     if (strcmp(name, former) != 0)
-        ten_etcd_txn_put_or_delete(part, ten_etcd_name_key(&work->store->dir, write->key.id).text,
-                                   name[0] != '\0' ? name : NULL);
+        ten_etcd_txn_put(part, ten_etcd_name_key(&work->store->dir, write->key.id).text, name[0] != '\0' ? name : NULL,
+                         0);
     if (former[0] != '\0' && (it->write_count <= ALL_MARKED_MAX || !has_no_life(it, write)))
-        add_raise(work, (struct raise){.holder = former});
+        add_raise(work, (ten_key){HOLDER, former});
 }
 
 static int put_record(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
     ten_etcd_store *store = work->store;
     const ten_etcd_dir *dir = &store->dir;
+    const ten_commit_change *it = &work->commit->changes[change];
     bool removes = write->kind == TEN_WRITE_REMOVE;
-    uint64_t ttl_ms = 0;
-    enum attaching how = removes ? ENDS_NOW : attach(work, change, write, &ttl_ms);
+    struct fate *fate = fate_of(work, change, write);
+    *fate = decide(work, change, write);
     if (!removes)
-        ten_etcd_record_write(&store->value, write, word_of(work, change, write, how));
-    ten_etcd_txn_put_or_delete(part, ten_etcd_record_key(dir, write->key).text,
-                               removes ? NULL : ten_buf_string(&store->value));
+        ten_etcd_record_write(&store->value, write, word_of(it, write, fate));
+    ten_etcd_txn_put(part, ten_etcd_record_key(dir, write->key).text, removes ? NULL : ten_buf_string(&store->value),
+                     0);
     if (write->key.kind == TEN_KIND_NAMESPACE) {
         ten_etcd_epoch_value(&store->value, write->name, write->number);
-        ten_etcd_txn_put_or_delete(part, ten_etcd_place(dir, TEN_ETCD_EPOCH, NULL).text,
-                                   removes ? NULL : ten_buf_string(&store->value));
-        ten_etcd_txn_put_or_delete(part, ten_etcd_namespace_key(dir).text, removes ? NULL : "");
+        ten_etcd_txn_put(part, ten_etcd_place(dir, TEN_ETCD_EPOCH, NULL).text,
+                         removes ? NULL : ten_buf_string(&store->value), 0);
+        ten_etcd_txn_put(part, ten_etcd_namespace_key(dir).text, removes ? NULL : "", 0);
     }
     if (write->key.kind == TEN_KIND_LEASE)
         put_name(work, change, part, write);
-    return ten_etcd_has_life(write->key.kind) ? put_life(work, change, part, write, how, ttl_ms) : TENURE_OK;
+    return ten_etcd_has_life(write->key.kind) ? put_life(work, it, part, write, fate) : TENURE_OK;
 }
 
 static int make_part(struct work *work, size_t change) {
@@ -252,11 +256,11 @@ static int make_part(struct work *work, size_t change) {
     ten_etcd_txn_clear(part);
     for (size_t i = 0; i < it->check_count; i++) {
         compare_check(work, part, &it->checks[i], sight_of(work, change, i));
-        ten_etcd_record_get(store, part, it->checks[i].key, true);
+        ten_etcd_record_get(store, &part->otherwise, it->checks[i].key);
     }
     for (size_t i = 0; r == TENURE_OK && i < it->write_count; i++)
         if (it->writes[i].kind == TEN_WRITE_RAISE)
-            add_raise(work, (struct raise){.record = it->writes[i].key});
+            add_raise(work, it->writes[i].key);
         else
             r = put_record(work, change, part, &it->writes[i]);
     for (size_t i = 0; i < it->entry_count; i++)
@@ -268,9 +272,9 @@ static int make_part(struct work *work, size_t change) {
 static void add_raises(struct work *work) {
     const ten_etcd_dir *dir = &work->store->dir;
     for (size_t i = 0; i < work->raised_count; i++) {
-        const struct raise *raise = &work->raised[i];
+        ten_key raised = work->raised[i];
         ten_etcd_key key =
-            raise->holder ? ten_etcd_place(dir, TEN_ETCD_MARK, raise->holder) : ten_etcd_record_key(dir, raise->record);
+            raised.kind == HOLDER ? ten_etcd_place(dir, TEN_ETCD_MARK, raised.id) : ten_etcd_record_key(dir, raised);
         ten_etcd_txn_raise(&work->store->txn, key.text);
     }
 }
@@ -315,7 +319,7 @@ static int fill_txn(struct work *work) {
         size_t changes = work->end + 1 - work->first;
         size_t operations = changes + work->raised_count + 1 + largest;
         bool fits = operations <= TEN_ETCD_TXN_MAX &&
-                    store->txn.operations.size + store->part.operations.size < BODY_MAX &&
+                    store->txn.operations.text.size + store->part.operations.text.size < BODY_MAX &&
                     work->places + change->entry_count <= TEN_ETCD_PLACES;
         if (work->end > work->first && (!fits || work->on.is_written || ten_change_writes_namespace(change))) {
             work->raised_count = raised;
@@ -340,17 +344,15 @@ static int fill_txn(struct work *work) {
 /* Notes to which group the life is attached now. */
 static int note_life(struct work *work, size_t change, const ten_write *write) {
     ten_etcd_store *store = work->store;
-    uint64_t ttl_ms;
+    const struct fate *fate = fate_of(work, change, write);
     ten_etcd_key key = ten_etcd_life_key(&store->dir, write->key);
-    ten_etcd_group *group = ten_etcd_group_by_lease(store, *lease_of(work, change, write));
-    bool stays = write->kind == TEN_WRITE_PUT && attach(work, change, write, &ttl_ms) == STAYS;
-    if (stays)
-        ten_etcd_hold_rewritten(store, key.text, write->version);
-    else if (!group)
-        ten_etcd_hold_drop(store, key.text);
-    if (!group)
+    ten_etcd_group *group = ten_etcd_group_by_lease(store, fate->lease);
+    if (!group) {
+        if (fate->how != STAYS)
+            ten_etcd_hold_drop(store, key.text);
         return TENURE_OK;
-    int r = ten_etcd_hold_set(store, group, key.text, write->version);
+    }
+    int r = ten_etcd_hold_set(store, group, key.text);
     if (r < 0)
         return r;
     if (!ten_etcd_group_is_kept(store, group))
@@ -396,8 +398,8 @@ static int take_answer(struct work *work, const json_t *answer) {
         }
     }
     for (size_t i = 0; r == TENURE_OK && i < work->raised_count; i++)
-        if (work->raised[i].holder)
-            ten_etcd_mark_raised(store, work->raised[i].holder, ten_etcd_part(answer, work->end - work->first + i));
+        if (work->raised[i].kind == HOLDER)
+            ten_etcd_mark_raised(store, work->raised[i].id, ten_etcd_part(answer, work->end - work->first + i));
     bool counts = !work->on.is_written || !work->commit->changes[work->first].conflict;
     if (work->places && counts) {
         work->store->space->base = work->base;
@@ -483,10 +485,10 @@ int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) 
     size_t writes = 0;
     for (size_t i = 0; i < commit->count; i++)
         writes += commit->changes[i].write_count;
-    work.leases = ten_calloc(writes + 1, sizeof *work.leases);
-    r = work.leases ? carry_out(&work) : ten_etcd_no_memory(store);
+    work.fates = ten_calloc(writes + 1, sizeof *work.fates);
+    r = work.fates ? carry_out(&work) : ten_etcd_no_memory(store);
     ten_free(work.sights);
-    ten_free(work.leases);
+    ten_free(work.fates);
     if (r == TENURE_E_FULL)
         r = refuse_all(&work);
     else if (r == TENURE_OK)

@@ -68,7 +68,7 @@ static ten_etcd_key key_before(const ten_etcd_store *store, uint64_t revision) {
 
 /* Adds the reading of entries to store->txn, in the order of their keys unless the range says otherwise. */
 static void get_range(ten_etcd_store *store, struct ten_etcd_range range) {
-    ten_etcd_txn_get_all(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_FEED, NULL).text, &range);
+    ten_etcd_get_all(&store->txn.operations, ten_etcd_place(&store->dir, TEN_ETCD_FEED, NULL).text, &range);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
@@ -172,8 +172,8 @@ static int delete_entries(ten_etcd_store *store, const json_t *items, const ten_
         ten_entry entry;
         bool is_meant = read_entry(store, json_array_get(items, i), &entry) && entry.id && ten_map_key(ids, entry.id);
         if (is_meant)
-            ten_etcd_txn_delete(&store->txn, ten_etcd_kv_key(json_array_get(items, i), &store->scratch));
-        if (store->txn.operation_count == 0 || (store->txn.operation_count < DELETE_MAX && i + 1 < count))
+            ten_etcd_txn_put(&store->txn, ten_etcd_kv_key(json_array_get(items, i), &store->scratch), NULL, 0);
+        if (store->txn.operations.count == 0 || (store->txn.operations.count < DELETE_MAX && i + 1 < count))
             continue;
         r = ten_etcd_send_only(store, true);
         ten_etcd_txn_clear(&store->txn);

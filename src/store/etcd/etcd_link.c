@@ -10,10 +10,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-#define IN_FLIGHT  8u
-#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
-#define SLICE_MS   250u /* a member is given at least so long before the next one is tried */
-#define LOOK_MS    500u /* for the first look at the members of the URL */
+#define IN_FLIGHT 8u
+#define SLICE_MS  250u /* a member is given at least so long before the next one is tried */
+#define LOOK_MS   500u /* for the first look at the members of the URL */
 
 enum grpc_code {
     GRPC_INVALID = 3,
@@ -28,11 +27,10 @@ enum grpc_code {
 struct flight {
     CURL *easy;
     const char *endpoint;
-    ten_buf body;
-    char detail[CURL_ERROR_SIZE];
-    ten_etcd_call *call; /* NULL: free */
+    ten_curl_answer answer;
+    char sent[40]; /* the body of a call about an etcd lease */
+    ten_etcd_call *call;
     CURLcode code;
-    bool over;
 };
 
 struct ten_etcd_link {
@@ -67,14 +65,6 @@ uint64_t ten_etcd_connections(const ten_etcd_link *link) {
 
 /* ---- one attempt ----------------------------------------------------------------------------------------- */
 
-static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
-    struct flight *flight = userdata;
-    if (flight->body.size + size * count > ANSWER_MAX)
-        return 0;
-    ten_buf_add(&flight->body, data, size * count);
-    return flight->body.failed ? 0 : size * count;
-}
-
 static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
     const struct flight *flight = userdata;
     char text[64];
@@ -90,20 +80,13 @@ static bool take_off(const ten_etcd_link *link, struct flight *flight, const cha
                      uint64_t timeout_ms) {
     char url[512];
     CURL *easy = flight->easy;
+    const char *body = call->lease ? flight->sent : call->body;
+    snprintf(flight->sent, sizeof flight->sent, "{\"ID\":\"%llu\"}", (unsigned long long)call->lease);
     snprintf(url, sizeof url, "%s%s", endpoint, call->path);
     flight->endpoint = endpoint;
     flight->call = call;
-    flight->over = false;
-    flight->detail[0] = '\0';
-    ten_buf_clear(&flight->body);
-    return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+    return ten_curl_aim(easy, &flight->answer, url, body, timeout_ms) &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link->headers) == CURLE_OK &&
-           (call->body ? curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
-                             curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body) == CURLE_OK &&
-                             curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(call->body)) == CURLE_OK
-                       : curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK) &&
-           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
            /* When a connection that was used before ends without an answer, curl sends the request again by itself. */
            curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, call->once ? 1L : 0L) == CURLE_OK &&
            curl_multi_add_handle(link->multi, easy) == CURLM_OK;
@@ -114,12 +97,9 @@ static void note_ends(ten_etcd_link *link) {
     for (CURLMsg *message; (message = curl_multi_info_read(link->multi, &left));) {
         if (message->msg != CURLMSG_DONE)
             continue;
-        for (size_t i = 0; i < IN_FLIGHT; i++) {
-            if (link->flights[i].easy == message->easy_handle) {
+        for (size_t i = 0; i < IN_FLIGHT; i++)
+            if (link->flights[i].easy == message->easy_handle)
                 link->flights[i].code = message->data.result;
-                link->flights[i].over = true;
-            }
-        }
     }
 }
 
@@ -212,13 +192,12 @@ static enum ending refused(const ten_etcd_link *link, const struct flight *fligh
     return ENDED;
 }
 
-static enum ending broken(struct flight *flight, ten_error *error) {
-    bool late = flight->code == CURLE_OPERATION_TIMEDOUT;
+static enum ending broken(const struct flight *flight, ten_error *error) {
+    char server[300];
     curl_off_t connected = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
-    flight->call->error =
-        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s", flight->endpoint,
-                 flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
+    snprintf(server, sizeof server, "etcd at %s", flight->endpoint);
+    flight->call->error = ten_curl_fail(&flight->answer, flight->code, server, error);
     return connected == 0 ? NOT_SENT : NOT_ANSWERED;
 }
 
@@ -228,7 +207,8 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
         return broken(flight, error);
     long status = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
-    json_t *answer = json_loadb(ten_buf_string(&flight->body), flight->body.size, JSON_DISABLE_EOF_CHECK, NULL);
+    json_t *answer =
+        json_loadb(ten_buf_string(&flight->answer.body), flight->answer.body.size, JSON_DISABLE_EOF_CHECK, NULL);
     enum ending ending = ENDED;
     if (status < 200 || status > 299 || json_object_get(answer, "error")) {
         ending = refused(link, flight, answer, status, error);
@@ -252,10 +232,8 @@ static void fly(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call
     int running = 1;
     for (size_t i = 0; i < count; i++) {
         const char *endpoint = endpoints ? endpoints[i] : ten_etcd_endpoint(link);
-        if (!take_off(link, &link->flights[i], endpoint, calls[i], timeout_ms)) {
-            link->flights[i].code = CURLE_OUT_OF_MEMORY;
-            link->flights[i].over = true;
-        }
+        link->flights[i].code = CURLE_OUT_OF_MEMORY;
+        (void)take_off(link, &link->flights[i], endpoint, calls[i], timeout_ms);
     }
     while (running > 0) {
         (void)curl_multi_perform(link->multi, &running);
@@ -270,7 +248,6 @@ static void fly(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call
         link->connections += made > 0 && !calls[i]->once;
         endings[i] = judge(link, &link->flights[i], error);
         (void)curl_multi_remove_handle(link->multi, link->flights[i].easy);
-        link->flights[i].call = NULL;
     }
 }
 
@@ -469,7 +446,7 @@ void ten_etcd_link_close(ten_etcd_link *link) {
         return;
     for (size_t i = 0; i < IN_FLIGHT; i++) {
         curl_easy_cleanup(link->flights[i].easy);
-        ten_buf_free(&link->flights[i].body);
+        ten_buf_free(&link->flights[i].answer.body);
     }
     curl_multi_cleanup(link->multi);
     curl_slist_free_all(link->headers);
@@ -488,13 +465,8 @@ int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_li
     }
     for (size_t i = 0; good && i < IN_FLIGHT; i++) {
         struct flight *flight = &link->flights[i];
-        CURL *easy = flight->easy = curl_easy_init();
-        good = easy && ten_curl_prepare(easy, &settings->files) &&
-               curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_WRITEDATA, flight) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_HEADERDATA, flight) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, flight->detail) == CURLE_OK;
+        flight->easy = ten_curl_open(&settings->files, &flight->answer, take_header, flight);
+        good = flight->easy != NULL;
     }
     if (!good) {
         ten_etcd_link_close(link);

@@ -129,16 +129,21 @@ static int send_look(const struct work *work, json_t **ret_answer, bool *ret_hel
 }
 
 /* Beside the mark, some lives of each group are compared: all vanish if the etcd lease was revoked, and single ones if
- * they were deleted by hand. */
+ * they were deleted by hand. All of a group that goes on is touched. */
 static void add_marks(const struct work *work, ten_etcd_group **groups, size_t count) {
     ten_etcd_txn *txn = &work->store->txn;
     for (size_t i = 0; i < count; i++) {
         ten_etcd_group *group = groups[i];
         ten_etcd_key mark = mark_of(work, group->name);
         ten_etcd_txn_compare(txn, mark.text, group->mark);
-        ten_etcd_txn_get_otherwise(txn, mark.text);
-        for (size_t j = 0; j < group->count && j < LOOKED_MAX / count; j++)
-            ten_etcd_txn_compare_lease(txn, group->holds[group->looked_at++ % group->count]->key, group->lease);
+        ten_etcd_get(&txn->otherwise, mark.text);
+        for (size_t j = 0, looked = 0; j < work->count && looked < LOOKED_MAX / count; j++) {
+            const struct item *item = &work->items[group->looked_at++ % work->count];
+            if (!item->hold || item->hold->group != group)
+                continue;
+            ten_etcd_txn_compare_lease(txn, life_of(work, item).text, group->lease);
+            looked++;
+        }
     }
 }
 
@@ -176,7 +181,7 @@ static int compare_marks(struct work *work) {
         json_t *answer = NULL;
         bool held = false;
         ten_etcd_rely_begin(store, &work->on);
-        ten_etcd_state_get(store, false);
+        ten_etcd_state_get(store, &store->txn.operations);
         add_marks(work, groups, count);
         r = send_look(work, &answer, &held);
         if (r == TENURE_OK)
@@ -187,8 +192,8 @@ static int compare_marks(struct work *work) {
     return r;
 }
 
-/* Settles the leases that are proven by their holder's mark. A record has one name in a version, so a lease whose
- * version is known has that mark. */
+/* Settles the leases that are proven by their holder's mark: they were read since it was made, and not written since. A
+ * record has one name in a version, so a lease whose version is known has that mark. */
 static int prove(struct work *work) {
     ten_etcd_store *store = work->store;
     int r = work->count > TEN_ETCD_FLAT ? compare_marks(work) : TENURE_OK;
@@ -196,11 +201,13 @@ static int prove(struct work *work) {
     for (size_t i = 0; r == TENURE_OK && i < work->count; i++) {
         struct item *item = &work->items[i];
         const ten_etcd_hold *hold = item->hold;
-        bool is_proven = !item->is_settled && hold && hold->version && hold->version == item->touch->version &&
+        const ten_touch *touch = item->touch;
+        bool is_proven = !item->is_settled && hold && touch->seen && touch->seen == hold->group->proof &&
                          hold->group->lease == item->lease && hold->group->proven_in == store->call &&
-                         item->touch->key.kind == TEN_KIND_LEASE && strcmp(hold->group->name, item->touch->name) == 0;
+                         touch->key.kind == TEN_KIND_LEASE && touch->version != TEN_VERSION_ANY &&
+                         strcmp(hold->group->name, touch->name) == 0;
         if (is_proven && is_kept(store, hold->group))
-            settle(item, true, hold->version);
+            settle(item, true, touch->version);
         if (!item->is_settled)
             work->open[work->open_count++] = item;
     }
@@ -216,17 +223,18 @@ static bool is_meant(const struct item *item) {
            record->alive && strcmp(record->name, touch->name) == 0;
 }
 
-/* Notes to which etcd lease the life was found attached, whether or not the touch was meant for it. */
+/* Notes to which etcd lease the life was found attached, whether or not the touch was meant for it; and if it was, by
+ * which mark it is proven from now on. */
 static int note_place(const struct work *work, const struct item *item, uint64_t lease) {
     ten_etcd_store *store = work->store;
     ten_etcd_group *group = ten_etcd_group_by_lease(store, lease);
-    const ten_record *record = &item->sight->record;
     ten_etcd_key key = life_of(work, item);
-    if (!group) {
-        ten_etcd_hold_drop(store, key.text);
-        return TENURE_OK;
-    }
-    return ten_etcd_hold_set(store, group, key.text, strcmp(group->name, record->name) == 0 ? record->version : 0);
+    bool has_name = group && strcmp(group->name, item->touch->name) == 0;
+    item->touch->seen = has_name && is_meant(item) ? group->proof : 0;
+    if (group)
+        return ten_etcd_hold_set(store, group, key.text);
+    ten_etcd_hold_drop(store, key.text);
+    return TENURE_OK;
 }
 
 static int judge(struct work *work, struct item *item, const ten_etcd_sight *sight) {
@@ -263,7 +271,7 @@ static int read_some(struct work *work, size_t first, size_t count, ten_etcd_gro
     json_t *answer = NULL;
     bool held = false;
     ten_etcd_rely_begin(store, &work->on);
-    ten_etcd_state_get(store, false);
+    ten_etcd_state_get(store, &store->txn.operations);
     for (size_t i = 0; i < marks; i++)
         ten_etcd_txn_put_mark(&store->txn, mark_of(work, unmarked[i]->name).text, unmarked[i]->lease);
     ten_etcd_reading_add(store, sights, count);
@@ -486,7 +494,7 @@ static int touch_once(struct work *work) {
 static int ping(ten_etcd_store *store) {
     int r = ten_etcd_enter(store);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
+    ten_etcd_get(&store->txn.operations, ten_etcd_store_key(store).text);
     if (r == TENURE_OK)
         r = ten_etcd_send_only(store, false);
     /* A refusal for lack of permission is a round trip, too; check() tells what is missing. */
