@@ -358,7 +358,8 @@ static int note_life(struct work *work, size_t change, const ten_write *write) {
     if (!ten_etcd_group_is_kept(store, group))
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
     /* The record whose end it takes may have been extended since this etcd lease was granted. */
-    return write->life.with.id ? ten_etcd_groups_keep(store, &group, 1) : TENURE_OK;
+    group->is_wanted = write->life.with.id != NULL;
+    return group->is_wanted ? ten_etcd_groups_keep(store) : TENURE_OK;
 }
 
 static int take_conflict(struct work *work, size_t change, const json_t *part) {
@@ -405,7 +406,6 @@ static int take_answer(struct work *work, const json_t *answer) {
         work->store->space->base = work->base;
         work->store->space->last = work->base + revision * TEN_ETCD_PLACES + work->places - 1;
         store->fed += work->places;
-        store->fed_last += work->places;
     }
     return r;
 }

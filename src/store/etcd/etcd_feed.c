@@ -18,8 +18,7 @@
 #define PAGE        20000u /* entries of one answer */
 #define UNFEED_PAGE 1000u
 #define DELETE_MAX  100u /* entries that one transaction deletes */
-#define TRIM_EVERY  500u /* entries of one handle */
-#define TRIM_CHANCE 200u /* of so many entries, by whatever handles, one leads to a look as well */
+#define TRIM_CHANCE 200u /* of so many entries, by whatever handles, one leads to a look */
 #define TRIM_WHOLE  64u  /* of so many looks one begins at the very first key */
 #define SLACK       500u
 #define STEP        400u /* entries that are removed at a time */
@@ -275,14 +274,13 @@ static int trim_step(ten_etcd_store *store, bool whole, bool *ret_more) {
     return r;
 }
 
-/* A handle that writes much looks after each TRIM_EVERY entries. Most commands write once: some of them look, chosen by
- * the revision at which they wrote. It goes in steps, so that no caller waits for long; but at least twice as many
- * entries are removed as came, so that a feed that is too long becomes shorter. */
+/* A commit that writes much looks; most write one entry: some of them look, chosen by the revision at which they wrote.
+ * It goes in steps, so that no caller waits for long; but at least twice as many entries are removed as came since
+ * somebody looked, so that a feed that is too long becomes shorter. */
 void ten_etcd_feed_trim(ten_etcd_store *store) {
-    bool chosen = store->fed_last && ten_hash_mix(store->revision) % TRIM_CHANCE < store->fed_last;
     size_t fed = store->fed;
-    store->fed_last = 0;
-    if (fed < TRIM_EVERY && !chosen)
+    store->fed = 0;
+    if (ten_hash_mix(store->revision) % TRIM_CHANCE >= fed)
         return;
     ten_error kept = *store->base.error;
     bool whole = ten_hash_mix(store->revision + 1) % TRIM_WHOLE == 0;
@@ -294,6 +292,5 @@ void ten_etcd_feed_trim(ten_etcd_store *store) {
         r = trim_step(store, whole, &more);
         gone += STEP;
     }
-    store->fed = more ? TRIM_EVERY : 0;
     *store->base.error = kept;
 }

@@ -147,22 +147,30 @@ static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_et
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
 }
 
-int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count) {
-    ten_etcd_call *calls = ten_calloc(count + 1, sizeof *calls);
+int ten_etcd_groups_keep(ten_etcd_store *store) {
+    ten_etcd_call *calls = ten_calloc(ten_etcd_groups_count(store) + 1, sizeof *calls);
     uint64_t sent_ms = ten_boot_ms(store->base.clock);
+    size_t count = 0;
     if (!calls)
         return ten_etcd_no_memory(store);
-    for (size_t i = 0; i < count; i++)
-        calls[i] = (ten_etcd_call){.path = "/v3/lease/keepalive", .lease = groups[i]->lease};
+    for (const ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->is_wanted)
+            calls[count++] = (ten_etcd_call){.path = "/v3/lease/keepalive", .lease = group->lease};
     int r = ten_etcd_ask_all(store, calls, count);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
-        const json_t *result = json_object_get(calls[i].answer, "result");
-        if (calls[i].error == TENURE_OK)
-            store->head = calls[i].head;
-        if (calls[i].error < 0 || ten_etcd_number(result, "TTL") * 1000 < groups[i]->ttl_ms)
-            drop_group(store, groups[i]);
-        else
-            note_kept(store, groups[i], &calls[i].head, sent_ms, false);
+    const ten_etcd_call *call = calls;
+    for (ten_etcd_group *group = store->groups, *next; group; group = next) {
+        next = group->next;
+        if (!group->is_wanted)
+            continue;
+        group->is_wanted = false;
+        const json_t *result = json_object_get(call->answer, "result");
+        if (r == TENURE_OK && call->error == TENURE_OK)
+            store->head = call->head;
+        if (r == TENURE_OK && (call->error < 0 || ten_etcd_number(result, "TTL") * 1000 < group->ttl_ms))
+            drop_group(store, group);
+        else if (r == TENURE_OK)
+            note_kept(store, group, &call->head, sent_ms, false);
+        call++;
     }
     ten_etcd_calls_free(calls, count);
     ten_free(calls);
@@ -212,7 +220,8 @@ int ten_etcd_group_get(ten_etcd_store *store, const char *name, uint64_t ttl_ms,
     ten_etcd_group *group = find(store, name, ttl_ms);
     if (group && group->kept_in != store->call) {
         uint64_t lease = group->lease;
-        int r = ten_etcd_groups_keep(store, &group, 1);
+        group->is_wanted = true;
+        int r = ten_etcd_groups_keep(store);
         if (r < 0)
             return r;
         group = ten_etcd_group_by_lease(store, lease);

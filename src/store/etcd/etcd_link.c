@@ -76,15 +76,15 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
     return length;
 }
 
-static bool take_off(const ten_etcd_link *link, struct flight *flight, const char *endpoint, ten_etcd_call *call,
-                     uint64_t timeout_ms) {
+static bool take_off(const ten_etcd_link *link, struct flight *flight, ten_etcd_call *call, uint64_t timeout_ms) {
     char url[512];
     CURL *easy = flight->easy;
     const char *body = call->lease ? flight->sent : call->body;
     snprintf(flight->sent, sizeof flight->sent, "{\"ID\":\"%llu\"}", (unsigned long long)call->lease);
-    snprintf(url, sizeof url, "%s%s", endpoint, call->path);
-    flight->endpoint = endpoint;
+    flight->endpoint = call->endpoint ? call->endpoint : ten_etcd_endpoint(link);
     flight->call = call;
+    flight->code = CURLE_OUT_OF_MEMORY;
+    snprintf(url, sizeof url, "%s%s", flight->endpoint, call->path);
     return ten_curl_aim(easy, &flight->answer, url, body, timeout_ms) &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link->headers) == CURLE_OK &&
            /* When a connection that was used before ends without an answer, curl sends the request again by itself. */
@@ -226,29 +226,35 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
     return ending;
 }
 
-/* Up to IN_FLIGHT calls, each to its member (NULL: all to the one in use), all to their ends. */
-static void fly(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
-                size_t count, uint64_t timeout_ms, ten_error *error) {
+/* Up to IN_FLIGHT of the pending calls from *at on, all to their ends; *at moves on. */
+static void fly(ten_etcd_link *link, ten_etcd_call *calls, size_t count, size_t *at, uint64_t timeout_ms,
+                ten_error *error) {
     int running = 1;
-    for (size_t i = 0; i < count; i++) {
-        const char *endpoint = endpoints ? endpoints[i] : ten_etcd_endpoint(link);
-        link->flights[i].code = CURLE_OUT_OF_MEMORY;
-        (void)take_off(link, &link->flights[i], endpoint, calls[i], timeout_ms);
-    }
+    size_t size = 0;
+    for (; *at < count && size < IN_FLIGHT; ++*at)
+        if (calls[*at].pending)
+            (void)take_off(link, &link->flights[size++], &calls[*at], timeout_ms);
     while (running > 0) {
         (void)curl_multi_perform(link->multi, &running);
         note_ends(link);
         if (running > 0)
             (void)curl_multi_poll(link->multi, NULL, 0, 1000, NULL);
     }
-    note_ends(link);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < size; i++) {
+        struct flight *flight = &link->flights[i];
         long made = 0;
-        (void)curl_easy_getinfo(link->flights[i].easy, CURLINFO_NUM_CONNECTS, &made);
-        link->connections += made > 0 && !calls[i]->once;
-        endings[i] = judge(link, &link->flights[i], error);
-        (void)curl_multi_remove_handle(link->multi, link->flights[i].easy);
+        (void)curl_easy_getinfo(flight->easy, CURLINFO_NUM_CONNECTS, &made);
+        link->connections += made > 0 && !flight->call->once;
+        flight->call->ending = judge(link, flight, error);
+        (void)curl_multi_remove_handle(link->multi, flight->easy);
     }
+}
+
+static int fly_alone(ten_etcd_link *link, ten_etcd_call *call, uint64_t timeout_ms, ten_error *error) {
+    size_t at = 0;
+    call->pending = true;
+    fly(link, call, 1, &at, timeout_ms, error);
+    return call->error;
 }
 
 /* ---- one cluster ------------------------------------------------------------------------------------------- */
@@ -261,25 +267,19 @@ static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
     if (link->looked || count < 2 || timeout_ms == 0)
         return TENURE_OK;
     bool one = true;
-    for (size_t at = 0; one && at < count; at += IN_FLIGHT) {
-        ten_etcd_call calls[IN_FLIGHT];
-        ten_etcd_call *group[IN_FLIGHT];
-        enum ending endings[IN_FLIGHT];
-        size_t size = ten_min_u64(count - at, IN_FLIGHT);
-        for (size_t i = 0; i < size; i++) {
-            calls[i] = (ten_etcd_call){.path = "/v3/maintenance/status", .body = "{}"};
-            group[i] = &calls[i];
-        }
-        ten_error detail = {0};
-        fly(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
-        for (size_t i = 0; i < size; i++) {
-            if (endings[i] != FOREIGN || !one)
-                continue;
-            (void)fail_foreign(link, link->settings->endpoints[at + i], calls[i].head.cluster, error);
-            one = false;
-        }
-        ten_etcd_calls_free(calls, size);
+    ten_error detail = {0};
+    ten_etcd_call calls[TEN_ETCD_ENDPOINTS_MAX];
+    for (size_t i = 0; i < count; i++)
+        calls[i] = (ten_etcd_call){
+            .path = "/v3/maintenance/status", .body = "{}", .endpoint = link->settings->endpoints[i], .pending = true};
+    for (size_t at = 0; at < count;)
+        fly(link, calls, count, &at, timeout_ms, &detail);
+    for (size_t i = 0; one && i < count; i++) {
+        one = calls[i].ending != FOREIGN;
+        if (!one)
+            (void)fail_foreign(link, calls[i].endpoint, calls[i].head.cluster, error);
     }
+    ten_etcd_calls_free(calls, count);
     link->looked = one && link->cluster != 0;
     if (!one)
         link->cluster = 0; /* which of them is meant is not known: the next call looks again */
@@ -302,9 +302,7 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
         return ten_fail_memory(error, "a request");
     }
     ten_etcd_call call = {.path = "/v3/auth/authenticate", .body = body.data};
-    ten_etcd_call *calls[] = {&call};
-    enum ending ending;
-    fly(link, NULL, calls, &ending, 1, timeout_ms, error);
+    (void)fly_alone(link, &call, timeout_ms, error);
     explicit_bzero(body.data, body.size);
     ten_buf_free(&body);
     const char *token = json_string_value(json_object_get(call.answer, "token"));
@@ -340,11 +338,11 @@ struct attempt {
 };
 
 /* Whether a call that failed so is tried once more, at the next member or with a new token. */
-static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, const ten_etcd_call *call,
-                      enum ending ending) {
-    if (ending == NOT_KNOWN)
+static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, const ten_etcd_call *call) {
+    if (call->ending == NOT_KNOWN)
         return link->settings->user && !attempt->authenticated_again;
-    bool may_repeat = ending == NOT_SENT || ending == FOREIGN || (ending == NOT_ANSWERED && !call->once);
+    bool may_repeat =
+        call->ending == NOT_SENT || call->ending == FOREIGN || (call->ending == NOT_ANSWERED && !call->once);
     return may_repeat && attempt->members_tried + 1 < link->settings->endpoint_count;
 }
 
@@ -352,23 +350,15 @@ static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, 
 static enum ending attempt_all(ten_etcd_link *link, const struct attempt *attempt, ten_etcd_call *calls, size_t count,
                                uint64_t timeout_ms, ten_error *error) {
     enum ending worst = ENDED;
-    for (size_t at = 0; at < count;) {
-        ten_etcd_call *group[IN_FLIGHT];
-        enum ending endings[IN_FLIGHT];
-        size_t size = 0;
-        for (; at < count && size < IN_FLIGHT; at++)
-            if (calls[at].pending)
-                group[size++] = &calls[at];
-        if (size == 0)
-            break;
-        fly(link, NULL, group, endings, size, timeout_ms, error);
-        for (size_t i = 0; i < size; i++) {
-            if (endings[i] != ENDED)
-                worst = endings[i];
-            group[i]->pending = endings[i] != ENDED && try_again(link, attempt, group[i], endings[i]);
+    for (size_t at = 0, first = 0; at < count && worst == ENDED; first = at) {
+        fly(link, calls, count, &at, timeout_ms, error);
+        for (size_t i = first; i < at; i++) {
+            if (!calls[i].pending)
+                continue;
+            if (calls[i].ending != ENDED)
+                worst = (enum ending)calls[i].ending;
+            calls[i].pending = calls[i].ending != ENDED && try_again(link, attempt, &calls[i]);
         }
-        if (worst != ENDED)
-            break;
     }
     return worst;
 }
@@ -423,13 +413,10 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
 
 int ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t deadline_ms, ten_error *error) {
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-    ten_etcd_call *calls[] = {call};
-    enum ending ending;
     *error = (ten_error){0};
     if (left_ms == 0)
         return ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
-    fly(link, NULL, calls, &ending, 1, left_ms, error);
-    return call->error;
+    return fly_alone(link, call, left_ms, error);
 }
 
 void ten_etcd_calls_free(ten_etcd_call *calls, size_t count) {

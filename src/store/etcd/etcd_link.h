@@ -33,7 +33,10 @@ typedef struct ten_etcd_call {
     json_t *answer; /* of TENURE_OK; the caller's */
     ten_etcd_head head;
     long server_time_s; /* Unix time by the member's clock; 0: not said */
-    bool pending;       /* the link's own */
+    /* the link's own: */
+    const char *endpoint; /* NULL: the one in use */
+    bool pending;
+    int ending;
 } ten_etcd_call;
 
 int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_link, ten_error *error);

@@ -75,7 +75,7 @@ struct ten_etcd_group {
     size_t count;        /* of its holds */
     uint64_t covered_in; /* the call that last touched some of them, */
     size_t covered;      /* and how many */
-    uint64_t wanted_in;  /* the call in which some of what is touched is to be attached to it */
+    bool is_wanted;      /* it is to be kept alive now */
     bool uncertain;      /* more may be attached: an answer was missing */
     uint64_t mark;       /* the revision of its holder's mark, as far as this handle knows it; 0: not known */
     uint64_t proof;      /* of what was read since that mark was made: ten_touch.seen. Each mark has another one */
@@ -125,8 +125,7 @@ typedef struct ten_etcd_store {
     ten_etcd_txn part;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;              /* entries since the feed was last looked at for its length, */
-    size_t fed_last;         /* and those of the last commit */
+    size_t fed;              /* entries of the feed that the last commit has written */
     bool answers;            /* the last request had an answer */
     ten_stream_watch *watch; /* NULL: nobody watches */
     struct ten_etcd_listener {
@@ -242,8 +241,8 @@ void ten_etcd_groups_begin(ten_etcd_store *store);
 void ten_etcd_groups_answered(const ten_etcd_store *store);
 /* One that lasts for the TTL from this call on: kept alive, or granted. */
 int ten_etcd_group_get(ten_etcd_store *store, const char *name, uint64_t ttl_ms, ten_etcd_group **ret_group);
-/* Those that were kept alive have kept_in set; those that have ended are dropped. */
-int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count);
+/* Those that are wanted. Those that were kept alive have kept_in set; those that have ended are dropped. */
+int ten_etcd_groups_keep(ten_etcd_store *store);
 /* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was
  * the leader that kept it alive. */
 bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);
