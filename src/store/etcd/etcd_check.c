@@ -85,9 +85,8 @@ static void check_members(const struct report *report) {
 /* etcd checks the permissions of a transaction even if its comparison never holds. */
 static int check_rights(const struct report *report) {
     ten_etcd_store *store = report->store;
-    ten_etcd_key key;
+    ten_etcd_key key = ten_etcd_top_key(store->settings.prefix, "doctor");
     char found[300];
-    snprintf(key.text, sizeof key.text, "%s/doctor", store->settings.prefix);
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_txn_compare(&store->txn, key.text, UINT64_C(1) << 60);
     ten_etcd_txn_put(&store->txn, key.text, "{}", 0);

@@ -18,15 +18,7 @@
 /* ---- the store --------------------------------------------------------------------------------------------- */
 
 ten_etcd_key ten_etcd_store_key(const ten_etcd_store *store) {
-    ten_etcd_key key;
-    snprintf(key.text, sizeof key.text, "%s/store", store->settings.prefix);
-    return key;
-}
-
-static ten_etcd_key log_key(const ten_etcd_store *store) {
-    ten_etcd_key key;
-    snprintf(key.text, sizeof key.text, "%s/log", store->settings.prefix);
-    return key;
+    return ten_etcd_top_key(store->settings.prefix, "store");
 }
 
 /* The index of raft's log, as the member that answered the reading has it; 0: not known. */
@@ -61,7 +53,7 @@ static int put_identity(ten_etcd_store *store, uint64_t revision, uint64_t index
     ten_etcd_txn_put(&store->txn, ten_etcd_store_key(store).text, text, 0);
     snprintf(text, sizeof text, "%llx %llu %llu", (unsigned long long)store->head.cluster,
              (unsigned long long)store->head.term, (unsigned long long)index);
-    ten_etcd_txn_put(&store->txn, log_key(store).text, text, 0);
+    ten_etcd_txn_put(&store->txn, ten_etcd_top_key(store->settings.prefix, "log").text, text, 0);
     ten_etcd_get(&store->txn.otherwise, ten_etcd_store_key(store).text);
     return ten_etcd_send_only(store, true);
 }
@@ -70,7 +62,7 @@ static int look_at_store(ten_etcd_store *store, bool *ret_known) {
     json_t *answer = NULL;
     ten_etcd_txn_clear(&store->txn);
     ten_etcd_get(&store->txn.operations, ten_etcd_store_key(store).text);
-    ten_etcd_get(&store->txn.operations, log_key(store).text);
+    ten_etcd_get(&store->txn.operations, ten_etcd_top_key(store->settings.prefix, "log").text);
     int r = ten_etcd_send(store, false, &answer);
     *ret_known = false;
     if (r < 0)
@@ -109,6 +101,16 @@ int ten_etcd_enter(ten_etcd_store *store) {
     store->is_older = false;
     store->is_full = false;
     return ten_etcd_confirm(store);
+}
+
+int ten_etcd_enter_as(ten_etcd_store *store, const char *identity) {
+    int r = ten_etcd_enter(store);
+    if (r < 0)
+        return r;
+    if (strcmp(store->base.identity, identity) != 0)
+        return TEN_OTHER_EPOCH;
+    ten_etcd_groups_begin(store, identity);
+    return TENURE_OK;
 }
 
 /* ---- a namespace ------------------------------------------------------------------------------------------- */

@@ -55,14 +55,6 @@ void ten_etcd_mark_raised(const ten_etcd_store *store, const char *name, const j
     raise_mark(store, name, ten_etcd_written_before(part, 0));
 }
 
-void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity) {
-    if (strcmp(store->marked, identity) == 0)
-        return;
-    ten_copy_text(store->marked, sizeof store->marked, identity);
-    for (ten_etcd_group *group = store->groups; group; group = group->next)
-        group->mark = 0;
-}
-
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before) {
     raise_mark(store, group->name, before);
     group->mark = store->head.revision;
@@ -109,10 +101,13 @@ void ten_etcd_groups_close(ten_etcd_store *store) {
     *store->base.error = kept;
 }
 
-void ten_etcd_groups_begin(ten_etcd_store *store) {
+void ten_etcd_groups_begin(ten_etcd_store *store, const char *identity) {
     uint64_t now_ms = ten_boot_ms(store->base.clock);
+    bool is_another = strcmp(store->marked, identity) != 0;
+    ten_copy_text(store->marked, sizeof store->marked, identity);
     for (ten_etcd_group *group = store->groups, *next; group; group = next) {
         next = group->next;
+        group->mark = is_another ? 0 : group->mark;
         if (group->ends_ms <= now_ms)
             drop_group(store, group);
     }

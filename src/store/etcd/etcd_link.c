@@ -356,7 +356,7 @@ static enum ending attempt_all(ten_etcd_link *link, const struct attempt *attemp
             if (!calls[i].pending)
                 continue;
             if (calls[i].ending != ENDED)
-                worst = (enum ending)calls[i].ending;
+                worst = calls[i].ending;
             calls[i].pending = calls[i].ending != ENDED && try_again(link, attempt, &calls[i]);
         }
     }

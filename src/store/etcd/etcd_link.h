@@ -36,7 +36,7 @@ typedef struct ten_etcd_call {
     /* the link's own: */
     const char *endpoint; /* NULL: the one in use */
     bool pending;
-    int ending;
+    unsigned ending;
 } ten_etcd_call;
 
 int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_link, ten_error *error);

@@ -56,15 +56,14 @@ void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_list *list, ten_k
 static int take_life(ten_etcd_store *store, const json_t *item, enum ten_etcd_life_word word, ten_etcd_sight *sight) {
     ten_record *record = &sight->record;
     ten_etcd_kv life = ten_etcd_kv_read(item, &store->scratch);
-    sight->is_attached = life.revision > 0;
-    sight->lease = life.lease;
+    bool is_attached = life.revision > 0;
     sight->ttl_ms = strtoull(life.value, NULL, 10);
-    sight->in_doubt = record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store);
-    record->alive = sight->is_attached || sight->in_doubt;
+    sight->in_doubt = record->version && !is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store);
+    record->alive = is_attached || sight->in_doubt;
     /* A record in doubt lives as long as the doubt lasts. */
-    sight->lease = sight->in_doubt ? store->space->wait_lease : sight->lease;
+    sight->lease = sight->in_doubt ? store->space->wait_lease : life.lease;
     record->left_ms = sight->in_doubt ? 1 : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
-    record->foreign = sight->is_attached && record->version == 0;
+    record->foreign = is_attached && record->version == 0;
     if (record->foreign)
         record->name = ten_arena_text(&store->texts, life.value[0] ? life.value : "?");
     return record->name ? TENURE_OK : ten_etcd_no_memory(store);
@@ -264,8 +263,8 @@ static const json_t *find_life(ten_etcd_store *store, const json_t *lives, size_
 /* As many lives as records are read: those of the records are among them, but for what others have put there. Leases
  * with a name have an index of their own: few are held among many that are known. */
 static int scan_page(ten_etcd_store *store, const ten_scan *scan, bool by_name, struct page *page) {
-    ten_etcd_key dir =
-        by_name ? ten_etcd_name_key(&store->dir, "") : ten_etcd_record_key(&store->dir, (ten_key){scan->kind, ""});
+    ten_etcd_key dir = by_name ? ten_etcd_place(&store->dir, TEN_ETCD_NAMED, NULL)
+                               : ten_etcd_record_key(&store->dir, (ten_key){scan->kind, ""});
     ten_etcd_key life_dir = ten_etcd_life_key(&store->dir, (ten_key){scan->kind, ""});
     json_t *answer = NULL;
     ten_etcd_state_begin(store);

@@ -165,6 +165,8 @@ ten_etcd_key ten_etcd_store_key(const ten_etcd_store *store);
 /* Follows ten_etcd_begin(), once more if the call is tried again: finds out whether it is the store that it was, if
  * there may be another one behind the address. */
 int ten_etcd_enter(ten_etcd_store *store);
+/* The same for a call that relies on that identity. TEN_OTHER_EPOCH: the store has another one. */
+int ten_etcd_enter_as(ten_etcd_store *store, const char *identity);
 /* A reading ends with this: it was answered by a connection that was looked at. */
 int ten_etcd_confirm(ten_etcd_store *store);
 /* A transaction that reads the state of the namespace before anything else: begins store->txn; sends it, and takes the
@@ -199,11 +201,14 @@ enum ten_etcd_life_word { TEN_ETCD_ENDED, TEN_ETCD_ENDLESS, TEN_ETCD_ENDS };
 /* A record as it was read, with what is etcd's. */
 typedef struct ten_etcd_sight {
     ten_record record;
-    bool is_attached; /* its life is there */
-    bool in_doubt;    /* it is alive by doubt alone */
-    uint64_t lease;   /* that its life is attached to; 0: it has no end */
-    uint64_t ttl_ms;  /* of that */
+    bool in_doubt;   /* it is alive by doubt alone */
+    uint64_t lease;  /* that its life is attached to; 0: it has no end */
+    uint64_t ttl_ms; /* of that */
 } ten_etcd_sight;
+/* Of one that is alive. */
+static inline bool ten_etcd_is_endless(const ten_etcd_sight *sight) {
+    return !sight->in_doubt && !sight->lease;
+}
 void ten_etcd_record_write(ten_buf *value, const ten_write *write, enum ten_etcd_life_word word);
 /* Adds the reading of a record. */
 void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_list *list, ten_key key);
@@ -227,16 +232,15 @@ ten_etcd_hold *ten_etcd_hold_find(const ten_etcd_store *store, const char *key);
 /* Notes that the key is attached to the group. */
 int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
-/* What is known by marks is known of the store with that identity: another one's revisions may be the same. */
-void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity);
 /* This handle has raised the mark of that holder in the transaction of store->head, by the operation that was such a
  * part. */
 void ten_etcd_mark_raised(const ten_etcd_store *store, const char *name, const json_t *part);
 /* This handle has written the mark of that group, under which its holds are about to be read. Before, it had that
  * revision. */
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before);
-/* Another call begins: what has ended is forgotten. */
-void ten_etcd_groups_begin(ten_etcd_store *store);
+/* Another call on the store with that identity begins: what has ended is forgotten, and what is known by marks of
+ * another store, whose revisions may be the same. */
+void ten_etcd_groups_begin(ten_etcd_store *store, const char *identity);
 /* There is an answer: what this call was about to attach is attached, or not. */
 void ten_etcd_groups_answered(const ten_etcd_store *store);
 /* One that lasts for the TTL from this call on: kept alive, or granted. */

@@ -231,10 +231,9 @@ static int note_place(const struct work *work, const struct item *item, uint64_t
 static int judge(struct work *work, struct item *item, const ten_etcd_sight *sight) {
     const ten_record *record = &sight->record;
     item->sight = sight;
-    bool is_endless = sight->is_attached && !sight->lease;
     if (!is_meant(item))
         settle(work, item, false, record->version);
-    else if (is_endless || (sight->lease == item->lease && is_at_home(work->store, item)))
+    else if (ten_etcd_is_endless(sight) || (sight->lease == item->lease && is_at_home(work->store, item)))
         settle(work, item, true, record->version);
     return note_place(work, item, sight->lease);
 }
@@ -452,13 +451,9 @@ static int extend(struct work *work) {
 
 static int touch_once(struct work *work) {
     ten_etcd_store *store = work->store;
-    int r = ten_etcd_enter(store);
-    if (r < 0)
+    int r = ten_etcd_enter_as(store, work->on.identity);
+    if (r != TENURE_OK)
         return r;
-    if (strcmp(store->base.identity, work->on.identity) != 0)
-        return TEN_OTHER_EPOCH;
-    ten_etcd_groups_begin(store);
-    ten_etcd_marks_begin(store, work->on.identity);
     for (size_t i = 0; i < work->count; i++)
         work->items[i] = (struct item){.touch = work->items[i].touch};
     work->unsettled = work->count;

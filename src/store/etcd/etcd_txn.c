@@ -27,8 +27,8 @@ static ten_etcd_key make_key(const char *format, ...) {
 }
 
 ten_etcd_key ten_etcd_place(const ten_etcd_dir *dir, enum ten_etcd_place place, const char *name) {
-    static const char *const places[] = {"epoch",        "state/",        "state/term", "state/wait",
-                                         "state/newest", "state/trimmed", "feed/",      "mark/"};
+    static const char *const places[] = {"epoch",         "state/", "state/term", "state/wait", "state/newest",
+                                         "state/trimmed", "feed/",  "mark/",      "named/"};
     return make_key("%s/%s/%s%s", dir->prefix, dir->namespace_name, places[place], name ? name : "");
 }
 
@@ -48,8 +48,8 @@ ten_etcd_key ten_etcd_namespace_key(const ten_etcd_dir *dir) {
     return make_key("%s/tenure/%s", dir->prefix, dir->namespace_name);
 }
 
-ten_etcd_key ten_etcd_name_key(const ten_etcd_dir *dir, const char *id) {
-    return make_key("%s/%s/named/%s", dir->prefix, dir->namespace_name, id);
+ten_etcd_key ten_etcd_top_key(const char *prefix, const char *name) {
+    return make_key("%s/%s", prefix, name);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------- */

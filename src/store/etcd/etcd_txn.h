@@ -30,6 +30,7 @@ enum ten_etcd_place {
     TEN_ETCD_TRIMMED, /* of the feed: the number up to which it was cut, and the revision */
     TEN_ETCD_FEED,    /* an entry */
     TEN_ETCD_MARK,    /* a holder's: whoever writes to one of its leases writes this, too */
+    TEN_ETCD_NAMED,   /* a lease's, by its id: the record has a name */
 };
 typedef struct ten_etcd_key {
     char text[TEN_ETCD_KEY_MAX + 1];
@@ -48,8 +49,8 @@ bool ten_etcd_has_life(enum ten_kind kind);
 ten_etcd_key ten_etcd_life_key(const ten_etcd_dir *dir, ten_key of);
 /* PREFIX/tenure/NS (no namespace has the name "tenure"): there is a namespace of that name. */
 ten_etcd_key ten_etcd_namespace_key(const ten_etcd_dir *dir);
-/* PREFIX/NS/named/ID: the lease's record has a name. */
-ten_etcd_key ten_etcd_name_key(const ten_etcd_dir *dir, const char *id);
+/* PREFIX/NAME: of all namespaces. */
+ten_etcd_key ten_etcd_top_key(const char *prefix, const char *name);
 
 typedef struct ten_etcd_list {
     ten_buf text;

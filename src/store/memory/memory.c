@@ -30,7 +30,7 @@ struct told {
 struct memory;
 
 struct ten_memory_core {
-    char *name; /* "": private */
+    char *name;            /* "": private */
     struct kept **records; /* sorted by their keys */
     uint32_t count, room;
     uint64_t last_version;

@@ -17,7 +17,7 @@ TEST(each_kind_of_key_has_its_place) {
                         "fleets/poll/record/lease/a/b");
     assert_string_equal(ten_etcd_life_key(&dir, (ten_key){TEN_KIND_LEASE, "a/b"}).text, "fleets/poll/lease/a/b");
     assert_string_equal(ten_etcd_life_key(&dir, (ten_key){TEN_KIND_INSTANCE, "i"}).text, "fleets/poll/node/i");
-    assert_string_equal(ten_etcd_name_key(&dir, "t").text, "fleets/poll/named/t");
+    assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_NAMED, "t").text, "fleets/poll/named/t");
     assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_WAIT, NULL).text, "fleets/poll/state/wait");
     assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_FEED, "r").text, "fleets/poll/feed/r");
 }
