@@ -236,7 +236,8 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_expire(ten_fleet *fleet);
 /* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
-/* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
+/* The lease of a target has ended against this instance's will: reports it, and decides anew. One that was forced is
+ * released when its work has stopped. */
 void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
 /* fleet_target.c */

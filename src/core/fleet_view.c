@@ -150,14 +150,6 @@ void ten_fleet_instances_end(ten_fleet *fleet, int error) {
 
 /* ---- who holds what */
 
-static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    ten_holding_lose(&held->holding);
-    if (reason == TEN_REASON_FORCED)
-        ten_holding_keep_for_release(&held->holding);
-    ten_fleet_lost(fleet, number, reason);
-}
-
 /* The store has a lease of this instance that it does not believe in, and never will: it was released, or its deadline
  * has passed, and then the store lost that, or a late request brought it back. On a session it would not end by itself.
  */
@@ -203,7 +195,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
         target->strikes = 0;
     if (ten_fleet_is_held(fleet, number))
-        lose(fleet, number, TEN_REASON_TAKEN);
+        ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
     else
         ten_fleet_look(fleet, number);
 }
@@ -275,7 +267,7 @@ static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     bool own = ten_fleet_is_held(fleet, number);
     uint64_t when_ms = own ? fleet->now_ms : forced_ms(fleet, target);
     if (own)
-        lose(fleet, number, TEN_REASON_FORCED);
+        ten_fleet_lost(fleet, number, TEN_REASON_FORCED);
     if (!ten_fleet_is_known(target))
         return;
     ten_fleet_note(fleet, number, TEN_OUTSIDER, when_ms, TEN_NEWS_NONE);

@@ -20,9 +20,11 @@ static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum ten
 
 /* ---- the end of a lease against the will of its users */
 
-/* True: the program has to hear of it. */
+/* True: the program learns of it. */
 static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
     bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING);
+    if (ten_holding_is_held(&lease->holding))
+        ten_holding_lose(&lease->holding);
     lease->barred = reason == TEN_REASON_FORCED;
     lease->yield = lease->barred && lease->release; /* the work has stopped already */
     lease->renew_now = lease->release = false;
@@ -184,25 +186,23 @@ static uint64_t first_end_ms(const ten_book_lease *lease) {
 }
 
 /* Those whose time is over learn the refusal; the others wait for the end of the other lease. */
-static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
-    int error = result->outcome == TEN_HELD      ? TENURE_E_HELD
-                : result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET
-                                                 : result->error;
+static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_verdict *verdict,
+                         const ten_result *result) {
     forget_release(lease, TENURE_OK);
     if (!lease->acquiring)
         return;
-    if (error != TENURE_E_HELD) {
-        ten_lease_book_give_up(book, lease, error, result);
+    if (verdict->error != TENURE_E_HELD) {
+        ten_lease_book_give_up(book, lease, verdict->error, result);
         return;
     }
-    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, result);
+    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, verdict->error, result);
     lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
     if (!lease->acquiring)
         return;
     if (result->recovering)
         ten_lease_book_tell(
             book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
-    uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + ten_jitter(&book->random, 3);
+    uint64_t again_ms = verdict->free_ms + ten_jitter(&book->random, 3);
     ten_lease_book_look(book, lease, ten_min_u64(again_ms, first_end_ms(lease)));
 }
 
@@ -234,8 +234,8 @@ static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lea
     ten_lease_book_plan(book, lease, now_ms); /* it expires, or is renewed */
 }
 
-static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
-    enum ten_reason reason = (enum ten_reason)lease->holding.reason;
+static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, enum ten_reason reason,
+                          const ten_result *result) {
     lease->barred = lease->yield = false;
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (reason == TEN_REASON_DONE)
@@ -248,7 +248,8 @@ static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
 
 static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
     ten_timing timing = timing_of(book, lease);
-    switch (ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result)) {
+    ten_verdict verdict = ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result);
+    switch (verdict.outcome) {
     case TEN_HOLDING_GRANTED:
         note_granted(book, lease, result);
         break;
@@ -262,14 +263,11 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         note_spent(book, now_ms, lease, result);
         return;
     case TEN_HOLDING_REFUSED:
-        note_refused(book, now_ms, lease, result);
+        note_refused(book, now_ms, lease, &verdict, result);
         return;
+    case TEN_HOLDING_BARRED:
     case TEN_HOLDING_LOST:
-        (void)lose(book, lease,
-                   result->barred   ? TEN_REASON_FORCED
-                   : result->holder ? TEN_REASON_TAKEN
-                                    : TEN_REASON_STORE,
-                   result);
+        (void)lose(book, lease, verdict.reason, result);
         lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
         ten_lease_book_count_follower(book, lease);
         if (lease->acquiring)
@@ -278,10 +276,9 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_KEPT:
     case TEN_HOLDING_UNKEPT:
-        note_released(book, now_ms, lease, result);
+        note_released(book, now_ms, lease, verdict.reason, result);
         return;
     case TEN_HOLDING_HANDED: /* only fleets hand over */
-    case TEN_HOLDING_UNHANDED:
     case TEN_HOLDING_IGNORED:
         if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
             ten_lease_book_look(book, lease, now_ms);
@@ -352,7 +349,6 @@ static void change(ten_lease_book *book, uint64_t now_ms, const ten_change *entr
     bool this_one = ended && entry->token == lease->holding.token;
     if (!newer && !this_one)
         return;
-    ten_holding_lose(&lease->holding);
     (void)lose(book, lease,
                newer                                ? TEN_REASON_TAKEN
                : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED
