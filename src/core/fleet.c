@@ -163,7 +163,6 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
     ten_free(fleet->held.list);
-    ten_free(fleet->pins.list);
     ten_free(fleet->instances);
     ten_free(fleet->request.ops);
     ten_free(fleet->request.targets);

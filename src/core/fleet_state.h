@@ -113,14 +113,6 @@ struct ten_fleet_instance {
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
 };
 
-/* A target that is pinned. */
-struct ten_fleet_pin {
-    uint32_t target;
-    uint64_t until_ms; /* by the store's clock: tells one pin from the next */
-    uint64_t ends_ms;  /* by this instance's, as far as it can tell */
-    uint64_t look_ms;  /* when to read its registration again */
-};
-
 /* The request in flight, or the last one. */
 struct ten_fleet_request {
     ten_op *ops;
@@ -177,11 +169,8 @@ struct ten_fleet_end {
     bool left;
 };
 
-/* By the numbers of their targets. */
+/* Of the plan's pins. */
 struct ten_fleet_pins {
-    struct ten_fleet_pin *list;
-    uint32_t count;
-    uint32_t room;
     uint64_t next_ms;       /* the first look_ms of them; UINT64_MAX: there is none */
     uint64_t rest_until_ms; /* a pin has ended: nothing is handed over before */
 };

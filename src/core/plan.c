@@ -59,7 +59,7 @@ uint32_t ten_plan_add_target(ten_plan *plan, const char *id) {
 
 void ten_plan_remove_target(ten_plan *plan, uint32_t number) {
     TEN_INVARIANT(number < plan->targets.bound && plan->targets.ids[number]);
-    (void)ten_plan_pin(plan, number, NULL, false);
+    (void)ten_plan_pin_target(plan, number, NULL, false);
     uint32_t holder = plan->targets.holders[number];
     if (holder != TEN_PLAN_NONE)
         plan->instances[holder].share--;
@@ -249,7 +249,7 @@ size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance) {
     if (instance == holder)
         return 0;
     size_t rank = holder != TEN_PLAN_NONE;
-    const struct ten_plan_pin *pin = ten_plan_find_pin(plan, target);
+    const ten_plan_pin *pin = ten_plan_find_pin(plan, target);
     uint32_t last =
         pin && pin->away && pin->holder != TEN_PLAN_NONE ? find_instance(plan, pin->instance) : TEN_PLAN_NONE;
     uint64_t weight = ten_plan_pair_weight(plan, instance, target);
