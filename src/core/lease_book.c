@@ -35,11 +35,16 @@ void ten_lease_book_look(ten_lease_book *book, const ten_book_lease *lease, uint
         ten_timers_set(&book->due, lease->number, at_ms);
 }
 
+bool ten_lease_book_is_acquiring(const ten_book_lease *lease) {
+    bool held = ten_holding_is_held(&lease->holding) && !lease->release;
+    return !held && ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+}
+
 void ten_lease_book_count_follower(ten_lease_book *book, ten_book_lease *lease) {
     bool waits = false;
     for (const ten_book_user *user = lease->users; user; user = user->next)
         waits |= user->claim == TEN_BOOK_WAITING && user->patient;
-    bool follows = (lease->acquiring && waits) || lease->attentive > 0;
+    bool follows = (waits && ten_lease_book_is_acquiring(lease)) || lease->attentive > 0;
     if (follows != lease->following)
         book->followers += follows ? 1 : (size_t)-1;
     lease->following = follows;
@@ -80,9 +85,7 @@ void ten_lease_book_end(ten_book_lease *lease) {
 
 /* What nobody wants any more is not sent later. */
 void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease) {
-    bool waited_for = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    lease->acquiring &= waited_for;
-    lease->renew_now &= waited_for || lease->waits || lease->renewed > 0;
+    lease->renew_now &= ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) || lease->waits || lease->renewed > 0;
     ten_lease_book_count_follower(book, lease);
 }
 
@@ -146,7 +149,7 @@ void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease) {
         return;
     if (lease->following)
         book->followers--;
-    lease->following = lease->acquiring = lease->renew_now = false;
+    lease->following = lease->renew_now = false;
     ten_timers_clear(&book->due, lease->number);
     ten_timers_clear(&book->deadlines, lease->number);
     lease->resting = ten_holding_is_held(&lease->holding) || lease->holding.expired;
@@ -273,7 +276,7 @@ bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_bo
 }
 
 void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result) {
-    lease->acquiring = lease->tried = false;
+    lease->tried = false;
     ten_timers_clear(&book->due, lease->number);
     drop_claims(lease, TEN_BOOK_WAITING);
     tell_failure(book, lease, error, result);
@@ -328,8 +331,6 @@ ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, co
         wait->user = user;
     if (ten_holding_is_held(&lease->holding) && !lease->release)
         lease->renew_now = true;
-    else
-        lease->acquiring = true;
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_look(book, lease, now_ms);
     return lease;
@@ -354,8 +355,9 @@ static bool withdraw(ten_lease_book *book, ten_book_lease *lease, ten_book_user 
 void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user,
                             ten_book_wait *wait) {
     bool withdrawn = user && user->claim == TEN_BOOK_WAITING;
+    bool acquiring = ten_lease_book_is_acquiring(lease);
     bool others = withdrawn && withdraw(book, lease, user);
-    if (!others && (withdrawn || book->stopping) && lease->acquiring)
+    if (!others && (withdrawn || book->stopping) && acquiring)
         ten_lease_book_give_up(book, lease, TENURE_E_CANCELLED, NULL);
     if (lease->barred && !withdrawn) {
         lease->yield = true;
@@ -365,7 +367,8 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
     }
     /* Its deadline has passed, and it was not renewed by the context, which would have released it: the store has it
      * still. */
-    bool left = lease->holding.expired && lease->holding.state == TEN_HOLDING_NONE && !lease->acquiring;
+    bool left =
+        lease->holding.expired && lease->holding.state == TEN_HOLDING_NONE && !ten_lease_book_is_acquiring(lease);
     bool ends = left || ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
                 lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     if (others || !ends) {

@@ -66,7 +66,6 @@ typedef struct ten_book_lease {
     uint32_t number;
     uint32_t renewed;   /* of the users with a claim, those for whom it is renewed */
     uint32_t attentive; /* of them, those who want to hear of its end at once */
-    bool acquiring : 1; /* wanted, and not held */
     bool tried : 1;     /* the acquire got a spent token before */
     bool renew_now : 1; /* a caller asks for it, or the feed says that something happened to the lease */
     bool release : 1;   /* to be released */

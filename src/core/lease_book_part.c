@@ -43,9 +43,8 @@ static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
 
 /* Somebody may have asked for it meanwhile, and gets a new lease. */
 static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
-    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
     ten_lease_book_count_follower(book, lease);
-    if (lease->acquiring || lease->yield || lease->holding.state == TEN_HOLDING_RELEASING)
+    if (ten_lease_book_is_acquiring(lease) || lease->yield || lease->holding.state == TEN_HOLDING_RELEASING)
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_timers_clear(&book->due, lease->number);
@@ -102,7 +101,7 @@ static bool request_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         *ret_op = ten_holding_renew(&lease->holding, &timing, 0);
         return true;
     }
-    if (!lease->acquiring || book->stopping)
+    if (!ten_lease_book_is_acquiring(lease) || book->stopping)
         return false;
     *ret_op = ten_holding_acquire(&lease->holding, &timing);
     return true;
@@ -151,7 +150,7 @@ static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_
         ten_lease_book_changed(book, lease);
         return;
     }
-    lease->acquiring = lease->tried = false;
+    lease->tried = false;
     ten_lease_book_grant(lease);
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_changed(book, lease);
@@ -189,15 +188,14 @@ static uint64_t first_end_ms(const ten_book_lease *lease) {
 static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_verdict *verdict,
                          const ten_result *result) {
     forget_release(lease, TENURE_OK);
-    if (!lease->acquiring)
+    if (!ten_lease_book_is_acquiring(lease))
         return;
     if (verdict->error != TENURE_E_HELD) {
         ten_lease_book_give_up(book, lease, verdict->error, result);
         return;
     }
     (void)ten_lease_book_refuse_overdue(book, now_ms, lease, verdict->error, result);
-    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    if (!lease->acquiring)
+    if (!ten_lease_book_is_acquiring(lease))
         return;
     if (result->recovering)
         ten_lease_book_tell(
@@ -209,7 +207,7 @@ static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *
 /* A token that must not be believed was granted, and is being released: then once more. */
 static void note_spent(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
     ten_lease_book_changed(book, lease);
-    if (lease->tried && lease->acquiring) {
+    if (lease->tried && ten_lease_book_is_acquiring(lease)) {
         for (ten_book_wait *wait = lease->waits; wait; wait = wait->next)
             wait->spent = wait->kind == TEN_BOOK_ACQUIRE;
         ten_lease_book_give_up(book, lease, TENURE_E_STORE, result);
@@ -224,14 +222,20 @@ static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lea
         wait->late = true;
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_TIMEOUT, result);
     forget_release(lease, TENURE_OK);
-    if (!ten_holding_is_held(&lease->holding) && lease->acquiring) {
+    if (!ten_holding_is_held(&lease->holding) && ten_lease_book_is_acquiring(lease)) {
         (void)ten_lease_book_refuse_overdue(book, now_ms, lease, TENURE_E_TIMEOUT, result);
-        lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-        if (lease->acquiring)
+        if (ten_lease_book_is_acquiring(lease))
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
     ten_lease_book_plan(book, lease, now_ms); /* it expires, or is renewed */
+}
+
+/* The lease is over. Those who have asked for it meanwhile get a new one. */
+static void go_on(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+    ten_lease_book_count_follower(book, lease);
+    if (ten_lease_book_is_acquiring(lease))
+        ten_lease_book_look(book, lease, now_ms);
 }
 
 static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, enum ten_reason reason,
@@ -240,10 +244,7 @@ static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (reason == TEN_REASON_DONE)
         tell_end(book, lease, TENURE_EVENT_RELEASED, reason);
-    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    ten_lease_book_count_follower(book, lease);
-    if (lease->acquiring)
-        ten_lease_book_look(book, lease, now_ms);
+    go_on(book, now_ms, lease);
 }
 
 static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
@@ -268,10 +269,7 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
     case TEN_HOLDING_BARRED:
     case TEN_HOLDING_LOST:
         (void)lose(book, lease, verdict.reason, result);
-        lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-        ten_lease_book_count_follower(book, lease);
-        if (lease->acquiring)
-            ten_lease_book_look(book, lease, now_ms);
+        go_on(book, now_ms, lease);
         return;
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_KEPT:
@@ -280,7 +278,7 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         return;
     case TEN_HOLDING_HANDED: /* only fleets hand over */
     case TEN_HOLDING_IGNORED:
-        if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
+        if (ten_lease_book_is_acquiring(lease) || lease->holding.state == TEN_HOLDING_RELEASING)
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
@@ -294,14 +292,14 @@ static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease
     ten_lease_book_changed(book, lease);
     ten_lease_book_answer_waits(lease, WAITS_FOR_LESS, error, NULL);
     forget_release(lease, error);
-    if (acquire && lease->acquiring && !tenure_error_retryable(error))
+    if (acquire && ten_lease_book_is_acquiring(lease) && !tenure_error_retryable(error))
         ten_lease_book_give_up(book, lease, error, NULL);
     else
         (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, NULL);
     ten_lease_book_recount(book, lease);
     if (uncertain && !lease->release)
         ten_lease_book_tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error}, NULL);
-    if (acquire && lease->acquiring)
+    if (acquire && ten_lease_book_is_acquiring(lease))
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_lease_book_plan(book, lease, now_ms);
@@ -341,7 +339,7 @@ static void change(ten_lease_book *book, uint64_t now_ms, const ten_change *entr
     bool ended = entry->kind == TENURE_EVENT_RELEASED || entry->kind == TENURE_EVENT_LOST;
     bool mine = strcmp(entry->instance, book->config.instance) == 0;
     if (!ten_holding_is_held(&lease->holding)) {
-        if (lease->acquiring && ended)
+        if (ten_lease_book_is_acquiring(lease) && ended)
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
