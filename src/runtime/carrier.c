@@ -272,10 +272,19 @@ void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
 
 /* ---- tasks */
 
-int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error) {
+int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, const char *namespace_name,
+                  ten_error *error) {
     task->carrier = carrier;
     task->results = ten_calloc(operations, sizeof *task->results);
-    return ten_event_queue_open(&task->events) && task->results ? TENURE_OK : ten_fail_memory(error, "requests");
+    return ten_event_queue_open(&task->events) && task->results
+               ? ten_carrier_open_channel(carrier, namespace_name, &task->channel, error)
+               : ten_fail_memory(error, "requests");
+}
+
+static void close_channel(ten_task *task) {
+    if (task->channel)
+        ten_carrier_close_channel(task->carrier, task->channel);
+    task->channel = NULL;
 }
 
 void ten_task_begin(ten_task *task, ten_engine_config config) {
@@ -309,9 +318,11 @@ void ten_task_remove(ten_task *task) {
     while (task->telling)
         pthread_cond_wait(&carrier->changed, &carrier->lock);
     ten_carrier_unlock(carrier);
+    close_channel(task);
 }
 
 void ten_task_free(ten_task *task) {
+    close_channel(task);
     ten_engine_free(&task->engine);
     ten_event_queue_free(&task->events);
     ten_free(task->results);

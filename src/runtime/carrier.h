@@ -129,14 +129,16 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
                              ten_error *error);
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel);
 
-/* Prepares events and room for the results of requests of so many operations. ten_task_free() cleans up, also after an
- * error. ten_task_begin() makes its engine. */
-int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error);
+/* Prepares events, room for the results of requests of so many operations, and the channel of the namespace.
+ * ten_task_free() cleans up, also after an error. ten_task_begin() makes its engine. */
+int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, const char *namespace_name,
+                  ten_error *error);
 /* Makes its engine; its events and seed are filled in. */
 void ten_task_begin(ten_task *task, ten_engine_config config);
 /* From now on its engine is asked. */
 void ten_task_add(ten_task *task);
-/* Waits until no call is made for it and the program is not being told. */
+/* Waits until no call is made for it and the program is not being told, and closes its channel. It need not have been
+ * added. */
 void ten_task_remove(ten_task *task);
 void ten_task_free(ten_task *task);
 /* With the lock. A caller waits for its next request: it is tried at once, also after a failure. */

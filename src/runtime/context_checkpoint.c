@@ -83,9 +83,7 @@ int tenure_token_checkpoint(tenure_context *context, const char *target, uint64_
 
 int tenure_target_checkpoint(tenure_context *context, const char *target, char *buffer, size_t *ret_size,
                              uint64_t *ret_token) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK && (!buffer || !ret_size))
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the checkpoint");
     if (r < 0)
@@ -101,10 +99,7 @@ int tenure_target_checkpoint(tenure_context *context, const char *target, char *
     if (r < 0)
         return r;
     if (result.outcome == TEN_UNKNOWN)
-        return ten_last_error_say(
-            context, TENURE_E_UNKNOWN_TARGET,
-            "there is no target %s in the namespace %s: it was neither registered nor ever leased", target,
-            context->namespace_name);
+        return ten_context_say_unknown(context, target);
     *ret_size = strlen(text);
     memcpy(buffer, text, *ret_size + 1);
     if (ret_token)

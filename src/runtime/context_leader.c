@@ -156,7 +156,7 @@ static int ask_to_resign(tenure_context *context, ten_channel *channel, const ch
                  .target = role,
                  .holder = instance,
                  .ask = TEN_ASK_RESIGN,
-                 .actor = context->actor[0] ? context->actor : context->instance};
+                 .actor = ten_context_actor(context)};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     int r = ten_context_apply_channel(context, channel, &op, &result, holder);

@@ -74,14 +74,8 @@ static int not_registered(const tenure_context *context, const char *id) {
                               "there is no target %s in the registry of the namespace %s", id, context->namespace_name);
 }
 
-static const char *actor_of(const tenure_context *context) {
-    return context->actor[0] ? context->actor : context->instance;
-}
-
 static int edit_known_with(tenure_context *context, enum ten_target_action action, const char *id, ten_pin pin) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, id);
+    int r = ten_context_check_named(context, id);
     ten_target_edit change = {.action = action, .target = {.id = id}, .pin = pin};
     if (r == TENURE_OK)
         r = edit(context, &change, 1);
@@ -134,13 +128,13 @@ int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pi
                            (ten_pin){.instance = given.instance,
                                      .away = given.away,
                                      .left_ms = given.remaining_ms ? given.remaining_ms : TENURE_PIN_DEFAULT_MS,
-                                     .actor = actor_of(context),
+                                     .actor = ten_context_actor(context),
                                      .reason = given.reason[0] ? given.reason : NULL});
 }
 
 int tenure_registry_unpin(tenure_context *context, const char *id) {
     int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    return r < 0 ? r : edit_known_with(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = actor_of(context)});
+    return r < 0 ? r : edit_known_with(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = ten_context_actor(context)});
 }
 
 struct pin_reading {
@@ -166,9 +160,7 @@ static int take_pin(const ten_row *row, void *userdata) {
 int tenure_registry_pin_read(tenure_context *context, const char *id, tenure_pin *ret_pin) {
     ten_store *store;
     struct pin_reading reading = {.pin = {.size = sizeof reading.pin}};
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, id);
+    int r = ten_context_check_named(context, id);
     if (r == TENURE_OK)
         r = ten_struct_check(context, "tenure_pin", ret_pin);
     if (r == TENURE_OK)
@@ -210,9 +202,7 @@ static int forgotten(tenure_context *context, const char *id, enum ten_forget_ou
 
 int tenure_target_forget(tenure_context *context, const char *target) {
     ten_store *store;
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK)
         r = ten_context_enter(context, &store);
     if (r < 0)

@@ -45,9 +45,7 @@ static void info_from_row(const ten_row *row, uint64_t wall_ms, tenure_info *inf
 }
 
 int tenure_target_read(tenure_context *context, const char *target, tenure_info *ret_info) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK)
         r = ten_struct_check(context, "tenure_info", ret_info);
     if (r < 0)
@@ -62,10 +60,7 @@ int tenure_target_read(tenure_context *context, const char *target, tenure_info 
     if (r < 0)
         return r;
     if (result.outcome == TEN_UNKNOWN)
-        return ten_last_error_say(
-            context, TENURE_E_UNKNOWN_TARGET,
-            "there is no target %s in the namespace %s: it was neither registered nor ever leased", target,
-            context->namespace_name);
+        return ten_context_say_unknown(context, target);
     ten_row row = {.target = {.id = target, .paused = result.paused},
                    .registered = result.registered,
                    .barred = result.barred,
@@ -213,7 +208,7 @@ static int ask_instance(tenure_context *context, const char *instance, enum ten_
                  .namespace_name = context->namespace_name,
                  .holder = instance,
                  .ask = ask,
-                 .actor = context->actor[0] ? context->actor : context->instance};
+                 .actor = ten_context_actor(context)};
     ten_result result;
     r = ten_context_apply(context, &op, &result, NULL);
     if (r == TENURE_OK && result.outcome != TEN_OK)
@@ -233,9 +228,7 @@ int tenure_instance_undrain(tenure_context *context, const char *instance) {
 /* ---- by token */
 
 int ten_context_check_token(const tenure_context *context, const char *target, uint64_t token) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
         r = ten_last_error_say(context, TENURE_E_INVALID,
                                "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
@@ -255,16 +248,7 @@ int tenure_token_renew(tenure_context *context, const char *target, uint64_t tok
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     r = ten_context_apply(context, &op, &result, holder);
-    if (r < 0 || result.outcome == TEN_OK)
-        return r;
-    unsigned long long lost = token;
-    if (result.holder)
-        return ten_last_error_say(context, TENURE_E_LOST,
-                                  "the lease on %s with token %llu is lost: %s %s with token %llu", target, lost,
-                                  result.holder, result.barred ? "was barred from renewing it" : "holds it",
-                                  (unsigned long long)result.token);
-    return ten_last_error_say(context, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
-                              target, lost);
+    return r < 0 || result.outcome == TEN_OK ? r : ten_context_say_lost(context, target, token, &result);
 }
 
 static int release(tenure_context *context, const ten_op *op, bool *ret_released) {
@@ -302,7 +286,7 @@ int tenure_force_release(tenure_context *context, const char *target, const char
                                      .target = target,
                                      .holder = instance,
                                      .reason = TEN_REASON_FORCED,
-                                     .actor = context->actor[0] ? context->actor : context->instance},
+                                     .actor = ten_context_actor(context)},
                            ret_released);
 }
 

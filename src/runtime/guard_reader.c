@@ -193,6 +193,12 @@ static int check_options(tenure_context *context, const tenure_guard_options *op
     return r;
 }
 
+static void end(ten_object *object) {
+    ten_task_remove(&((tenure_guard *)object)->task);
+}
+
+static const ten_object_ends ends = {.end = end};
+
 static int prepare(tenure_guard *guard, tenure_context *context, ten_error *error) {
     const tenure_guard_options *options = &guard->options;
     ten_task *task = &guard->task;
@@ -201,7 +207,7 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
     guard->questions_end = &guard->questions;
     snprintf(guard->namespace_name, sizeof guard->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : context->namespace_name);
-    int r = ten_task_open(task, guard->carrier, QUESTIONS_MAX, error);
+    int r = ten_task_open(task, guard->carrier, QUESTIONS_MAX, guard->namespace_name, error);
     if (r < 0)
         return r;
     task->hooks = &hooks;
@@ -219,8 +225,7 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
                    &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,
                                        .accept_expired = options->flags & TENURE_ACCEPT_EXPIRED,
                                        .max_targets = options->max_targets ? options->max_targets : TARGETS_DEFAULT});
-    r = ten_carrier_open_channel(guard->carrier, guard->namespace_name, &task->channel, error);
-    return r < 0 ? r : ten_carrier_start(guard->carrier, error);
+    return ten_carrier_start(guard->carrier, error);
 }
 
 int tenure_guard_open(tenure_context *context, const tenure_guard_options *options, tenure_guard **ret_guard) {
@@ -237,14 +242,13 @@ int tenure_guard_open(tenure_context *context, const tenure_guard_options *optio
     if (!guard)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a guard");
     guard->options = own;
+    guard->object.ends = &ends;
     r = prepare(guard, context, &error);
     if (r < 0)
         ten_last_error_set(context, &error);
     else
         r = ten_context_adopt(context, &guard->object, TEN_OBJECT_GUARD);
     if (r < 0) {
-        if (guard->task.channel)
-            ten_carrier_close_channel(guard->carrier, guard->task.channel);
         free_guard(&guard->object);
         return r;
     }
@@ -253,14 +257,8 @@ int tenure_guard_open(tenure_context *context, const tenure_guard_options *optio
     return TENURE_OK;
 }
 
-void ten_guard_reader_end(ten_object *object) {
-    tenure_guard *guard = (tenure_guard *)object;
-    ten_task_remove(&guard->task);
-    ten_carrier_close_channel(guard->carrier, guard->task.channel);
-}
-
 void tenure_guard_close(tenure_guard *guard) {
-    ten_context_close_object(guard, TEN_OBJECT_GUARD, __func__, ten_guard_reader_end, free_guard);
+    ten_context_close_object(guard, TEN_OBJECT_GUARD, __func__, end, free_guard);
 }
 
 /* ---- checking; the lock is held */
