@@ -162,9 +162,9 @@ typedef struct ten_engine {
     bool lacking;    /* the last listing lacked something, and the feed has not been read since */
     char after[TENURE_TARGET_MAX + 1];
     char (*changed)[TENURE_TARGET_MAX + 1]; /* targets whose registrations are to be read */
-    size_t changed_count;
-    size_t changed_room;
-    size_t changed_at;
+    uint32_t changed_count;
+    uint32_t changed_room;
+    uint32_t changed_at;
     const char *reading[TEN_CALL_READ_MAX]; /* the registrations in flight */
     bool found[TEN_CALL_READ_MAX];          /* they are registered */
 } ten_engine;

@@ -104,19 +104,15 @@ static void add_user(ten_book_lease *lease, ten_book_user *user, uint64_t now_ms
 static bool grow(ten_lease_book *book) {
     if (book->free_count > 0)
         return true;
-    uint32_t room = book->room ? book->room * 2 : 16;
-    ten_book_lease **leases = ten_realloc(book->leases, room * sizeof *leases);
-    if (leases)
-        book->leases = leases;
-    uint32_t *numbers = ten_realloc(book->free_numbers, room * sizeof *numbers);
-    if (numbers)
-        book->free_numbers = numbers;
-    if (!leases || !numbers || !ten_timers_reserve(&book->due, room) || !ten_timers_reserve(&book->deadlines, room) ||
+    uint32_t room = book->room;
+    uint32_t numbers = book->room;
+    if (!TEN_GROW(book->leases, room, book->room + 1) || !TEN_GROW(book->free_numbers, numbers, room) ||
+        !ten_timers_reserve(&book->due, room) || !ten_timers_reserve(&book->deadlines, room) ||
         !ten_timers_reserve(&book->rests, room))
         return false;
     for (uint32_t i = room; i > book->room; i--) {
-        leases[i - 1] = NULL;
-        numbers[book->free_count++] = i - 1;
+        book->leases[i - 1] = NULL;
+        book->free_numbers[book->free_count++] = i - 1;
     }
     book->room = room;
     return true;
