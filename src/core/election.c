@@ -137,7 +137,7 @@ uint64_t ten_election_turn_ms(ten_election *election, uint64_t free_ms, bool rel
     return ten_add_saturating(free_ms, shortens ? jitter_ms / RELEASE_JITTER_PART : jitter_ms);
 }
 
-/* When to read the feed after a notice: whoever stands behind in the line reads later, and the release together with
+/* When to read the feed after a notice: a candidate further back in the line reads later, and the release together with
  * what came of it. */
 static uint64_t feed_ms(ten_election *election, uint64_t now_ms) {
     size_t own_rank = election->state == TEN_ELECTION_FOLLOWING ? rank(election) : SIZE_MAX;
@@ -218,7 +218,7 @@ void ten_election_keep_nothing(ten_election *election) {
 
 static void go_on(ten_election *election, uint64_t try_ms) {
     ten_election_move(election, election->campaigns ? TEN_ELECTION_FOLLOWING : TEN_ELECTION_IDLE);
-    /* Whoever lets others go first does so for every slot. */
+    /* A candidate that lets others go first does so for every slot. */
     for (uint32_t i = 0; i < ten_election_count(election); i++) {
         ten_election_slot *other = ten_election_slot_of(election, i);
         other->try_ms = ten_max_u64(other->try_ms, try_ms);
@@ -338,7 +338,7 @@ static void add_releases(ten_election *election, uint64_t now_ms) {
     TEN_ELECTION_EACH(election, slot) {
         if (steps_down && slot->barred && ten_holding_is_held(&slot->holding))
             tell_slot(election, slot, TENURE_EVENT_LOST, TEN_REASON_FORCED);
-        if (ends(slot)) /* whoever forced it has also ended what was to be kept */
+        if (ends(slot)) /* the force has also ended what should have been kept */
             add_op(election,
                    slot->barred ? ten_holding_release(&slot->holding, TEN_REASON_FORCED, 0)
                                 : ten_holding_release(&slot->holding, reason, keep_ms),

@@ -132,10 +132,10 @@ static void note_read(ten_election *election, ten_election_slot *slot, uint64_t 
         slot->try_ms = now_ms;
 }
 
-/* ---- a lease that somebody has forced */
+/* ---- a lease that was forced */
 
-/* It cannot be renewed, and nobody else enters before it ends or is released: what is believed stands, and the work has
- * until then to end in the orderly way. Others go first after that. */
+/* It cannot be renewed, and no other instance enters before it ends or is released: what is believed stands, and the
+ * work has until then to end in the orderly way. Others go first after that. */
 static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_ms) {
     barred->barred = true;
     if (election->state == TEN_ELECTION_LEADING && election->working)
@@ -325,7 +325,7 @@ void ten_election_answer(ten_election *election, uint64_t now_ms, int error, con
     election->op_count = 0;
     election->answered |= error == TENURE_OK;
     /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. Nor will
-     * it let in whom it never did; somebody whom it let in before may have been given a new password. */
+     * it accept credentials that it never accepted; those that it accepted before may have been replaced. */
     bool is_final = error == TENURE_E_INVALID || (error == TENURE_E_DENIED && !election->answered);
     if (is_final && !ten_election_leads(election) && !election->refused) {
         election->announced &= election->answered; /* there is nothing to leave */
@@ -355,8 +355,8 @@ static void note_other(ten_election *election, ten_election_slot *slot, uint64_t
             ten_election_demote(election, slot, now_ms, TEN_REASON_TAKEN);
     }
     slot->holder = ten_hash_text(change->instance);
-    /* The feed does not say for how long. A lease of somebody in the line has its TTL; another one may be shorter than
-     * what this candidate would wait: it is read. */
+    /* The feed does not say for how long. A lease of a candidate in the line has its TTL; another one may be shorter
+     * than what this candidate would wait: it is read. */
     uint64_t ttl_ms = ten_turns_ttl_ms(&election->turns, slot->holder);
     slot->try_ms = ten_election_turn_ms(election, now_ms + ttl_ms, false);
     if (ttl_ms == 0)
@@ -384,7 +384,7 @@ static void note_instance(ten_election *election, uint64_t now_ms, const ten_cha
         ten_turns_left(&election->turns, change->instance);
     else if (own && change->kind == TENURE_EVENT_INSTANCE_CHANGED)
         election->beat_ms = now_ms; /* the answer says what is asked */
-    /* Whoever comes to wait for a lock stands behind. A candidate can have a higher priority. */
+    /* One that comes to wait for a lock stands behind. A candidate can have a higher priority. */
     else if (election->config.announces == TEN_ELECTION_ALWAYS)
         election->turns.list_ms =
             ten_min_u64(election->turns.list_ms, now_ms + RELIST_MS + ten_election_random(election, RELIST_MS));

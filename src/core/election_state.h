@@ -1,6 +1,6 @@
 /*
  * What the files of the election share: election.c (what the program wants, requests) and election_answer.c (answers,
- * the feed). Nobody else includes it.
+ * the feed). No other file includes it.
  */
 #ifndef TEN_CORE_ELECTION_STATE_H
 #define TEN_CORE_ELECTION_STATE_H

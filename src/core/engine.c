@@ -43,7 +43,7 @@ static void want_feed(ten_engine *engine, uint64_t now_ms) {
 }
 
 /* Each reading costs a gap. Gaps that were not used are saved up, FEED_BURST of them, for notices: a target that is
- * handed over is often told of right after something else was. */
+ * handed over is often reported right after another change. */
 static void pay_for_feed(ten_engine *engine, uint64_t now_ms) {
     uint64_t gap_ms = engine->config.feed_gap_ms;
     engine->fed_ms = now_ms;
@@ -207,7 +207,7 @@ static bool choose_call(ten_engine *engine, uint64_t now_ms) {
         return true;
     if (engine->urgent)
         due = ask(engine, now_ms); /* what was not sent may have changed the part */
-    /* Whoever is due takes turns, beginning behind the one that was last. */
+    /* Calls that are due take turns, beginning behind the one that was last. */
     for (unsigned i = 0; i + 1 < TEN_CALL_COUNT; i++) {
         enum ten_call_kind kind = (enum ten_call_kind)((engine->last + i) % (TEN_CALL_COUNT - 1) + 1);
         if ((kind == TEN_CALL_APPLY && engine->urgent) || due.at_ms[kind] > now_ms)
@@ -236,7 +236,7 @@ static void tell_state(const ten_engine *engine, bool was_told, int error) {
 }
 
 /* A store that takes requests and cannot be read keeps an instance from seeing what has become of the others: it would
- * take nothing over, and nobody would know why. */
+ * take nothing over, and no event would say why. */
 static void note_reading(ten_engine *engine, int error) {
     bool was_told = is_told(engine);
     if (error < 0 && error != TENURE_E_RESYNC)
@@ -291,7 +291,7 @@ static void answer_changes(ten_engine *engine, const ten_engine_event *answer) {
     }
     engine->moved |= answer->cursor != engine->cursor;
     engine->cursor = answer->cursor;
-    if (engine->lacking) { /* an epoch would have been told by now */
+    if (engine->lacking) { /* an epoch would have been reported by now */
         engine->lacking = false;
         want(engine, TEN_CALL_LIST, tell(engine, now_ms, TEN_ON_CHECKED).at_ms);
     }

@@ -151,8 +151,8 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     }
 }
 
-/* After an outage the heartbeats of all instances have expired. Whoever comes back first sees nobody else: it would
- * take everything, and hand it over again a moment later. So it waits for the others, as after a start; what was
+/* After an outage the heartbeats of all instances have expired. The first instance that is back sees no other: it
+ * would take everything, and hand it over again a moment later. So it waits for the others, as after a start; what was
  * planned for it before has come with this request. */
 static void note_heartbeat(ten_fleet *fleet) {
     if (fleet->own.announced && fleet->request.sent_ms >= fleet->own.beat_ms + fleet->config.timing.ttl_ms)

@@ -4,8 +4,8 @@
  *
  * That a target was pinned or unpinned comes to all instances through the feed, in the same order as what is handed
  * over because of it. The end of a pin does not: the store says how much is left whenever the registration is read, and
- * each instance reads it again shortly before, and at the end. So they hear of the end within moments, but not at once.
- * Who heard of it first would hand targets over to one that still sees the pin, and would get them back. So for the
+ * each instance reads it again shortly before, and at the end. So they learn of the end within moments, but not at
+ * once. The first would hand targets over to an instance that still sees the pin, and would get them back. So for the
  * settle time from the end of a pin nothing is handed over.
  */
 #include "core/fleet_state.h"

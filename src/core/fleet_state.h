@@ -33,7 +33,7 @@ enum ten_fleet_want {
 enum ten_fleet_move {
     TEN_MOVE_PUT,
     TEN_MOVE_CLAIM,
-    TEN_MOVE_UNCLAIM, /* by the program, or somebody has asked this instance to release it */
+    TEN_MOVE_UNCLAIM, /* by the program, or this instance was asked to release it */
     TEN_MOVE_REMOVE,
     TEN_MOVE_HAND, /* this instance got it, and does not want it */
     TEN_MOVE_END,  /* it is no longer held */
@@ -52,7 +52,7 @@ enum ten_fleet_registration {
 /* What is known of its holder, beside who that is. */
 enum ten_fleet_news {
     TEN_NEWS_NONE,
-    TEN_NEWS_HANDED, /* it did not acquire the target: that was handed over to it, and it may not have heard of that */
+    TEN_NEWS_HANDED, /* it did not acquire the target: it was handed over, and the holder may not know yet */
     TEN_NEWS_BARREN, /* the last acquire was refused, and not because there is a holder */
 };
 
@@ -163,7 +163,7 @@ struct ten_fleet_own {
 struct ten_fleet_end {
     uint64_t part_until_ms; /* for which it waits no longer than this */
     bool stopping;
-    bool parted; /* since it is stopping, nothing is handed over to it, and it has heard of all that was */
+    bool parted; /* since it is stopping, nothing is handed over to it, and it knows of all that was */
     bool refused;
     bool leaving; /* that was sent: a heartbeat would be refused from now on */
     bool left;
@@ -361,7 +361,7 @@ void ten_fleet_settle(ten_fleet *fleet);
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
 /* Who holds a target, says a listing. */
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row);
-/* The listing is complete: whoever was known to hold what it lacks does so no longer. */
+/* The listing is complete: what it lacks is no longer held by the holder that was known. */
 void ten_fleet_note_unlisted(ten_fleet *fleet);
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight);
 

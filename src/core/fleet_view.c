@@ -191,7 +191,7 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     ten_fleet_note(fleet, number, holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance,
                    fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0),
                    handed ? TEN_NEWS_HANDED : TEN_NEWS_NONE);
-    /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
+    /* The planned holder has taken it, after all. It may not know yet of what this instance handed over to it. */
     if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
         target->strikes = 0;
     if (ten_fleet_is_held(fleet, number))
@@ -200,8 +200,9 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
         ten_fleet_look(fleet, number);
 }
 
-/* A listing shows that a target is free which somebody else was known to hold: the entry of the feed that said so was
- * missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be had. */
+/* A listing shows that a target is free which another instance was known to hold: the entry of the feed that said so
+ * was missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be
+ * had. */
 static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number) ||
@@ -229,7 +230,7 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
         note_free(fleet, number, row->token);
 }
 
-/* A listing has no row for what is free and not registered. Should somebody have taken it since its page was read, an
+/* A listing has no row for what is free and not registered. If it was taken since its page was read, an
  * acquire is refused, and says who holds it. */
 void ten_fleet_note_unlisted(ten_fleet *fleet) {
     for (uint32_t i = 0; i < fleet->target_bound; i++) {

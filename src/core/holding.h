@@ -1,8 +1,8 @@
 /*
  * The life of one held target, as one instance sees it: what may be believed about its lease, which request about it is
  * in flight, and what an answer, a missing answer or an entry of the feed means. A fleet has one for each target, an
- * election has one, and a lease of the C API has one. Pure: it is told the time and what happened. It does not decide
- * whether a target is wanted, nor whether its work has stopped: that is its owner's part.
+ * election has one, and a lease of the C API has one. Pure: the caller passes in the time and what happened. It does
+ * not decide whether a target is wanted, nor whether its work has stopped: that is its owner's part.
  *
  *                granted                     a reason to release
  *        none -----------------> held ------------------------------> closing
@@ -52,7 +52,7 @@ typedef struct ten_holding {
     uint64_t deadline_ms; /* 0 unless held or closing */
     uint64_t sent_ms;     /* when the last confirmed request was sent */
     uint64_t acquired_ms; /* the same for the acquire */
-    uint64_t known_token; /* the highest seen, whoever it was granted to */
+    uint64_t known_token; /* the highest seen, of any instance */
     uint8_t state;        /* enum ten_holding_state; every change goes through one function */
     uint8_t flight;       /* enum ten_flight: the request that has not been answered */
     uint8_t reason;       /* enum ten_reason, while releasing */
@@ -106,7 +106,7 @@ enum ten_holding_outcome {
     TEN_HOLDING_RELEASED, /* of a release, whatever its outcome */
     TEN_HOLDING_HANDED,   /* the successor has it */
     TEN_HOLDING_KEPT,
-    TEN_HOLDING_UNKEPT, /* it was to be kept, but was not held any more */
+    TEN_HOLDING_UNKEPT, /* it should have been kept, but was no longer held */
 };
 
 /* What an answer means for a claim on the target. */
@@ -117,7 +117,7 @@ typedef struct ten_verdict {
     uint64_t free_ms;       /* when the lease of another holder ends, as far as the answer says; else now */
 } ten_verdict;
 
-/* The answer to the request that was sent at sent_ms. This is the one place where it is decided what an answer means. */
+/* The answer to the request that was sent at sent_ms. Only here is it decided what an answer means. */
 ten_verdict ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
                                const ten_result *result);
 /* The lease was held when the store took a heartbeat that was sent at sent_ms and renewed it for ttl_ms:
@@ -129,7 +129,7 @@ bool ten_holding_unanswered(ten_holding *holding);
 
 /* ---- what else happens */
 
-/* The store has granted this token to somebody. */
+/* The store has granted this token to some instance. */
 void ten_holding_know(ten_holding *holding, uint64_t token);
 /* After ten_holding_lose(): the store still names this instance as the holder, so the lease has to be released. */
 void ten_holding_keep_for_release(ten_holding *holding);

@@ -83,7 +83,7 @@ void ten_lease_book_end(ten_book_lease *lease) {
     drop_claims(lease, TEN_BOOK_HOLDING);
 }
 
-/* What nobody wants any more is not sent later. */
+/* What is no longer wanted is not sent later. */
 void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease) {
     lease->renew_now &= ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) || lease->waits || lease->renewed > 0;
     ten_lease_book_count_follower(book, lease);
@@ -161,7 +161,7 @@ static void forget_rested(ten_lease_book *book, uint64_t now_ms) {
         forget(book, book->leases[number]);
 }
 
-/* It has a user again. Nobody believed in it while it rested, so nobody is told if it has expired. */
+/* It has a user again. It was not believed while it rested, so no event reports that it has expired. */
 static void wake(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     lease->resting = false;
     ten_timers_clear(&book->rests, lease->number);
@@ -338,7 +338,7 @@ void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
     ten_lease_book_look(book, lease, now_ms);
 }
 
-/* A user stops waiting. False: nobody else has a claim, so what it waited for is to be released. */
+/* A user stops waiting. False: no other user has a claim, so what it waited for has to be released. */
 static bool withdraw(ten_lease_book *book, ten_book_lease *lease, ten_book_user *user) {
     drop_claim(lease, user);
     if (!ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) && !ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING))

@@ -41,7 +41,7 @@ static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
     return true;
 }
 
-/* Somebody may have asked for it meanwhile, and gets a new lease. */
+/* A user that has asked for it meanwhile gets a new lease. */
 static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     ten_lease_book_count_follower(book, lease);
     if (ten_lease_book_is_acquiring(lease) || lease->yield || lease->holding.state == TEN_HOLDING_RELEASING)
@@ -51,7 +51,7 @@ static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *le
     ten_lease_book_tidy(book, lease);
 }
 
-/* True: it has just expired, and the program has to hear of it. */
+/* True: it has just expired, and the program learns of it. */
 static bool expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     if (!ten_holding_expire(&lease->holding, now_ms))
         return false;
@@ -131,7 +131,7 @@ static const ten_op *request(ten_lease_book *book, uint64_t now_ms, size_t *ret_
 
 /* ---- answers */
 
-/* It was to be released, but there is nothing to release. */
+/* It should have been released, but there is nothing to release. */
 static void forget_release(ten_book_lease *lease, int error) {
     if (lease->holding.state != TEN_HOLDING_NONE || lease->yield)
         return;
@@ -160,7 +160,7 @@ static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_
 
 static void note_renewed(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
     bool acquired = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING); /* by one user more */
-    if (lease->release) {                                               /* meanwhile; whoever waits gets a new one */
+    if (lease->release) {                                               /* meanwhile; those who wait get a new one */
         ten_lease_book_changed(book, lease);
         return;
     }

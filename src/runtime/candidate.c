@@ -1,6 +1,6 @@
 /*
  * The C API of elections: the core's candidate (core/election.h) as a task of its context's carrier. Here the program
- * is told what came of it.
+ * learns what came of it.
  */
 #include "runtime/candidate.h"
 
@@ -42,8 +42,8 @@ struct tenure_election {
     /* The work is not over when on_demoted has returned: tenure_election_run()'s function, or a command. */
     bool works_elsewhere;
     bool told_to_stop;                  /* and its end has not been reported */
-    bool in_term;                       /* the program was told that it leads, and not yet that it no longer does */
-    char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
+    bool in_term;                       /* the program knows that it leads, and not yet that it no longer does */
+    char leader[TENURE_HOLDER_MAX + 1]; /* as far as is known; "" */
 };
 
 static uint64_t now_ms(const tenure_election *election) {
@@ -546,7 +546,7 @@ int tenure_election_run(tenure_context *context, const char *role, const tenure_
                                role);
     ten_object_use_end(&use);
     ten_carrier_lock(election->carrier);
-    /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
+    /* Still the same lease, also when it is about to be given up: no other instance has led meanwhile. */
     const ten_election_slot *slot = ten_election_slot_at(&election->core);
     bool lost = token != 0 && !(now_ms(election) < ten_election_deadline_ms(&election->core) &&
                                 slot->holding.token == token && !slot->barred);

@@ -248,7 +248,7 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
     return TENURE_OK;
 }
 
-/* Its store is closed with the turn: nobody uses it then. */
+/* Its store is closed with the turn: no other thread uses it then. */
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
     ten_turn turn;
     ten_carrier_lock(carrier);

@@ -186,7 +186,7 @@ struct choice {
     size_t count;
     unsigned flags;
     uint64_t pause_ms; /* until the first of them may be free, as far as the refusals say */
-    bool recovering;   /* the store lets nobody in */
+    bool recovering;   /* the store grants nothing */
 };
 
 /* One try of each, in their order. TENURE_E_HELD: none can be had. */

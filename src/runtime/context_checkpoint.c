@@ -1,6 +1,6 @@
 /*
- * Checkpoints in the C API: one call on the store each, for a lease's handle or for whoever kept only its target and
- * token. Those of a fleet member are core/checkpoints.h's, because its loop must not wait.
+ * Checkpoints in the C API: one call on the store each, for a lease's handle or for a program that kept only its target
+ * and token. Those of a fleet member are core/checkpoints.h's, because its loop must not wait.
  */
 #include <string.h>
 
@@ -147,7 +147,7 @@ int tenure_checkpoint_read(tenure_lease *lease, char *buffer, size_t *ret_size) 
     r = apply(context, lease, &op, &result, holder, text);
     if (r < 0)
         return r;
-    /* Of somebody else's time it would be of no use. */
+    /* That of a later holder would be of no use. */
     if (result.token != token || strcmp(holder, context->instance) != 0)
         return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s is not held any more", lease->target);
     *ret_size = strlen(text);

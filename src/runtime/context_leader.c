@@ -1,5 +1,5 @@
 /*
- * Who leads a role, and every change of it; and asking a leader to resign. For whoever does not campaign.
+ * Who leads a role, and every change of it; and asking a leader to resign. For programs that do not campaign.
  */
 #include <string.h>
 
@@ -80,7 +80,7 @@ struct observation {
     void *userdata;
     tenure_leader last;
     bool told;
-    uint64_t token; /* the highest that was told: the feed may be behind what was read */
+    uint64_t token; /* the highest that was reported: the feed may be behind what was read */
     int stopped;    /* what `each` returned */
 };
 
@@ -112,8 +112,8 @@ static int take_change(const tenure_change *change, void *userdata) {
 }
 
 /* The feed tells of every change but one: a lease that ends by itself. So the present leader is read again when it
- * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has told so far is left
- * to the feed: there may have been others in between. */
+ * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has brought so far is
+ * left to the feed: there may have been others in between. */
 static int observe(tenure_context *context, ten_channel *channel, struct observation *observation) {
     uint64_t cursor = 0;
     bool anew = true; /* at the beginning, and when changes were missed */

@@ -95,7 +95,7 @@ int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64
     if (wait_ms > 0 && ten_carrier_start(&context->carrier, &error) < 0)
         return ten_last_error_set(context, &error);
     uint64_t end_ms = ten_add_saturating(ten_carrier_now_ms(&context->carrier), wait_ms);
-    /* Somebody listens from before the first look on, so that nothing between the two is slept through. */
+    /* It counts as a watcher from before the first look on, so that no change between the two is missed. */
     ten_carrier_lock(&context->carrier);
     channel->watchers++;
     ten_carrier_unlock(&context->carrier);

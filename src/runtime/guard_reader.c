@@ -19,7 +19,7 @@
 #define BACKOFF_MAX_MS  1000u
 #define TARGETS_DEFAULT 100000u
 
-/* Lies with whoever waits for its answer. */
+/* On the stack of the thread that waits for its answer. */
 struct question {
     const char *target;
     uint64_t token;
@@ -100,7 +100,7 @@ static void answer_all(tenure_guard *guard, struct question *first, uint64_t now
     ten_carrier_tell_waiting(guard->carrier);
 }
 
-/* If the store does not answer, nobody waits for the next try. */
+/* If the store does not answer, no question waits for the next try. */
 static void answer(tenure_guard *guard, uint64_t now, int error, const ten_result *results) {
     ten_guard_reached(&guard->core, error == TENURE_OK);
     answer_all(guard, guard->asked, now, error == TENURE_OK ? results : NULL);
@@ -114,7 +114,7 @@ static void answer(tenure_guard *guard, uint64_t now, int error, const ten_resul
 
 /* ---- as a part of the engine: the feed */
 
-/* Once for each reading: one that missed entries because of an epoch has told of the epoch before. */
+/* Once for each reading: one that missed entries because of an epoch has brought the epoch before. */
 static void follow(tenure_guard *guard) {
     if (guard->followed_ms == guard->task.engine.sent_ms)
         return;
@@ -280,7 +280,7 @@ static bool is_answered(const void *arg) {
     return question->answered;
 }
 
-/* Takes back a question that nobody answers. */
+/* Takes back a question that stays unanswered. */
 static void take_back(tenure_guard *guard, struct question *question) {
     for (struct question **at = &guard->questions; *at; at = &(*at)->next) {
         if (*at == question) {

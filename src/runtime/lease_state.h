@@ -38,7 +38,7 @@ void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry);
 bool ten_context_lease_is_held(const tenure_lease *lease);
 /* Takes it off its entry and out of the context, and frees it. */
 void ten_context_lease_discard(tenure_context *context, tenure_lease *lease);
-/* Makes sure that somebody renews and tells. */
+/* Makes sure that a thread renews and tells the program. */
 int ten_context_start(tenure_context *context);
 
 #endif

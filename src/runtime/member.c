@@ -168,7 +168,7 @@ static bool may_hold(const ten_object *object) {
     return !member->stopped && ten_fleet_is_announced(member->fleet);
 }
 
-/* Nobody answers any more, and nothing is believed. */
+/* Nothing is answered from now on, and nothing is believed. */
 static void end(ten_object *object) {
     tenure_member *member = (tenure_member *)object;
     if (member->checkpoint_task.channel)
