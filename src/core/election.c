@@ -15,16 +15,14 @@
 #define RELEASE_JITTER_PART 16u
 #define NEW_RANK            4u
 
-/* moves[from][to]; every change of state goes through ten_election_move(). */
-static const bool moves[4][4] = {
-    /* From idle to leading: a grant that arrives after it was withdrawn is accepted in order to be released. */
-    [TEN_ELECTION_IDLE] = {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
-    [TEN_ELECTION_FOLLOWING] =
-        {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
-    [TEN_ELECTION_LEADING] =
-        {[TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
-    [TEN_ELECTION_STEPPING_DOWN] =
-        {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
+/* Where each state leads; every change of state goes through ten_election_move(). From idle to leading: a grant that
+ * arrives after it was withdrawn is accepted in order to be released. */
+#define TO(state) (1u << TEN_ELECTION_##state)
+static const uint8_t moves[] = {
+    [TEN_ELECTION_IDLE] = TO(IDLE) | TO(FOLLOWING) | TO(LEADING),
+    [TEN_ELECTION_FOLLOWING] = TO(IDLE) | TO(FOLLOWING) | TO(LEADING),
+    [TEN_ELECTION_LEADING] = TO(FOLLOWING) | TO(LEADING) | TO(STEPPING_DOWN),
+    [TEN_ELECTION_STEPPING_DOWN] = TO(IDLE) | TO(FOLLOWING) | TO(STEPPING_DOWN),
 };
 
 /* A term has all of its slots. Without a term, what is left of one is closing: it is released when its work is over. */
@@ -38,7 +36,7 @@ static void check(const ten_election *election) {
 }
 
 void ten_election_move(ten_election *election, enum ten_election_state to) {
-    TEN_INVARIANT(moves[election->state][to]);
+    TEN_INVARIANT(moves[election->state] & 1u << to);
     election->state = to;
     check(election);
 }

@@ -5,24 +5,13 @@
 
 #include "base/util.h"
 
-/* moves[from][to]; every change of state goes through move(). */
-static const bool moves[4][4] = {
-    [TEN_HOLDING_NONE] = {[TEN_HOLDING_NONE] = true, [TEN_HOLDING_HELD] = true, [TEN_HOLDING_RELEASING] = true},
-    [TEN_HOLDING_HELD] =
-        {
-            [TEN_HOLDING_NONE] = true,
-            [TEN_HOLDING_HELD] = true,
-            [TEN_HOLDING_CLOSING] = true,
-            [TEN_HOLDING_RELEASING] = true,
-        },
-    [TEN_HOLDING_CLOSING] =
-        {
-            [TEN_HOLDING_NONE] = true,
-            [TEN_HOLDING_HELD] = true,
-            [TEN_HOLDING_CLOSING] = true,
-            [TEN_HOLDING_RELEASING] = true,
-        },
-    [TEN_HOLDING_RELEASING] = {[TEN_HOLDING_NONE] = true, [TEN_HOLDING_RELEASING] = true},
+/* Where each state leads; every change of state goes through move(). */
+#define TO(state) (1u << TEN_HOLDING_##state)
+static const uint8_t moves[] = {
+    [TEN_HOLDING_NONE] = TO(NONE) | TO(HELD) | TO(RELEASING),
+    [TEN_HOLDING_HELD] = TO(NONE) | TO(HELD) | TO(CLOSING) | TO(RELEASING),
+    [TEN_HOLDING_CLOSING] = TO(NONE) | TO(HELD) | TO(CLOSING) | TO(RELEASING),
+    [TEN_HOLDING_RELEASING] = TO(NONE) | TO(RELEASING),
 };
 
 static bool is_believing(enum ten_holding_state state) {
@@ -37,7 +26,7 @@ static void check(const ten_holding *holding) {
 }
 
 static void move(ten_holding *holding, enum ten_holding_state to) {
-    TEN_INVARIANT(moves[holding->state][to]);
+    TEN_INVARIANT(moves[holding->state] & 1u << to);
     holding->state = (uint8_t)to;
     if (!is_believing(to)) {
         holding->deadline_ms = 0;
