@@ -284,11 +284,7 @@ void ten_context_close_object(void *handle, enum ten_object_kind kind, const cha
 
 /* ---- one call */
 
-int ten_context_enter(tenure_context *context, ten_store **ret_store) {
-    return ten_context_enter_channel(context, NULL, ret_store);
-}
-
-int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten_store **ret_store) {
+int ten_context_enter(tenure_context *context, ten_channel *channel, ten_store **ret_store) {
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r < 0)
         return r;
@@ -303,11 +299,7 @@ int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten
     return TENURE_OK;
 }
 
-int ten_context_leave(tenure_context *context, int r) {
-    return ten_context_leave_channel(context, NULL, r);
-}
-
-int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int r) {
+int ten_context_leave(tenure_context *context, ten_channel *channel, int r) {
     if (r < 0) {
         ten_error error = (channel ? channel : context->channel)->store->error;
         if (error.code != r)
@@ -318,15 +310,10 @@ int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int
     return r;
 }
 
-int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
+int ten_context_apply(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]) {
-    return ten_context_apply_channel(context, NULL, op, result, ret_holder);
-}
-
-int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
-                              char ret_holder[TENURE_HOLDER_MAX + 1]) {
     ten_store *store = NULL;
-    int r = ten_context_enter_channel(context, channel, &store);
+    int r = ten_context_enter(context, channel, &store);
     if (r < 0)
         return r;
     r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
@@ -334,7 +321,7 @@ int ten_context_apply_channel(tenure_context *context, ten_channel *channel, con
         snprintf(ret_holder, TENURE_HOLDER_MAX + 1, "%s", result->holder);
         result->holder = ret_holder;
     }
-    return ten_context_leave_channel(context, channel, r);
+    return ten_context_leave(context, channel, r);
 }
 
 int ten_context_check_target(const void *handle, const char *target) {

@@ -40,7 +40,7 @@ static int say_lost(const void *handle, const ten_op *op, const ten_result *resu
 static int apply(tenure_context *context, const void *handle, const ten_op *op, ten_result *result, char *holder,
                  char *buffer) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r == TENURE_OK) {
         r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
         if (r == TENURE_OK && result->outcome == TEN_ERROR)
@@ -49,7 +49,7 @@ static int apply(tenure_context *context, const void *handle, const ten_op *op, 
             snprintf(holder, TENURE_HOLDER_MAX + 1, "%s", result->holder ? result->holder : "");
         if (r == TENURE_OK && buffer)
             snprintf(buffer, TENURE_CHECKPOINT_MAX + 1, "%s", result->checkpoint ? result->checkpoint : "");
-        r = ten_context_leave(context, r);
+        r = ten_context_leave(context, NULL, r);
     }
     return r < 0 && handle != context ? ten_last_error_say(handle, r, "%s", tenure_message(context)) : r;
 }

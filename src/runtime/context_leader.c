@@ -46,7 +46,7 @@ static int read_leader(tenure_context *context, ten_channel *channel, const char
     ten_op op = {.kind = TEN_OP_READ, .namespace_name = channel->namespace_name, .target = role};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    int r = ten_context_apply_channel(context, channel, &op, &result, holder);
+    int r = ten_context_apply(context, channel, &op, &result, holder);
     if (r < 0)
         return r;
     *ret_leader = (tenure_leader){.size = sizeof *ret_leader};
@@ -159,7 +159,7 @@ static int ask_to_resign(tenure_context *context, ten_channel *channel, const ch
                  .actor = ten_context_actor(context)};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    int r = ten_context_apply_channel(context, channel, &op, &result, holder);
+    int r = ten_context_apply(context, channel, &op, &result, holder);
     if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
                                instance, role, result.holder ? "the leader is " : "nobody leads it",

@@ -345,7 +345,7 @@ static int say_expired(tenure_context *context, const tenure_lease *lease, uint6
     ten_op op = {.kind = TEN_OP_READ, .namespace_name = context->namespace_name, .target = lease->target};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    if (ten_context_apply(context, &op, &result, holder) == TENURE_OK)
+    if (ten_context_apply(context, NULL, &op, &result, holder) == TENURE_OK)
         return ten_context_say_lost(lease, lease->target, token, &result);
     return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
 }

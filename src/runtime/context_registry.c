@@ -24,11 +24,12 @@ static int check_target(const tenure_context *context, const tenure_target *targ
 
 static int edit(tenure_context *context, ten_target_edit *edits, size_t count) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     return ten_context_leave(
-        context, store->ops->edit_targets(store, context->namespace_name, edits, count, context->timing.timeout_ms));
+        context, NULL,
+        store->ops->edit_targets(store, context->namespace_name, edits, count, context->timing.timeout_ms));
 }
 
 /* The program's targets, whose version of the struct may be another. */
@@ -164,11 +165,12 @@ int tenure_registry_pin_read(tenure_context *context, const char *id, tenure_pin
     if (r == TENURE_OK)
         r = ten_struct_check(context, "tenure_pin", ret_pin);
     if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
-    r = ten_context_leave(context, store->ops->read_targets(store, context->namespace_name, &id, 1, take_pin, &reading,
-                                                            context->timing.timeout_ms));
+    r = ten_context_leave(context, NULL,
+                          store->ops->read_targets(store, context->namespace_name, &id, 1, take_pin, &reading,
+                                                   context->timing.timeout_ms));
     if (r == TENURE_OK && !reading.registered)
         return not_registered(context, id);
     if (r == TENURE_OK)
@@ -204,11 +206,11 @@ int tenure_target_forget(tenure_context *context, const char *target) {
     ten_store *store;
     int r = ten_context_check_named(context, target);
     if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     ten_forget item = {.id = target};
-    r = ten_context_leave(context,
+    r = ten_context_leave(context, NULL,
                           ten_store_forget(store, context->namespace_name, &item, 1, context->timing.timeout_ms));
     return r < 0 ? r : forgotten(context, target, item.outcome);
 }
@@ -224,10 +226,11 @@ int tenure_target_forget_unregistered(tenure_context *context, size_t *ret_count
     do {
         ten_store *store;
         size_t some = 0;
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
         if (r == TENURE_OK)
-            r = ten_context_leave(context, ten_store_forget_unregistered(store, context->namespace_name, after, &some,
-                                                                         context->timing.timeout_ms));
+            r = ten_context_leave(context, NULL,
+                                  ten_store_forget_unregistered(store, context->namespace_name, after, &some,
+                                                                context->timing.timeout_ms));
         count += some;
     } while (r == TENURE_OK && after[0]);
     ten_object_use_end(&use);
@@ -252,10 +255,11 @@ static int read_page(tenure_context *context, const char *after, ten_copies *cop
     ten_query query = {
         .namespace_name = context->namespace_name, .filter = TENURE_REGISTERED, .after = after, .limit = PAGE_SIZE};
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
-    return ten_context_leave(context, store->ops->list(store, &query, keep_target, copies, context->timing.timeout_ms));
+    return ten_context_leave(context, NULL,
+                             store->ops->list(store, &query, keep_target, copies, context->timing.timeout_ms));
 }
 
 int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *userdata) {

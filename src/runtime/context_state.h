@@ -50,18 +50,13 @@ static inline const char *ten_context_actor(const tenure_context *context) {
     return context->actor[0] ? context->actor : context->instance;
 }
 
-/* One call on the store of the context's namespace: enter, the call, leave. Enter checks the handle, takes the turn and
- * clears the store's error. Leave returns r, whose message is the store's. */
-int ten_context_enter(tenure_context *context, ten_store **ret_store);
-int ten_context_leave(tenure_context *context, int r);
+/* One call on a store: enter, the call, leave. Enter checks the handle, takes the turn and clears the store's error.
+ * Leave returns r, whose message is the store's. `channel` is NULL for the context's namespace. */
+int ten_context_enter(tenure_context *context, ten_channel *channel, ten_store **ret_store);
+int ten_context_leave(tenure_context *context, ten_channel *channel, int r);
 /* One operation, entered and left. The result's holder is copied; it may be NULL. */
-int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
+int ten_context_apply(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]);
-/* The same on the store of another namespace; NULL: the context's own. */
-int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten_store **ret_store);
-int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int r);
-int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
-                              char ret_holder[TENURE_HOLDER_MAX + 1]);
 
 /* context_watch.c: tenure_watch_start() and tenure_watch_wait(), whose arguments were checked. */
 int ten_context_watch_start(tenure_context *context, ten_channel *channel, uint64_t *ret_cursor);

@@ -56,7 +56,7 @@ int tenure_target_read(tenure_context *context, const char *target, tenure_info 
                  .target = target};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    r = ten_context_apply(context, &op, &result, holder);
+    r = ten_context_apply(context, NULL, &op, &result, holder);
     if (r < 0)
         return r;
     if (result.outcome == TEN_UNKNOWN)
@@ -91,12 +91,13 @@ static int add_to_page(const ten_row *row, void *userdata) {
 static int read_page(tenure_context *context, enum tenure_filter filter, const char *after, struct page *page) {
     ten_query query = {.namespace_name = context->namespace_name, .filter = filter, .after = after, .limit = PAGE_SIZE};
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     page->count = 0;
     page->wall_ms = ten_wall_ms(context->carrier.clock);
-    return ten_context_leave(context, store->ops->list(store, &query, add_to_page, page, context->timing.timeout_ms));
+    return ten_context_leave(context, NULL,
+                             store->ops->list(store, &query, add_to_page, page, context->timing.timeout_ms));
 }
 
 int tenure_target_list(tenure_context *context, enum tenure_filter filter, tenure_info_fn each, void *userdata) {
@@ -145,7 +146,7 @@ static int begin_listing(tenure_context *context, bool has_function, ten_store *
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && !has_function)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
-    return r == TENURE_OK ? ten_context_enter(context, ret_store) : r;
+    return r == TENURE_OK ? ten_context_enter(context, NULL, ret_store) : r;
 }
 
 int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata) {
@@ -155,7 +156,7 @@ int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void 
     if (r < 0)
         return r;
     r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies, context->timing.timeout_ms);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; r == 0 && i < copies.count; i++)
@@ -180,7 +181,7 @@ int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *us
     r = store->ops->list_namespaces ? store->ops->list_namespaces(store, keep_name, &copies, context->timing.timeout_ms)
                                     : ten_fail(&store->error, TENURE_E_UNSUPPORTED,
                                                "a store on %s cannot list its namespaces", store->ops->name);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; r == 0 && i < copies.count; i++)
@@ -210,7 +211,7 @@ static int ask_instance(tenure_context *context, const char *instance, enum ten_
                  .ask = ask,
                  .actor = ten_context_actor(context)};
     ten_result result;
-    r = ten_context_apply(context, &op, &result, NULL);
+    r = ten_context_apply(context, NULL, &op, &result, NULL);
     if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, TENURE_E_UNKNOWN_INSTANCE, "there is no live instance %s in the namespace %s",
                                instance, context->namespace_name);
@@ -247,13 +248,13 @@ int tenure_token_renew(tenure_context *context, const char *target, uint64_t tok
                  .ttl_ms = ttl_ms};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    r = ten_context_apply(context, &op, &result, holder);
+    r = ten_context_apply(context, NULL, &op, &result, holder);
     return r < 0 || result.outcome == TEN_OK ? r : ten_context_say_lost(context, target, token, &result);
 }
 
 static int release(tenure_context *context, const ten_op *op, bool *ret_released) {
     ten_result result;
-    int r = ten_context_apply(context, op, &result, NULL);
+    int r = ten_context_apply(context, NULL, op, &result, NULL);
     if (r == TENURE_OK && ret_released)
         *ret_released = result.outcome == TEN_OK;
     return r;
@@ -294,14 +295,14 @@ int tenure_force_release(tenure_context *context, const char *target, const char
 
 int tenure_store_ping(tenure_context *context, uint64_t *ret_elapsed_us) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     uint64_t start_us = ten_boot_us();
     r = store->ops->ping(store, context->timing.timeout_ms);
     if (r == TENURE_OK && ret_elapsed_us)
         *ret_elapsed_us = ten_boot_us() - start_us;
-    return ten_context_leave(context, r);
+    return ten_context_leave(context, NULL, r);
 }
 
 static int ask_recovery(const tenure_context *context, ten_store *store, const char *actor, uint64_t *ret_left_ms) {
@@ -317,8 +318,8 @@ static int ask_recovery(const tenure_context *context, ten_store *store, const c
 
 int ten_context_recovery(tenure_context *context, const char *actor, uint64_t *ret_left_ms) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
-    return r < 0 ? r : ten_context_leave(context, ask_recovery(context, store, actor, ret_left_ms));
+    int r = ten_context_enter(context, NULL, &store);
+    return r < 0 ? r : ten_context_leave(context, NULL, ask_recovery(context, store, actor, ret_left_ms));
 }
 
 static void check_recovery(const tenure_context *context, ten_store *store, tenure_check_fn each, void *userdata) {
@@ -364,7 +365,7 @@ int tenure_store_check(tenure_context *context, tenure_check_fn each, void *user
     r = store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms);
     if (r == TENURE_OK)
         check_recovery(context, store, keep_finding, &copies);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; i < copies.count; i++) {
