@@ -391,12 +391,7 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
 }
 
 void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait) {
-    for (ten_book_wait **at = &lease->waits; *at; at = &(*at)->next) {
-        if (*at == wait) {
-            *at = wait->next;
-            break;
-        }
-    }
+    TEN_UNLINK(lease->waits, wait, next);
     if (wait->kind == TEN_BOOK_ACQUIRE)
         drop_claim(lease, wait->user);
     ten_lease_book_recount(book, lease);
@@ -421,12 +416,7 @@ void ten_lease_book_attend(ten_lease_book *book, ten_book_lease *lease, ten_book
 void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user) {
     forget_rested(book, now_ms);
     drop_claim(lease, user);
-    for (ten_book_user **at = &lease->users; *at; at = &(*at)->next) {
-        if (*at == user) {
-            *at = user->next;
-            break;
-        }
-    }
+    TEN_UNLINK(lease->users, user, next);
     ten_lease_book_recount(book, lease);
     ten_lease_book_look(book, lease, now_ms);
     ten_lease_book_tidy(book, lease);

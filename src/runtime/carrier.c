@@ -45,9 +45,7 @@ bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t
         ten_carrier_sleep(carrier, &carrier->turned, end_ms - now_ms);
     if (turn->given)
         return true;
-    for (at = &carrier->turns; *at != turn; at = &(*at)->next)
-        continue;
-    *at = turn->next;
+    TEN_UNLINK(carrier->turns, turn, next);
     return false;
 }
 
@@ -255,10 +253,7 @@ void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
     (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
     bool last = --channel->users == 0;
     if (last) {
-        ten_channel **at = &carrier->channels;
-        while (*at != channel)
-            at = &(*at)->next;
-        *at = channel->next;
+        TEN_UNLINK(carrier->channels, channel, next);
         if (channel->watch_fd >= 0)
             epoll_ctl(carrier->poll_fd, EPOLL_CTL_DEL, channel->watch_fd, NULL);
     }
@@ -308,12 +303,7 @@ void ten_task_remove(ten_task *task) {
     ten_turn turn;
     ten_carrier_lock(carrier);
     (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
-    for (ten_task **at = &carrier->tasks; *at; at = &(*at)->next) {
-        if (*at == task) {
-            *at = task->next;
-            break;
-        }
-    }
+    TEN_UNLINK(carrier->tasks, task, next);
     ten_carrier_pass_turn(carrier);
     while (task->telling)
         pthread_cond_wait(&carrier->changed, &carrier->lock);

@@ -186,11 +186,8 @@ static void unlink_lease(tenure_context *context, tenure_lease *lease) {
     if (!entry)
         return;
     tenure_lease *first = entry->owner;
-    if (first == lease)
-        entry->owner = lease->sharer;
-    for (; first; first = first->sharer)
-        if (first->sharer == lease)
-            first->sharer = lease->sharer;
+    TEN_UNLINK(first, lease, sharer);
+    entry->owner = first;
     lease->entry = NULL;
     ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, &lease->user);
 }

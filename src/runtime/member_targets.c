@@ -116,12 +116,7 @@ static int claim_target(tenure_member *member, const char *target, struct ten_cl
     ten_task_hurry(&member->task);
     int r = ten_carrier_await(member->carrier, &member->task, is_answered, claim,
                               ten_member_now_ms(member) + 2 * member->timing.timeout_ms);
-    for (struct ten_claim **at = &member->claims; *at; at = &(*at)->next) {
-        if (*at == claim) {
-            *at = claim->next;
-            break;
-        }
-    }
+    TEN_UNLINK(member->claims, claim, next);
     number = find(member, target); /* meanwhile its number may have become another target's */
     if (!claim->acquired && number != TEN_PLAN_NONE)
         ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
