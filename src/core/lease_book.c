@@ -67,7 +67,7 @@ static void drop_claim(ten_book_lease *lease, ten_book_user *user) {
     user->claim = TEN_BOOK_NO_CLAIM;
 }
 
-static void drop_claims(ten_book_lease *lease, enum ten_book_claim claim) {
+void ten_lease_book_drop_claims(ten_book_lease *lease, enum ten_book_claim claim) {
     for (ten_book_user *user = lease->users; user; user = user->next)
         if (user->claim == claim)
             drop_claim(lease, user);
@@ -77,10 +77,6 @@ void ten_lease_book_grant(ten_book_lease *lease) {
     for (ten_book_user *user = lease->users; user; user = user->next)
         if (user->claim == TEN_BOOK_WAITING)
             user->claim = TEN_BOOK_HOLDING;
-}
-
-void ten_lease_book_end(ten_book_lease *lease) {
-    drop_claims(lease, TEN_BOOK_HOLDING);
 }
 
 /* What is no longer wanted is not sent later. */
@@ -274,7 +270,7 @@ bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_bo
 void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result) {
     lease->tried = false;
     ten_timers_clear(&book->due, lease->number);
-    drop_claims(lease, TEN_BOOK_WAITING);
+    ten_lease_book_drop_claims(lease, TEN_BOOK_WAITING);
     tell_failure(book, lease, error, result);
 }
 
@@ -384,7 +380,7 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
     } else if (held) {
         ten_holding_close(&lease->holding); /* the renewal that is in flight is not believed any more */
     }
-    ten_lease_book_end(lease);
+    ten_lease_book_drop_claims(lease, TEN_BOOK_HOLDING);
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_changed(book, lease);
     ten_lease_book_look(book, lease, now_ms);

@@ -36,7 +36,7 @@ static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
         return false;
     tell_end(book, lease, TENURE_EVENT_LOST, reason);
     ten_event_queue_publish(book->config.events, &(ten_fact){.kind = TEN_FACT_LOST, .lease = lease, .reason = reason});
-    ten_lease_book_end(lease);
+    ten_lease_book_drop_claims(lease, TEN_BOOK_HOLDING);
     ten_lease_book_count_follower(book, lease);
     return true;
 }

@@ -54,8 +54,8 @@ bool ten_lease_book_is_claimed(const ten_book_lease *lease, enum ten_book_claim 
 bool ten_lease_book_is_acquiring(const ten_book_lease *lease);
 /* Those who waited hold it now. */
 void ten_lease_book_grant(ten_book_lease *lease);
-/* It has ended for those who held it. */
-void ten_lease_book_end(ten_book_lease *lease);
+/* Those that have this claim lose it. */
+void ten_lease_book_drop_claims(ten_book_lease *lease, enum ten_book_claim claim);
 /* Those whose time is over learn that it was refused; false: none did. */
 bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error,
                                    const ten_result *result);

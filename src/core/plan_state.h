@@ -56,11 +56,6 @@ struct ten_plan {
     bool failed;  /* out of memory */
 };
 
-/* Targets that are not set aside. */
-static inline uint32_t ten_plan_planned_count(const ten_plan *plan) {
-    return plan->targets.count - plan->targets.aside_count;
-}
-
 /* The weight of a pair. For one target, two weights are equal only if the hashes of the instances are equal, and the
  * other way round: mixing is one to one. */
 static inline uint64_t ten_plan_weigh(uint64_t instance_hash, uint64_t target_hash) {

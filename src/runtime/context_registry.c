@@ -75,7 +75,7 @@ static int not_registered(const tenure_context *context, const char *id) {
                               "there is no target %s in the registry of the namespace %s", id, context->namespace_name);
 }
 
-static int edit_known_with(tenure_context *context, enum ten_target_action action, const char *id, ten_pin pin) {
+static int edit_known(tenure_context *context, enum ten_target_action action, const char *id, ten_pin pin) {
     int r = ten_context_check_named(context, id);
     ten_target_edit change = {.action = action, .target = {.id = id}, .pin = pin};
     if (r == TENURE_OK)
@@ -85,20 +85,16 @@ static int edit_known_with(tenure_context *context, enum ten_target_action actio
     return r;
 }
 
-static int edit_known(tenure_context *context, enum ten_target_action action, const char *id) {
-    return edit_known_with(context, action, id, (ten_pin){0});
-}
-
 int tenure_registry_remove(tenure_context *context, const char *id) {
-    return edit_known(context, TEN_TARGET_REMOVE, id);
+    return edit_known(context, TEN_TARGET_REMOVE, id, (ten_pin){0});
 }
 
 int tenure_registry_pause(tenure_context *context, const char *id) {
-    return edit_known(context, TEN_TARGET_PAUSE, id);
+    return edit_known(context, TEN_TARGET_PAUSE, id, (ten_pin){0});
 }
 
 int tenure_registry_resume(tenure_context *context, const char *id) {
-    return edit_known(context, TEN_TARGET_RESUME, id);
+    return edit_known(context, TEN_TARGET_RESUME, id, (ten_pin){0});
 }
 
 /* ---- pins */
@@ -125,17 +121,17 @@ int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pi
         r = check_pin(context, &given);
     if (r < 0)
         return r;
-    return edit_known_with(context, TEN_TARGET_PIN, id,
-                           (ten_pin){.instance = given.instance,
-                                     .away = given.away,
-                                     .left_ms = given.remaining_ms ? given.remaining_ms : TENURE_PIN_DEFAULT_MS,
-                                     .actor = ten_context_actor(context),
-                                     .reason = given.reason[0] ? given.reason : NULL});
+    return edit_known(context, TEN_TARGET_PIN, id,
+                      (ten_pin){.instance = given.instance,
+                                .away = given.away,
+                                .left_ms = given.remaining_ms ? given.remaining_ms : TENURE_PIN_DEFAULT_MS,
+                                .actor = ten_context_actor(context),
+                                .reason = given.reason[0] ? given.reason : NULL});
 }
 
 int tenure_registry_unpin(tenure_context *context, const char *id) {
     int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    return r < 0 ? r : edit_known_with(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = ten_context_actor(context)});
+    return r < 0 ? r : edit_known(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = ten_context_actor(context)});
 }
 
 struct pin_reading {
