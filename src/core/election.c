@@ -55,11 +55,6 @@ void ten_election_tell_term(ten_election *election, enum tenure_event_kind kind,
     tell_slot(election, ten_election_slot_at(election), kind, reason);
 }
 
-uint64_t ten_election_random(ten_election *election, uint64_t limit) {
-    election->random = ten_hash_mix(election->random + UINT64_C(0x9e3779b97f4a7c15));
-    return limit ? election->random % limit : 0;
-}
-
 uint64_t ten_election_at_least_max_ms(const ten_timing *timing) {
     return TENURE_TTL_MAX_MS - timing->ttl_ms;
 }
@@ -129,7 +124,7 @@ uint64_t ten_election_turn_ms(ten_election *election, uint64_t free_ms, bool rel
     if (own_rank != SIZE_MAX)
         return ten_add_saturating(free_ms, ten_turns_delay_ms(&election->turns, own_rank));
     uint64_t limit_ms = ten_min_u64(election->config.timing.ttl_ms / JITTER_PART, JITTER_MAX_MS) + 1;
-    uint64_t jitter_ms = ten_election_random(election, limit_ms);
+    uint64_t jitter_ms = ten_jitter(&election->random, limit_ms);
     /* Those who want all of several and were in each other's way must not meet again. */
     bool shortens = released && election->config.wants != TEN_ELECTION_ALL;
     return ten_add_saturating(free_ms, shortens ? jitter_ms / RELEASE_JITTER_PART : jitter_ms);
@@ -362,7 +357,7 @@ static void add_renewals(ten_election *election, uint64_t now_ms) {
 /* Any of the slots that may be free. Not always the first: candidates that come together would all want that. */
 static void choose_slot(ten_election *election, uint64_t now_ms) {
     uint32_t count = ten_election_count(election);
-    uint32_t start = (uint32_t)ten_election_random(election, count);
+    uint32_t start = (uint32_t)ten_jitter(&election->random, count);
     for (uint32_t i = 0; i < count && !election->unsure; i++) {
         uint32_t number = (start + i) % count;
         if (ten_election_slot_of(election, number)->try_ms > now_ms)

@@ -24,7 +24,7 @@ static void begin_term(ten_election *election, uint64_t now_ms) {
 
 static void plan_renewal(ten_election *election) {
     uint64_t interval_ms = election->config.timing.renew_ms;
-    election->renew_ms = election->sent_ms + interval_ms - ten_election_random(election, interval_ms / 10 + 1);
+    election->renew_ms = election->sent_ms + interval_ms - ten_jitter(&election->random, interval_ms / 10 + 1);
 }
 
 /* The shortest TTL of the slots of the term. */
@@ -387,7 +387,7 @@ static void note_instance(ten_election *election, uint64_t now_ms, const ten_cha
     /* One that comes to wait for a lock stands behind. A candidate can have a higher priority. */
     else if (election->config.announces == TEN_ELECTION_ALWAYS)
         election->turns.list_ms =
-            ten_min_u64(election->turns.list_ms, now_ms + RELIST_MS + ten_election_random(election, RELIST_MS));
+            ten_min_u64(election->turns.list_ms, now_ms + RELIST_MS + ten_jitter(&election->random, RELIST_MS));
 }
 
 void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {
