@@ -316,7 +316,9 @@ int ten_context_apply(tenure_context *context, ten_channel *channel, const ten_o
     int r = ten_context_enter(context, channel, &store);
     if (r < 0)
         return r;
-    r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
+    ten_op own = *op;
+    own.namespace_name = channel ? channel->namespace_name : context->namespace_name;
+    r = ten_store_apply(store, &own, result, 1, context->timing.timeout_ms);
     if (r == TENURE_OK && result->holder && ret_holder) {
         snprintf(ret_holder, TENURE_HOLDER_MAX + 1, "%s", result->holder);
         result->holder = ret_holder;

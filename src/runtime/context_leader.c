@@ -43,7 +43,7 @@ static int leave_roles(tenure_context *context, ten_channel *channel, int r) {
 }
 
 static int read_leader(tenure_context *context, ten_channel *channel, const char *role, tenure_leader *ret_leader) {
-    ten_op op = {.kind = TEN_OP_READ, .namespace_name = channel->namespace_name, .target = role};
+    ten_op op = {.kind = TEN_OP_READ, .target = role};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     int r = ten_context_apply(context, channel, &op, &result, holder);
@@ -152,7 +152,6 @@ int tenure_leader_observe(tenure_context *context, const char *namespace_name, c
 
 static int ask_to_resign(tenure_context *context, ten_channel *channel, const char *role, const char *instance) {
     ten_op op = {.kind = TEN_OP_ASK,
-                 .namespace_name = channel->namespace_name,
                  .target = role,
                  .holder = instance,
                  .ask = TEN_ASK_RESIGN,

@@ -339,7 +339,7 @@ static int say_error(const tenure_context *context, const tenure_lease *lease, i
 
 /* The lease was not renewed in time. The store is read for the message only. */
 static int say_expired(tenure_context *context, const tenure_lease *lease, uint64_t token) {
-    ten_op op = {.kind = TEN_OP_READ, .namespace_name = context->namespace_name, .target = lease->target};
+    ten_op op = {.kind = TEN_OP_READ, .target = lease->target};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     if (ten_context_apply(context, NULL, &op, &result, holder) == TENURE_OK)

@@ -54,7 +54,7 @@ static inline const char *ten_context_actor(const tenure_context *context) {
  * Leave returns r, whose message is the store's. `channel` is NULL for the context's namespace. */
 int ten_context_enter(tenure_context *context, ten_channel *channel, ten_store **ret_store);
 int ten_context_leave(tenure_context *context, ten_channel *channel, int r);
-/* One operation, entered and left. The result's holder is copied; it may be NULL. */
+/* One operation, entered and left; its namespace is filled in. The result's holder is copied; it may be NULL. */
 int ten_context_apply(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]);
 

@@ -50,10 +50,7 @@ int tenure_target_read(tenure_context *context, const char *target, tenure_info 
         r = ten_struct_check(context, "tenure_info", ret_info);
     if (r < 0)
         return r;
-    ten_op op = {.kind = TEN_OP_READ,
-                 .flags = TEN_OP_REQUIRE_TARGET,
-                 .namespace_name = context->namespace_name,
-                 .target = target};
+    ten_op op = {.kind = TEN_OP_READ, .flags = TEN_OP_REQUIRE_TARGET, .target = target};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     r = ten_context_apply(context, NULL, &op, &result, holder);
@@ -205,11 +202,7 @@ static int ask_instance(tenure_context *context, const char *instance, enum ten_
     int r = check_instance(context, instance);
     if (r < 0)
         return r;
-    ten_op op = {.kind = TEN_OP_ASK,
-                 .namespace_name = context->namespace_name,
-                 .holder = instance,
-                 .ask = ask,
-                 .actor = ten_context_actor(context)};
+    ten_op op = {.kind = TEN_OP_ASK, .holder = instance, .ask = ask, .actor = ten_context_actor(context)};
     ten_result result;
     r = ten_context_apply(context, NULL, &op, &result, NULL);
     if (r == TENURE_OK && result.outcome != TEN_OK)
@@ -241,11 +234,7 @@ int tenure_token_renew(tenure_context *context, const char *target, uint64_t tok
     int r = ten_context_check_token(context, target, token);
     if (r < 0)
         return r;
-    ten_op op = {.kind = TEN_OP_RENEW,
-                 .namespace_name = context->namespace_name,
-                 .target = target,
-                 .token = token,
-                 .ttl_ms = ttl_ms};
+    ten_op op = {.kind = TEN_OP_RENEW, .target = target, .token = token, .ttl_ms = ttl_ms};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     r = ten_context_apply(context, NULL, &op, &result, holder);
@@ -262,14 +251,11 @@ static int release(tenure_context *context, const ten_op *op, bool *ret_released
 
 int tenure_token_release(tenure_context *context, const char *target, uint64_t token, bool *ret_released) {
     int r = ten_context_check_token(context, target, token);
-    return r < 0 ? r
-                 : release(context,
-                           &(ten_op){.kind = TEN_OP_RELEASE,
-                                     .namespace_name = context->namespace_name,
-                                     .target = target,
-                                     .token = token,
-                                     .reason = TEN_REASON_DONE},
-                           ret_released);
+    return r < 0
+               ? r
+               : release(context,
+                         &(ten_op){.kind = TEN_OP_RELEASE, .target = target, .token = token, .reason = TEN_REASON_DONE},
+                         ret_released);
 }
 
 int tenure_force_release(tenure_context *context, const char *target, const char *instance, unsigned flags,
@@ -283,7 +269,6 @@ int tenure_force_release(tenure_context *context, const char *target, const char
                  : release(context,
                            &(ten_op){.kind = TEN_OP_RELEASE,
                                      .flags = flags & TENURE_NOW ? TEN_OP_FORCE_NOW : TEN_OP_FORCE,
-                                     .namespace_name = context->namespace_name,
                                      .target = target,
                                      .holder = instance,
                                      .reason = TEN_REASON_FORCED,
