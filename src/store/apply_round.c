@@ -372,6 +372,7 @@ static void note_write(ten_run *run, ten_known *known, const ten_write *write) {
         return;
     if (!ten_record_cache_set(&run->store->cache, known, &record))
         run->error = ten_apply_no_memory(run->store);
+    known->seen = write->version;
 }
 
 /* Every write is among the checks of its change, so after a conflict nothing is known but what that brought. */
