@@ -145,21 +145,21 @@ static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_
     election->renew_ms = UINT64_MAX;
 }
 
-static void note_released(ten_election *election, const ten_election_slot *slot, const ten_verdict *verdict,
+static void note_released(ten_election *election, const ten_election_slot *slot, const ten_meaning *meaning,
                           const ten_result *result) {
     if (slot != ten_election_slot_at(election) || slot->barred)
         return; /* one event for all that belong together; the loss of a forced one was reported */
-    if (verdict->outcome == TEN_HOLDING_KEPT)
+    if (meaning->outcome == TEN_HOLDING_KEPT)
         ten_election_tell(election,
                           (tenure_event){.kind = TENURE_EVENT_KEPT,
                                          .token = slot->holding.token,
-                                         .reason = ten_reason_name(verdict->reason),
+                                         .reason = ten_reason_name(meaning->reason),
                                          .remaining_ms = result->remaining_ms},
                           NULL);
-    else if (verdict->outcome == TEN_HOLDING_UNKEPT)
-        ten_election_tell_term(election, TENURE_EVENT_LOST, verdict->reason);
-    else if (verdict->reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* it was reported when it expired */
-        ten_election_tell_term(election, TENURE_EVENT_RELEASED, verdict->reason);
+    else if (meaning->outcome == TEN_HOLDING_UNKEPT)
+        ten_election_tell_term(election, TENURE_EVENT_LOST, meaning->reason);
+    else if (meaning->reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* it was reported when it expired */
+        ten_election_tell_term(election, TENURE_EVENT_RELEASED, meaning->reason);
 }
 
 /* ---- this candidate among the others */
@@ -200,8 +200,8 @@ static void take_slot(ten_election *election, ten_election_slot *slot, uint64_t 
                       struct outcomes *outcomes) {
     const ten_timing *timing = &election->config.timing;
     ten_holding *holding = &slot->holding;
-    ten_verdict verdict = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
-    switch (verdict.outcome) {
+    ten_meaning meaning = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
+    switch (meaning.outcome) {
     case TEN_HOLDING_GRANTED:
         slot->barred = false;
         outcomes->granted++;
@@ -218,7 +218,7 @@ static void take_slot(ten_election *election, ten_election_slot *slot, uint64_t 
         slot->try_ms = now_ms + (holding->token < holding->known_token ? timing->ttl_ms / 4 : 0);
         break;
     case TEN_HOLDING_REFUSED:
-        note_refused(election, slot, now_ms, verdict.error, result);
+        note_refused(election, slot, now_ms, meaning.error, result);
         break;
     case TEN_HOLDING_BARRED:
         outcomes->barred = slot;
@@ -227,13 +227,13 @@ static void take_slot(ten_election *election, ten_election_slot *slot, uint64_t 
         if (outcomes->lost)
             break;
         outcomes->lost = slot;
-        outcomes->lost_reason = verdict.reason;
+        outcomes->lost_reason = meaning.reason;
         outcomes->lost_by = result;
         break;
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_KEPT:
     case TEN_HOLDING_UNKEPT:
-        note_released(election, slot, &verdict, result);
+        note_released(election, slot, &meaning, result);
         break;
     case TEN_HOLDING_HANDED: /* only fleets hand over */
     case TEN_HOLDING_IGNORED:

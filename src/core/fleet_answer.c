@@ -68,40 +68,40 @@ static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
     return holder && (number == TEN_NOBODY || number == fleet->self) ? TEN_OUTSIDER : number;
 }
 
-static void note_refused(ten_fleet *fleet, uint32_t number, const ten_verdict *verdict, const ten_result *result) {
+static void note_refused(ten_fleet *fleet, uint32_t number, const ten_meaning *meaning, const ten_result *result) {
     tenure_event event = {
-        .kind = TENURE_EVENT_ACQUIRE_FAILED, .error = verdict->error, .remaining_ms = result->remaining_ms};
-    const char *holder = verdict->error == TENURE_E_HELD ? result->holder : NULL;
-    if (verdict->error == TENURE_E_HELD) {
+        .kind = TENURE_EVENT_ACQUIRE_FAILED, .error = meaning->error, .remaining_ms = result->remaining_ms};
+    const char *holder = meaning->error == TENURE_E_HELD ? result->holder : NULL;
+    if (meaning->error == TENURE_E_HELD) {
         uint32_t other = result->recovering || !holder ? TEN_OUTSIDER : holder_number(fleet, holder);
         if (other < fleet->instance_room)
             fleet->instances[other].active_ms = fleet->now_ms;
         /* If it was handed over, it was tried after the first term: the holder has confirmed it. */
-        ten_fleet_note(fleet, number, other, verdict->free_ms, TEN_NEWS_NONE);
+        ten_fleet_note(fleet, number, other, meaning->free_ms, TEN_NEWS_NONE);
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
-            fleet->view.recovering_until_ms = ten_max_u64(fleet->view.recovering_until_ms, verdict->free_ms);
+            fleet->view.recovering_until_ms = ten_max_u64(fleet->view.recovering_until_ms, meaning->free_ms);
         }
     } else {
         /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
         ten_fleet_note(fleet, number, TEN_OUTSIDER, fleet->now_ms + fleet->config.timing.ttl_ms, TEN_NEWS_BARREN);
     }
     ten_event_queue_put_about(fleet->config.events, event, ten_plan_target_id(fleet->plan, number), holder);
-    if (verdict->error == TENURE_E_GONE)
+    if (meaning->error == TENURE_E_GONE)
         fleet->end.refused = true;
 }
 
 /* The planned holder has the first turn, and this instance waits from now on by its rank. If the planned holder has the
  * target already, but does not take it, that lease ends, and this instance may get its turn. */
-static void note_released(ten_fleet *fleet, uint32_t number, const ten_verdict *verdict, const ten_result *result) {
+static void note_released(ten_fleet *fleet, uint32_t number, const ten_meaning *meaning, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    bool handed = verdict->outcome == TEN_HOLDING_HANDED;
-    if (verdict->reason != TEN_REASON_FORCED) /* its end was reported when it was lost */
-        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, verdict->reason);
-    target->end_reason = (uint8_t)verdict->reason;
-    target->handed_over = verdict->reason == TEN_REASON_REBALANCE || verdict->reason == TEN_REASON_DRAIN;
+    bool handed = meaning->outcome == TEN_HOLDING_HANDED;
+    if (meaning->reason != TEN_REASON_FORCED) /* its end was reported when it was lost */
+        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, meaning->reason);
+    target->end_reason = (uint8_t)meaning->reason;
+    target->handed_over = meaning->reason == TEN_REASON_REBALANCE || meaning->reason == TEN_REASON_DRAIN;
     if (handed)
-        ten_fleet_note(fleet, number, holder_number(fleet, result->holder), verdict->free_ms, TEN_NEWS_HANDED);
+        ten_fleet_note(fleet, number, holder_number(fleet, result->holder), meaning->free_ms, TEN_NEWS_HANDED);
     else
         ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_fail(fleet, number);
@@ -112,14 +112,14 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     ten_holding *holding = &held->holding;
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
     uint64_t sent_ms = ten_fleet_belief_ms(fleet, result);
-    ten_verdict verdict = ten_holding_answer(holding, &fleet->config.timing, sent_ms, fleet->now_ms, result);
-    if (verdict.outcome == TEN_HOLDING_GRANTED || verdict.outcome == TEN_HOLDING_RENEWED ||
-        verdict.outcome == TEN_HOLDING_LATE) {
+    ten_meaning meaning = ten_holding_answer(holding, &fleet->config.timing, sent_ms, fleet->now_ms, result);
+    if (meaning.outcome == TEN_HOLDING_GRANTED || meaning.outcome == TEN_HOLDING_RENEWED ||
+        meaning.outcome == TEN_HOLDING_LATE) {
         held->on_session = fleet->config.sessions && result->session != 0;
         if (held->in_order)
             ten_fleet_set_check(fleet, held, TEN_FLEET_SURE);
     }
-    switch (verdict.outcome) {
+    switch (meaning.outcome) {
     case TEN_HOLDING_GRANTED:
         holding->acquired_ms = fleet->request.sent_ms;
         note_granted(fleet, number, result);
@@ -132,16 +132,16 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
             ten_fleet_lost(fleet, number, TEN_REASON_EXPIRED);
         break;
     case TEN_HOLDING_REFUSED:
-        note_refused(fleet, number, &verdict, result);
+        note_refused(fleet, number, &meaning, result);
         break;
     case TEN_HOLDING_BARRED:
     case TEN_HOLDING_LOST:
-        ten_fleet_note(fleet, number, holder_number(fleet, result->holder), verdict.free_ms, TEN_NEWS_NONE);
-        ten_fleet_lost(fleet, number, verdict.reason);
+        ten_fleet_note(fleet, number, holder_number(fleet, result->holder), meaning.free_ms, TEN_NEWS_NONE);
+        ten_fleet_lost(fleet, number, meaning.reason);
         break;
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_HANDED:
-        note_released(fleet, number, &verdict, result);
+        note_released(fleet, number, &meaning, result);
         break;
     case TEN_HOLDING_SPENT: /* it is released with the next request */
     case TEN_HOLDING_IGNORED:

@@ -219,11 +219,11 @@ static int error_of(const ten_result *result) {
                                             : result->error;
 }
 
-ten_verdict ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
+ten_meaning ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
                                const ten_result *result) {
     enum ten_holding_outcome outcome = outcome_of(holding, timing, sent_ms, now_ms, result);
     bool other = (result->outcome == TEN_HELD || result->holder) && outcome != TEN_HOLDING_BARRED;
-    return (ten_verdict){.outcome = outcome,
+    return (ten_meaning){.outcome = outcome,
                          .error = error_of(result),
                          .reason = reason_of(holding, outcome, result),
                          .free_ms = now_ms + (other ? ten_max_u64(result->remaining_ms, 1) : 0)};

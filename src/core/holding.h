@@ -110,15 +110,15 @@ enum ten_holding_outcome {
 };
 
 /* What an answer means for a claim on the target. */
-typedef struct ten_verdict {
+typedef struct ten_meaning {
     enum ten_holding_outcome outcome;
     int error;              /* refused: why. TENURE_E_HELD: others have it, or the store is recovering */
     enum ten_reason reason; /* how the lease has ended; barred: it was forced */
     uint64_t free_ms;       /* when the lease of another holder ends, as far as the answer says; else now */
-} ten_verdict;
+} ten_meaning;
 
 /* The answer to the request that was sent at sent_ms. Only here is it decided what an answer means. */
-ten_verdict ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
+ten_meaning ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
                                const ten_result *result);
 /* The lease was held when the store took a heartbeat that was sent at sent_ms and renewed it for ttl_ms:
  * TEN_HOLDING_RENEWED, or _LATE. Nothing about it may be in flight. */

@@ -185,22 +185,22 @@ static uint64_t first_end_ms(const ten_book_lease *lease) {
 }
 
 /* Those whose time is over learn the refusal; the others wait for the end of the other lease. */
-static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_verdict *verdict,
+static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_meaning *meaning,
                          const ten_result *result) {
     forget_release(lease, TENURE_OK);
     if (!ten_lease_book_is_acquiring(lease))
         return;
-    if (verdict->error != TENURE_E_HELD) {
-        ten_lease_book_give_up(book, lease, verdict->error, result);
+    if (meaning->error != TENURE_E_HELD) {
+        ten_lease_book_give_up(book, lease, meaning->error, result);
         return;
     }
-    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, verdict->error, result);
+    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, meaning->error, result);
     if (!ten_lease_book_is_acquiring(lease))
         return;
     if (result->recovering)
         ten_lease_book_tell(
             book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
-    uint64_t again_ms = verdict->free_ms + ten_jitter(&book->random, 3);
+    uint64_t again_ms = meaning->free_ms + ten_jitter(&book->random, 3);
     ten_lease_book_look(book, lease, ten_min_u64(again_ms, first_end_ms(lease)));
 }
 
@@ -249,8 +249,8 @@ static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
 
 static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
     ten_timing timing = timing_of(book, lease);
-    ten_verdict verdict = ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result);
-    switch (verdict.outcome) {
+    ten_meaning meaning = ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result);
+    switch (meaning.outcome) {
     case TEN_HOLDING_GRANTED:
         note_granted(book, lease, result);
         break;
@@ -264,17 +264,17 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         note_spent(book, now_ms, lease, result);
         return;
     case TEN_HOLDING_REFUSED:
-        note_refused(book, now_ms, lease, &verdict, result);
+        note_refused(book, now_ms, lease, &meaning, result);
         return;
     case TEN_HOLDING_BARRED:
     case TEN_HOLDING_LOST:
-        (void)lose(book, lease, verdict.reason, result);
+        (void)lose(book, lease, meaning.reason, result);
         go_on(book, now_ms, lease);
         return;
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_KEPT:
     case TEN_HOLDING_UNKEPT:
-        note_released(book, now_ms, lease, verdict.reason, result);
+        note_released(book, now_ms, lease, meaning.reason, result);
         return;
     case TEN_HOLDING_HANDED: /* only fleets hand over */
     case TEN_HOLDING_IGNORED:

@@ -311,18 +311,13 @@ int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void *userdata)
 
 /* ---- renewing and releasing */
 
-static bool is_answered(const void *arg) {
-    const ten_book_wait *wait = arg;
-    return wait->answered;
-}
-
 /* With the lock. Waits for the answer, and takes the wait back if there is none. */
 static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wait) {
     ten_carrier *carrier = &context->carrier;
     ten_task_hurry(&context->task);
     context->task.error = (ten_error){0};
     uint64_t end_ms = ten_carrier_now_ms(carrier) + 2 * context->timing.timeout_ms;
-    int r = ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);
+    int r = ten_carrier_await(carrier, &context->task, ten_lease_is_answered, wait, end_ms);
     if (r == TENURE_OK)
         return wait->error;
     ten_lease_book_abandon(context->book, ten_carrier_now_ms(carrier), lease->entry, wait);

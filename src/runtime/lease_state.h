@@ -30,6 +30,11 @@ struct tenure_lease {
     char target[];
 };
 
+/* `wait` is a ten_book_wait. */
+static inline bool ten_lease_is_answered(const void *wait) {
+    return ((const ten_book_wait *)wait)->answered;
+}
+
 /* A handle on the target, entered on the context; the caller acquires. */
 int ten_context_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease);
 /* Links it to its entry, which has it as a user; with the lock. */
