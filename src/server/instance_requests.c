@@ -166,16 +166,16 @@ static void answer_nodes(ten_request *request) {
         ten_reply_next(request, query, nodes->found[nodes->shown - 1].id);
 }
 
-void ten_server_instances_get(ten_request *request) {
+bool ten_server_instances_get(ten_request *request) {
     struct nodes *nodes = ten_request_own(request, sizeof *nodes, free_nodes);
     ten_fields fields = {.limit = TEN_PAGE_MAX};
     if (!nodes || !ten_fields_take(request, &fields))
-        return;
+        return false;
     nodes->after = fields.after;
     nodes->limit = fields.limit;
     nodes->with_plan = fields.plan == TEN_YES;
     nodes->with_shares = nodes->with_plan || fields.shares != TEN_NO; /* our own clients count for themselves */
-    (void)ten_request_work(request, nodes->with_shares ? TEN_LISTING : TEN_READING, list_nodes, answer_nodes);
+    return ten_request_work(request, nodes->with_shares ? TEN_LISTING : TEN_READING, list_nodes, answer_nodes);
 }
 
 /* ---- heartbeats */
@@ -191,10 +191,10 @@ static void answer_heartbeat(ten_request *request, const ten_result *result) {
         ten_reply_status(request, 204);
 }
 
-static void apply(ten_request *request, enum ten_op_kind kind, const ten_fields *fields) {
+static bool apply(ten_request *request, enum ten_op_kind kind, const ten_fields *fields) {
     ten_op *op = ten_request_own(request, sizeof *op, NULL);
     if (!op || !ten_request_owns(request, request->route.id))
-        return;
+        return false;
     *op = (ten_op){.kind = kind,
                    .namespace_name = request->route.namespace_name,
                    .holder = request->route.id,
@@ -202,17 +202,16 @@ static void apply(ten_request *request, enum ten_op_kind kind, const ten_fields 
                    .weight = (uint32_t)fields->weight};
     if (kind == TEN_OP_LEAVE && ten_request_has_role(request, TEN_ROLE_ADMIN))
         ten_request_log_admin(request, ten_request_sender(request), "leave", request->route.id, 1);
-    (void)ten_request_apply(request, op, 1, TEN_URGENT, answer_heartbeat);
+    return ten_request_apply(request, op, 1, TEN_URGENT, answer_heartbeat);
 }
 
-void ten_server_instance_put(ten_request *request) {
+bool ten_server_instance_put(ten_request *request) {
     ten_fields fields = {.weight = 1, .ttl_ms = request->server->config->ttl_ms};
-    if (ten_fields_take(request, &fields))
-        apply(request, TEN_OP_ANNOUNCE, &fields);
+    return ten_fields_take(request, &fields) && apply(request, TEN_OP_ANNOUNCE, &fields);
 }
 
-void ten_server_instance_delete(ten_request *request) {
-    apply(request, TEN_OP_LEAVE, &(ten_fields){0});
+bool ten_server_instance_delete(ten_request *request) {
+    return apply(request, TEN_OP_LEAVE, &(ten_fields){0});
 }
 
 /* ---- who holds a target, and where it is */
@@ -266,6 +265,6 @@ static void answer_owner(ten_request *request) {
         ten_reply_error(request, 404, "not_found", "no instance holds %s", request->route.id);
 }
 
-void ten_server_owner_get(ten_request *request) {
-    (void)ten_request_work(request, TEN_READING, find_owner, answer_owner);
+bool ten_server_owner_get(ten_request *request) {
+    return ten_request_work(request, TEN_READING, find_owner, answer_owner);
 }
