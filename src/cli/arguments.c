@@ -260,16 +260,13 @@ static int check_store(const ten_arguments *arguments, ten_error *error) {
 
 static int check_all(const ten_arguments *arguments, ten_error *error) {
     int r = check_timing(arguments, error);
-    if (r == TENURE_OK)
-        r = check_store(arguments, error);
-    if (r == TENURE_OK)
-        r = ten_id_check_namespace(arguments->namespace_name, error);
+    TEN_STEP(r, check_store(arguments, error));
+    TEN_STEP(r, ten_id_check_namespace(arguments->namespace_name, error));
     if (r == TENURE_OK && arguments->name)
         r = ten_id_check_instance_name(arguments->name, error);
     tenure_options options = ten_arguments_options(arguments);
     ten_buf members = {0};
-    if (r == TENURE_OK)
-        r = ten_metadata_identity(&options, &members, error);
+    TEN_STEP(r, ten_metadata_identity(&options, &members, error));
     ten_buf_free(&members);
     return r;
 }
@@ -370,10 +367,8 @@ static int open_context(ten_arguments *arguments, ten_error *error) {
 bool ten_arguments_try_open(ten_arguments *arguments, int *ret_exit) {
     char actor[TENURE_HOLDER_MAX + 1];
     int r = check_all(arguments, &arguments->failure);
-    if (r == TENURE_OK)
-        r = check_store_exists(arguments, &arguments->failure);
-    if (r == TENURE_OK)
-        r = open_context(arguments, &arguments->failure);
+    TEN_STEP(r, check_store_exists(arguments, &arguments->failure));
+    TEN_STEP(r, open_context(arguments, &arguments->failure));
     if (r < 0) {
         *ret_exit = ten_exit_code(r);
         return false;

@@ -73,16 +73,12 @@ static void write_event(const ten_change *change, ten_buf *to) {
     ten_json_time(to, "at", change->at_ms);
     ten_json_text(to, "event", ten_event_name(change->kind));
     ten_json_text(to, "namespace", change->namespace_name);
-    if (change->target[0])
-        ten_json_text(to, "target", change->target);
-    if (change->instance[0])
-        ten_json_text(to, "instance", change->instance);
-    if (change->token)
-        ten_json_number(to, "token", change->token);
+    ten_json_some_text(to, "target", change->target);
+    ten_json_some_text(to, "instance", change->instance);
+    ten_json_some(to, "token", change->token);
     if (change->reason)
         ten_json_text(to, "reason", ten_reason_name(change->reason));
-    if (change->actor[0])
-        ten_json_text(to, "actor", change->actor);
+    ten_json_some_text(to, "actor", change->actor);
     ten_json_close(to);
     ten_buf_text(to, "\n\n");
 }

@@ -124,8 +124,7 @@ static int look(struct space *space, ten_store *store, uint64_t timeout_ms) {
     do {
         looking.count = 0;
         ten_query query = {.namespace_name = space->name, .filter = TENURE_ALL, .after = after, .limit = PAGE};
-        if (r == TENURE_OK)
-            r = store->ops->list(store, &query, take_row, &looking, timeout_ms);
+        TEN_STEP(r, store->ops->list(store, &query, take_row, &looking, timeout_ms));
         memcpy(after, looking.last, sizeof after);
     } while (r == TENURE_OK && looking.count == PAGE);
     ten_map_free(r == TENURE_OK ? &space->found.unowned : &looking.found.unowned);

@@ -26,16 +26,14 @@ static void write_run(ten_buf *reply, const ten_change *change) {
         ten_json_number(reply, "duration_ms", change->duration_ms);
         ten_json_number(reply, "exit_code", (uint64_t)change->exit_code);
     }
-    if (change->count)
-        ten_json_number(reply, "count", change->count);
+    ten_json_some(reply, "count", change->count);
 }
 
 static int write_change(const ten_change *change, void *userdata) {
     ten_request *request = userdata;
     struct history *history = request->own;
     ten_buf *reply = &request->reply;
-    ten_buf_text(reply, history->count++ ? ",\n" : "");
-    ten_json_open(reply);
+    ten_json_item(reply, history->count++);
     ten_json_number(reply, "cursor", change->cursor);
     ten_json_time(reply, "at", change->at_ms);
     ten_json_number(reply, "at_ms", change->at_ms);
@@ -45,10 +43,8 @@ static int write_change(const ten_change *change, void *userdata) {
     ten_json_number(reply, "token", change->token);
     ten_json_text(reply, "reason", ten_change_reason(change));
     ten_json_text(reply, "actor", change->actor);
-    if (change->held_ms)
-        ten_json_number(reply, "held_ms", change->held_ms);
-    if (change->free_ms)
-        ten_json_number(reply, "free_ms", change->free_ms);
+    ten_json_some(reply, "held_ms", change->held_ms);
+    ten_json_some(reply, "free_ms", change->free_ms);
     if (change->result)
         write_run(reply, change);
     ten_json_close(reply);

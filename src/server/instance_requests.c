@@ -72,12 +72,9 @@ static int keep_text(struct nodes *nodes, const char *id) {
 }
 
 static void write_identity(ten_buf *reply, const ten_metadata_shown *shown) {
-    if (shown->role[0])
-        ten_json_text(reply, "role", shown->role);
-    if (shown->is_lock)
-        ten_json_bool(reply, "lock", true);
-    if (shown->address[0])
-        ten_json_text(reply, "address", shown->address);
+    ten_json_some_text(reply, "role", shown->role);
+    ten_json_flag(reply, "lock", shown->is_lock);
+    ten_json_some_text(reply, "address", shown->address);
     if (shown->labels.size)
         ten_json_raw(reply, "labels", ten_buf_string(&shown->labels));
 }
@@ -103,10 +100,8 @@ static int write_instance(const ten_instance *instance, void *userdata) {
     ten_json_number(reply, "since_ms", instance->since_ms);
     ten_json_number(reply, "ttl_ms", instance->ttl_ms);
     ten_json_number(reply, "remaining_ms", instance->remaining_ms);
-    if (instance->ask)
-        ten_json_number(reply, "ask", instance->ask);
-    if (instance->has_session)
-        ten_json_bool(reply, "session", true);
+    ten_json_some(reply, "ask", instance->ask);
+    ten_json_flag(reply, "session", instance->has_session);
     if (instance->metadata)
         ten_json_text(reply, "metadata", instance->metadata);
     write_identity(reply, &shown);
@@ -149,8 +144,7 @@ static int list_nodes(ten_request *request, ten_store *store) {
     int r = TENURE_OK;
     if (nodes->with_shares)
         r = ten_shares_read(&nodes->shares, store, where, nodes->with_plan, timeout_ms);
-    if (r == TENURE_OK)
-        r = store->ops->list_instances(store, where, write_instance, nodes, timeout_ms);
+    TEN_STEP(r, store->ops->list_instances(store, where, write_instance, nodes, timeout_ms));
     if (r == TENURE_OK)
         write_page(nodes, &request->reply);
     return r;

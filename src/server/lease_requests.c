@@ -356,7 +356,6 @@ bool ten_server_checkpoint_put(ten_request *request) {
 /* ---- a batch */
 
 static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *result) {
-    ten_json_open(reply);
     ten_json_text(reply, "id", op->target ? op->target : op->holder);
     ten_json_text(reply, "outcome", ten_outcome_name(result->outcome));
     if (result->outcome == TEN_ERROR)
@@ -367,22 +366,14 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
     ten_json_text(reply, "holder_id", result->holder);
     ten_json_number(reply, "ttl_ms", result->ttl_ms);
     ten_json_number(reply, "remaining_ms", result->remaining_ms);
-    if (result->acquired_at_ms)
-        ten_json_number(reply, "acquired_at_ms", result->acquired_at_ms);
-    if (result->registered)
-        ten_json_bool(reply, "registered", true);
-    if (result->paused)
-        ten_json_bool(reply, "paused", true);
-    if (result->barred)
-        ten_json_bool(reply, "barred", true);
-    if (result->recovering)
-        ten_json_bool(reply, "recovering", true);
-    if (result->ask)
-        ten_json_number(reply, "ask", result->ask);
-    if (result->session)
-        ten_json_number(reply, "session", result->session);
-    if (result->session_version)
-        ten_json_number(reply, "session_version", result->session_version);
+    ten_json_some(reply, "acquired_at_ms", result->acquired_at_ms);
+    ten_json_flag(reply, "registered", result->registered);
+    ten_json_flag(reply, "paused", result->paused);
+    ten_json_flag(reply, "barred", result->barred);
+    ten_json_flag(reply, "recovering", result->recovering);
+    ten_json_some(reply, "ask", result->ask);
+    ten_json_some(reply, "session", result->session);
+    ten_json_some(reply, "session_version", result->session_version);
     if (result->checkpoint) {
         ten_json_text(reply, "checkpoint", result->checkpoint);
         ten_json_number(reply, "checkpoint_version", result->checkpoint_token);
@@ -393,7 +384,7 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
 static void write_outcomes(ten_request *request, const ten_result *results) {
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < request->job.op_count; i++) {
-        ten_buf_text(&request->reply, i ? ",\n" : "");
+        ten_json_item(&request->reply, i);
         write_outcome(&request->reply, &request->job.ops[i], &results[i]);
     }
     ten_buf_text(&request->reply, "]\n");

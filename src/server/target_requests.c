@@ -52,8 +52,7 @@ static int write_row(const ten_row *row, void *userdata) {
     ten_request *request = userdata;
     struct listing *listing = request->own;
     ten_buf *reply = &request->reply;
-    ten_buf_text(reply, listing->count++ ? ",\n" : "");
-    ten_json_open(reply);
+    ten_json_item(reply, listing->count++);
     ten_json_text(reply, "id", row->target.id);
     if (strcmp(request->route.namespace_name, "scenes") == 0)
         ten_json_text(reply, "scene_id", row->target.id);
@@ -67,15 +66,13 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_number(reply, "ttl_ms", row->ttl_ms);
         ten_json_time(reply, "acquired_at", row->acquired_at_ms);
         ten_json_number(reply, "acquired_at_ms", row->acquired_at_ms);
-        if (row->barred)
-            ten_json_bool(reply, "barred", true);
+        ten_json_flag(reply, "barred", row->barred);
     }
     if (row->target.url)
         ten_json_text(reply, "url", row->target.url);
     if (row->target.exec)
         ten_json_text(reply, "exec", row->target.exec);
-    if (row->target.every_ms)
-        ten_json_number(reply, "every_ms", row->target.every_ms);
+    ten_json_some(reply, "every_ms", row->target.every_ms);
     if (row->target.spec)
         ten_json_value(reply, "spec", row->target.spec);
     if (row->pin.instance)
@@ -330,8 +327,7 @@ static void answer_edits(ten_request *request) {
     const struct edits *edits = request->own;
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < edits->count; i++) {
-        ten_buf_text(&request->reply, i ? ",\n" : "");
-        ten_json_open(&request->reply);
+        ten_json_item(&request->reply, i);
         ten_json_text(&request->reply, "id", edits->edits[i].target.id);
         ten_json_bool(&request->reply, "found", edits->edits[i].found);
         ten_json_close(&request->reply);
@@ -386,8 +382,7 @@ static int forget_named(ten_request *request, ten_store *store) {
                              request->server->config->timeout_ms);
     ten_buf_char(reply, '[');
     for (size_t i = 0; r == TENURE_OK && i < named->count; i++) {
-        ten_buf_text(reply, i ? ",\n" : "");
-        ten_json_open(reply);
+        ten_json_item(reply, i);
         ten_json_text(reply, "id", named->items[i].id);
         ten_json_text(reply, "outcome", ten_forget_name(named->items[i].outcome));
         ten_json_close(reply);

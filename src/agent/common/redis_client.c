@@ -47,10 +47,8 @@ int ten_redis_client_open(ten_redis_client *client, ten_side_thread *thread, con
     thread->interrupt = interrupt;
     thread->connection = client;
     int r = read_url(config, what, &url, error);
-    if (r == TENURE_OK)
-        r = ten_endpoint_timeout(&url, config->runner.context.ttl_ms, &client->timeout_ms, error);
-    if (r == TENURE_OK)
-        r = ten_redis_settings_make(&url, &client->settings, error);
+    TEN_STEP(r, ten_endpoint_timeout(&url, config->runner.context.ttl_ms, &client->timeout_ms, error));
+    TEN_STEP(r, ten_redis_settings_make(&url, &client->settings, error));
     ten_url_free(&url);
     return r;
 }

@@ -91,8 +91,7 @@ int ten_sink_open(const char *text, const ten_agent_config *config, ten_sink **r
     sink->thread.backoff_max_ms = BACKOFF_MS;
     ten_outbox_init(&sink->outbox);
     r = ops->open(sink, text, config, error);
-    if (r == TENURE_OK)
-        r = ten_side_thread_start(&sink->thread, text, run, free_sink, error);
+    TEN_STEP(r, ten_side_thread_start(&sink->thread, text, run, free_sink, error));
     if (r < 0)
         free_sink(&sink->thread);
     else

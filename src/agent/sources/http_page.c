@@ -249,9 +249,8 @@ int ten_http_page_client_get(ten_http_page_client *client, ten_side_thread *thre
         take_headers(client->easy, "ETag", &page->etag);
         answer.too_large |= answer.link.size + page->etag.size > HEADER_MAX;
         r = judge(result, &answer, why, error);
-        if (r == TENURE_OK)
-            r = ten_http_page_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next,
-                                        error);
+        TEN_STEP(r, ten_http_page_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next,
+                                            error));
         curl_easy_reset(client->easy); /* it points to what is here */
     }
     free_headers(headers);

@@ -141,11 +141,9 @@ static int read_targets(ten_source *self, ten_error *error) {
         continue;
     ten_source_feed_reading_begins(&source->source.feed);
     int r = source->watching ? TENURE_OK : watch(source, error);
-    if (r == TENURE_OK)
-        r = read_whole(source->path, source->crontab, &text, error);
+    TEN_STEP(r, read_whole(source->path, source->crontab, &text, error));
     ten_source_feed_reading_ends(&source->source.feed);
-    if (r == TENURE_OK)
-        r = take_lines(source, &text, error);
+    TEN_STEP(r, take_lines(source, &text, error));
     ten_buf_free(&text);
     return r;
 }
