@@ -265,9 +265,8 @@ static int check_all(const ten_arguments *arguments, ten_error *error) {
     if (r == TENURE_OK && arguments->name)
         r = ten_id_check_instance_name(arguments->name, error);
     tenure_options options = ten_arguments_options(arguments);
-    ten_buf members = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf members = {0};
     TEN_STEP(r, ten_metadata_identity(&options, &members, error));
-    ten_buf_free(&members);
     return r;
 }
 
@@ -316,22 +315,20 @@ tenure_options ten_arguments_options(const ten_arguments *arguments) {
 
 /* A command that works on what is there must not answer a mistyped path with an empty store. */
 static int check_store_exists(const ten_arguments *arguments, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     ten_error unused;
-    int r = TENURE_OK;
     if (!arguments->needs_store || !arguments->store || strncmp(arguments->store, "sqlite:", 7) != 0 ||
         ten_url_parse(arguments->store, &url, &unused) < 0)
         return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
     if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
         errno == ENOENT)
-        r = ten_fail(
+        return ten_fail(
             error, TENURE_E_UNREACHABLE,
             "there is no store at %.300s: No such file or directory; check the path ('tenure lock', 'target add' and "
             "others create it)",
             url.path);
-    ten_url_free(&url);
-    return r;
+    return TENURE_OK;
 }
 
 bool ten_arguments_actor(char actor[TENURE_HOLDER_MAX + 1]) {

@@ -69,7 +69,7 @@ static void check_password(struct report *report) {
 /* Files with secrets that the URL names. */
 static void check_secret_files(struct report *report) {
     static const char *const options[] = {"password_file", "token_file", "key_file"};
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     ten_error error;
     if (!report->arguments->store || ten_url_parse(report->arguments->store, &url, &error) < 0)
         return;
@@ -83,7 +83,6 @@ static void check_secret_files(struct report *report) {
                     exposed ? "every user can read the file, or change it" : "only its user or group can read the file",
                     exposed ? "chmod o-rw the file" : "", report);
     }
-    ten_url_free(&url);
 }
 
 static int compare(const void *a, const void *b) {

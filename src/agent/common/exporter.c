@@ -83,7 +83,7 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
         return MHD_YES;
     }
     *size = 0;
-    ten_buf page = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf page = {0};
     if (status == MHD_HTTP_OK && tells_leader) {
         bool leads = exporter->config.leads(exporter->config.userdata);
         status = leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -98,7 +98,6 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
     }
     struct MHD_Response *response =
         page.failed ? NULL : MHD_create_response_from_buffer(page.size, page.data, MHD_RESPMEM_MUST_COPY);
-    ten_buf_free(&page);
     if (!response)
         return MHD_NO;
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");

@@ -119,14 +119,10 @@ static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings
 }
 
 static int read_text(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     *settings = (ten_mqtt_settings){0};
     int r = ten_url_parse(text, &url, error);
-    if (r < 0)
-        return r;
-    r = read_url(&url, input, ttl_ms, settings, error);
-    ten_url_free(&url);
-    return r;
+    return r == TENURE_OK ? read_url(&url, input, ttl_ms, settings, error) : r;
 }
 
 int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {

@@ -103,7 +103,7 @@ static void keep_etag(target_http *source, const ten_http_page *first, bool one_
 
 /* The pages after the first. */
 static int take_rest(target_http *source, const ten_http_page *first, ten_error *error) {
-    ten_buf url = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf url = {0};
     int r = TENURE_OK;
     ten_buf_text(&url, ten_buf_string(&first->next));
     for (unsigned pages = 1; r == TENURE_OK && url.size > 0; pages++) {
@@ -120,10 +120,7 @@ static int take_rest(target_http *source, const ten_http_page *first, ten_error 
         ten_buf_text(&url, ten_buf_string(&page.next));
         ten_http_page_free(&page);
     }
-    if (r == TENURE_OK && url.failed)
-        r = ten_fail_memory(error, "the targets");
-    ten_buf_free(&url);
-    return r;
+    return r == TENURE_OK && url.failed ? ten_fail_memory(error, "the targets") : r;
 }
 
 static int read_targets(ten_source *self, ten_error *error) {
@@ -193,11 +190,9 @@ static int read_duration(const ten_url *url, const char *option, uint64_t otherw
 }
 
 static int read_url(target_http *source, const char *text, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     int r = ten_url_parse(text, &url, error);
-    if (r < 0)
-        return r;
-    if (!url.hosts || url.hosts[0] == '\0')
+    if (r == TENURE_OK && (!url.hosts || url.hosts[0] == '\0'))
         r = ten_fail(error, TENURE_E_INVALID, "the target source %s: names no host: write %s://HOST/PATH", url.scheme,
                      url.scheme);
     if (r == TENURE_OK && url.user)
@@ -205,7 +200,6 @@ static int read_url(target_http *source, const char *text, ten_error *error) {
     TEN_STEP(r, ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error));
     TEN_STEP(r, read_duration(&url, "every", EVERY_MS, &source->source.every_ms, error));
     TEN_STEP(r, read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error));
-    ten_url_free(&url);
     if (r == TENURE_OK && !(source->url = make_url(text)))
         r = ten_fail_memory(error, "the targets");
     return r;

@@ -63,7 +63,7 @@ static int strange(const char *what, ten_error *error) {
 static int ask_of_keys(target_redis *source, const char *command, size_t first, size_t count, ten_error *error) {
     const char *words[BATCH + 1] = {command};
     size_t sizes[BATCH + 1] = {strlen(command)};
-    ten_buf keys = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf keys = {0};
     for (size_t i = 0; i < count; i++) {
         size_t before = keys.size;
         ten_buf_text(&keys, source->prefix);
@@ -73,10 +73,8 @@ static int ask_of_keys(target_redis *source, const char *command, size_t first, 
     size_t at = 0;
     for (size_t i = 0; i < count && !keys.failed; at += sizes[++i])
         words[i + 1] = keys.data + at;
-    int r = keys.failed ? ten_fail_memory(error, "the targets")
-                        : ten_redis_link_send(source->redis.link, count + 1, words, sizes, error);
-    ten_buf_free(&keys);
-    return r;
+    return keys.failed ? ten_fail_memory(error, "the targets")
+                       : ten_redis_link_send(source->redis.link, count + 1, words, sizes, error);
 }
 
 /* A key without a value that MGET could show: of another type, or gone since SCAN saw it, or never there (the member of
