@@ -176,7 +176,20 @@ void ten_sleep_us(uint64_t us) {
 }
 
 void ten_close_fd(int *fd) {
+    TEN_KEEP_ERRNO;
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+}
+
+void ten_close_file(FILE **file) {
+    TEN_KEEP_ERRNO;
+    if (*file)
+        (void)fclose(*file);
+}
+
+void ten_close_directory(DIR **directory) {
+    TEN_KEEP_ERRNO;
+    if (*directory)
+        (void)closedir(*directory);
 }

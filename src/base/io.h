@@ -5,8 +5,11 @@
 #ifndef TEN_BASE_IO_H
 #define TEN_BASE_IO_H
 
+#include <dirent.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* All of it, or a negative errno. */
@@ -51,7 +54,15 @@ void ten_timerfd_clear(int fd);
 /* Sleeps that long, signals or not. */
 void ten_sleep_us(uint64_t us);
 
-/* For TEN_CLEANUP on a descriptor; -1 is nothing. */
+/* For TEN_CLEANUP on a descriptor; -1 is nothing. These leave errno as it is. */
 void ten_close_fd(int *fd);
+void ten_close_file(FILE **file);
+void ten_close_directory(DIR **directory);
+
+/* errno is at the end of the block what it is here. */
+#define TEN_KEEP_ERRNO TEN_CLEANUP(ten_restore_errno) __attribute__((unused)) int ten_kept_errno = errno
+static inline void ten_restore_errno(const int *kept) {
+    errno = *kept;
+}
 
 #endif

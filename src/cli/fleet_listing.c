@@ -83,8 +83,7 @@ static bool make_plan(ten_view *view) {
 int ten_view_read(const ten_arguments *arguments, ten_view *view) {
     *view = (ten_view){0};
     int r = tenure_target_list(arguments->context, TENURE_ALL, take_target, view);
-    if (r == TENURE_OK)
-        r = tenure_instance_list(arguments->context, take_instance, view);
+    TEN_STEP(r, tenure_instance_list(arguments->context, take_instance, view));
     if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
         qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
     if (r == TENURE_OK && !make_plan(view))

@@ -83,8 +83,7 @@ int ten_shares_read(ten_shares *shares, ten_store *store, const char *namespace_
         r = shares->plan ? store->ops->list_instances(store, namespace_name, add_instance, shares, timeout_ms)
                          : TENURE_E_NOMEM;
     }
-    if (r == TENURE_OK)
-        r = read_rows(shares, store, timeout_ms);
+    TEN_STEP(r, read_rows(shares, store, timeout_ms));
     if (r == TENURE_OK && with_plan && !ten_plan_settle(shares->plan))
         r = TENURE_E_NOMEM;
     return r;
