@@ -121,6 +121,8 @@ redis|redis://@@?wait_replicas=many|wait_replicas
 redis|redis://@@?timeout=5|timeout
 redis|redis://@@?lease_key=lease|lease '{id}'
 redis|redis://@@?lease_key={id}:{colour}|'{colour}'
+redis|redis://@@?lease_key={ns}:{id}:{id}|once
+redis|redis://@@?lease_key={ns}:{id|brace
 redis|redis://@@?node_key={ns}:lease:{instance}|lease_key node_key
 redis|redis://@@?lease_key=tenure:{ns}:{id}|tenure:
 redis|redis://@@/first|first
