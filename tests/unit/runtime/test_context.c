@@ -90,55 +90,6 @@ TEST(options_are_taken) {
     tenure_close(context);
 }
 
-TEST(no_two_contexts_have_the_same_instance_id) {
-    tenure_options options = {.size = sizeof options, .instance_name = "same"};
-    tenure_context *a = open_memory("memory:", &options);
-    tenure_context *b = open_memory("memory:", &options);
-    assert_string_not_equal(tenure_instance_id(a), tenure_instance_id(b));
-    tenure_close(a);
-    tenure_close(b);
-}
-
-/* A caller that was built with an older header has fewer fields; what lies behind its structure is not looked at. */
-TEST(fields_beyond_the_callers_size_are_not_read) {
-    tenure_options options = {.size = offsetof(tenure_options, ttl_ms),
-                              .namespace_name = "old",
-                              .instance_name = "old",
-                              .ttl_ms = 1,
-                              .margin_ms = 1,
-                              .timeout_ms = 1};
-    assert_timing("memory:", &options, 30000, 3750, 5000);
-    assert_string_equal(asked.namespace_name, "old");
-    options.size = sizeof options.size;
-    assert_timing("memory:", &options, 30000, 3750, 5000);
-    assert_string_equal(asked.namespace_name, "poll");
-    options.size = offsetof(tenure_options, ttl_ms) + 1; /* half a field is none */
-    assert_timing("memory:", &options, 30000, 3750, 5000);
-}
-
-TEST(a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero) {
-    struct {
-        tenure_options known;
-        uint64_t newer[4];
-    } options = {.known = {.size = sizeof options, .ttl_ms = 10000}};
-    assert_timing("memory:", &options.known, 10000, 1250, 1666);
-    options.newer[3] = 1;
-    assert_not_opened("memory:", &options.known, TENURE_E_UNSUPPORTED, "tenure_options");
-}
-
-TEST(an_unknown_flag_is_refused) {
-    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN | 0x100};
-    assert_not_opened("memory:", &options, TENURE_E_UNSUPPORTED, "flag");
-}
-
-TEST(options_without_a_size_are_refused) {
-    tenure_options options = {.ttl_ms = 10000};
-    assert_not_opened("memory:", &options, TENURE_E_INVALID, "tenure_options.size is 0");
-    options.size = sizeof options.size - 1;
-    assert_not_opened("memory:", &options, TENURE_E_INVALID,
-                      "tenure_options.size is 7: set it to sizeof(tenure_options)");
-}
-
 TEST(a_store_that_does_not_exist_is_refused_with_those_that_do) {
     assert_not_opened("mysql://x", NULL, TENURE_E_INVALID, "sqlite: ");
     assert_not_opened("localhost:6379", NULL, TENURE_E_INVALID, "redis: ");

@@ -167,40 +167,6 @@ LEASE_TEST(a_renewal_that_is_answered_too_late_leaves_the_lease_invalid) {
     tenure_lease_free(lease);
 }
 
-LEASE_TEST(a_renewal_extends_the_lease_under_the_same_token) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    for (int i = 0; i < 10; i++) {
-        fixture->fake.boot_ms += 10000;
-        assert_int_equal(tenure_renew(lease), TENURE_OK);
-        assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN);
-    }
-    assert_int_equal(tenure_lease_token(lease), 1);
-    assert_held(fixture->b, "x");
-    tenure_lease_free(lease);
-}
-
-LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    fixture->fake.boot_ms += 17700;
-    assert_held(fixture->b, "x");
-    assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
-    assert_contains(tenure_message(fixture->b), "12.3s");
-    tenure_lease_free(lease);
-}
-
-LEASE_TEST(an_instance_that_asks_again_gets_the_same_token) {
-    struct fixture *fixture = *state;
-    tenure_lease *first = acquire(fixture->a, "x");
-    fixture->fake.boot_ms += 10000;
-    tenure_lease *again = acquire(fixture->a, "x");
-    assert_int_equal(tenure_lease_token(again), 1);
-    assert_int_equal(tenure_lease_remaining_ms(again), TTL - MARGIN);
-    tenure_lease_free(first);
-    tenure_lease_free(again);
-}
-
 LEASE_TEST(two_handles_on_one_grant_end_together) {
     struct fixture *fixture = *state;
     tenure_lease *first = acquire(fixture->a, "x");
@@ -283,23 +249,6 @@ LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows) {
     }
 }
 
-LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    fixture->fake.boot_ms += TTL;
-    tenure_lease *next = acquire(fixture->b, "x");
-    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_contains(tenure_message(lease), "x");
-    assert_contains(tenure_message(fixture->a), "x");
-    assert_false(tenure_lease_valid(lease));
-    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
-    assert_int_equal(tenure_release(lease), TENURE_OK);
-    assert_true(tenure_lease_valid(next)); /* the stale holder's release did not touch it */
-    assert_int_equal(tenure_renew(next), TENURE_OK);
-    tenure_lease_free(lease);
-    tenure_lease_free(next);
-}
-
 /* Before its deadline has passed, it is the store that says so, and who has it now. */
 LEASE_TEST(a_lease_that_was_taken_is_lost_to_the_one_who_has_it) {
     struct fixture *fixture = *state;
@@ -332,14 +281,6 @@ LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it) {
     tenure_lease_free(other);
 }
 
-LEASE_TEST(a_freed_lease_stays_held_until_its_ttl_ends) {
-    struct fixture *fixture = *state;
-    tenure_lease_free(acquire(fixture->a, "x"));
-    assert_held(fixture->b, "x");
-    fixture->fake.boot_ms += TTL;
-    tenure_lease_free(acquire(fixture->b, "x"));
-}
-
 /* ---- by token, by force */
 
 LEASE_TEST(a_token_alone_renews_and_releases) {
@@ -364,53 +305,6 @@ LEASE_TEST(a_token_alone_renews_and_releases) {
     assert_int_equal(tenure_token_release(fixture->b, "never", 1, NULL), TENURE_OK);
     assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 0), TENURE_E_LOST);
     assert_contains(tenure_message(fixture->b), "nobody holds it now");
-}
-
-LEASE_TEST(another_token_neither_renews_nor_releases) {
-    struct fixture *fixture = *state;
-    bool released = true;
-    tenure_lease_free(acquire(fixture->a, "x"));
-    assert_int_equal(tenure_token_renew(fixture->b, "x", 2, 0), TENURE_E_LOST);
-    assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
-    assert_int_equal(tenure_token_release(fixture->b, "x", 2, &released), TENURE_OK);
-    assert_false(released);
-    assert_held(fixture->b, "x");
-}
-
-LEASE_TEST(a_token_out_of_range_is_refused) {
-    struct fixture *fixture = *state;
-    static const uint64_t bad[] = {0, TENURE_TOKEN_MAX + 1, UINT64_MAX};
-    for (size_t i = 0; i < TEN_COUNT(bad); i++) {
-        bool released = true;
-        assert_int_equal(tenure_token_renew(fixture->a, "x", bad[i], 0), TENURE_E_INVALID);
-        assert_contains(tenure_message(fixture->a), "1 to 9007199254740991");
-        assert_int_equal(tenure_token_release(fixture->a, "x", bad[i], &released), TENURE_E_INVALID);
-        assert_true(released);
-    }
-    assert_int_equal(tenure_token_renew(fixture->a, "x", TENURE_TOKEN_MAX, 0), TENURE_E_LOST);
-}
-
-LEASE_TEST(a_ttl_that_cannot_be_used_is_refused) {
-    struct fixture *fixture = *state;
-    tenure_lease_free(acquire(fixture->a, "x"));
-    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, 99), TENURE_E_TTL);
-    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, TENURE_TTL_MAX_MS + 1), TENURE_E_TTL);
-    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, UINT64_MAX), TENURE_E_TTL);
-}
-
-LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends) {
-    struct fixture *fixture = *state;
-    bool released = false;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    assert_int_equal(tenure_force_release(fixture->b, "x", NULL, 0, &released), TENURE_OK);
-    assert_true(released);
-    assert_held(fixture->b, "x");
-    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_contains(tenure_message(fixture->a), "barred");
-    assert_false(tenure_lease_valid(lease));
-    fixture->fake.boot_ms += TTL;
-    tenure_lease_free(acquire(fixture->b, "x"));
-    tenure_lease_free(lease);
 }
 
 /* Whoever has noticed says that the work has stopped. */
@@ -476,21 +370,6 @@ LEASE_TEST(waiting_for_a_lease_that_is_over_says_so) {
     assert_int_equal(tenure_lease_wait(lease, 0), TENURE_E_LOST);
     assert_contains(tenure_message(lease), "expired");
     tenure_lease_free(lease);
-}
-
-LEASE_TEST(forcing_now_lets_others_in_at_once) {
-    struct fixture *fixture = *state;
-    bool released = false;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    assert_int_equal(tenure_force_release(fixture->b, "x", NULL, TENURE_NOW, &released), TENURE_OK);
-    assert_true(released);
-    tenure_lease *next = acquire(fixture->b, "x");
-    assert_int_equal(tenure_lease_token(next), 2);
-    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_int_equal(tenure_force_release(fixture->b, "free", NULL, TENURE_NOW, &released), TENURE_OK);
-    assert_false(released);
-    tenure_lease_free(lease);
-    tenure_lease_free(next);
 }
 
 /* ---- bad input */
@@ -701,29 +580,4 @@ LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again
     directory_remove(directory);
 }
 
-LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline) {
-    struct fixture *fixture = *state;
-    char directory[256];
-    char away[300];
-    char url[300];
-    directory_make(directory);
-    snprintf(away, sizeof away, "%s-away", directory);
-    snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    tenure_context *context = open_context(fixture, url, "s");
-    tenure_lease *lease = acquire(context, "x");
-    tenure_lease *released = acquire(context, "y");
-    assert_int_equal(rename(directory, away), 0);
-    assert_true(tenure_renew(lease) < 0);
-    fixture->fake.boot_ms += TTL - MARGIN;
-    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
-    assert_true(tenure_release(released) < 0);
-    assert_false(tenure_lease_valid(released));
-    assert_int_equal(rename(away, directory), 0);
-    fixture->fake.boot_ms += 5000; /* the pause before it is sent again */
-    assert_int_equal(tenure_process(context), TENURE_OK);
-    tenure_lease_free(lease);
-    tenure_lease_free(released);
-    tenure_close(context);
-    directory_remove(directory);
-}
 #endif

@@ -105,39 +105,6 @@ static bool ended_soon(struct waiting *waiting) {
     return false;
 }
 
-WAITING_TEST(a_waiter_is_woken_by_the_release) {
-    struct fixture *fixture = *state;
-    for (int i = 0; i < 20; i++) {
-        tenure_lease *lease = acquire(fixture->holder, "x");
-        struct waiting waiting;
-        start_waiting(&waiting, fixture->waiter, "x");
-        ten_sleep_us(i % 2 ? 3000 : 0); /* before and while it sleeps */
-        assert_int_equal(tenure_release(lease), TENURE_OK);
-        assert_true(ended_soon(&waiting));
-        assert_int_equal(waiting.result, TENURE_OK);
-        assert_int_equal(waiting.token, tenure_lease_token(lease) + 1);
-        assert_int_equal(tenure_token_release(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
-        tenure_lease_free(lease);
-    }
-}
-
-WAITING_TEST(a_free_target_is_had_without_waiting) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = NULL;
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_OK);
-    tenure_lease_free(lease);
-}
-
-WAITING_TEST(a_wait_without_time_is_one_try) {
-    struct fixture *fixture = *state;
-    tenure_lease *held = acquire(fixture->holder, "x");
-    tenure_lease *lease = NULL;
-    uint64_t start_us = ten_boot_us();
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, TENURE_MANUAL, &lease), TENURE_E_HELD);
-    assert_took(start_us, 0, HANG_MS);
-    tenure_lease_free(held);
-}
-
 /* On the system's clock, with a TTL that a busy machine does not use up before the first wait is over. */
 WAITING_TEST(a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has) {
     tenure_options options = {.size = sizeof options, .ttl_ms = 2000};
@@ -246,19 +213,6 @@ static void *watch(void *arg) {
             break;
     }
     return NULL;
-}
-
-WAITING_TEST(a_watcher_is_woken_by_a_change) {
-    struct fixture *fixture = *state;
-    struct watching watching = {.context = fixture->waiter};
-    assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
-    assert_int_equal(pthread_create(&watching.thread, NULL, watch, &watching), 0);
-    ten_sleep_us(5000);
-    tenure_lease *lease = acquire(fixture->holder, "x");
-    pthread_join(watching.thread, NULL);
-    assert_int_equal(watching.result, TENURE_OK);
-    assert_int_equal(watching.count, 1);
-    tenure_lease_free(lease);
 }
 
 /* ---- many threads on one context */

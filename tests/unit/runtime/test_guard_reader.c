@@ -92,22 +92,6 @@ TEST(a_stale_token_is_refused_in_memory) {
     tell_stale_from_current("memory:guard-stale");
 }
 
-TEST(a_newer_token_is_believed_after_asking) {
-    tenure_context *context = open_context("memory:guard-newer");
-    struct receiver receiver = open_receiver("memory:guard-newer", NULL);
-    tenure_guard *guard = receiver.guard;
-    uint64_t token = take(context, "a");
-    for (int i = 0; i < 100; i++) {
-        assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
-        uint64_t next = hand_over(context, "a", token);
-        assert_int_equal(tenure_guard_check(guard, "a", next), TENURE_OK); /* at once, feed or not */
-        assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_E_STALE);
-        token = next;
-    }
-    close_receiver(receiver);
-    tenure_close(context);
-}
-
 /* As far as the feed has been read, the second one is still the newest. */
 TEST(in_a_batch_a_token_behind_a_newer_one_is_stale) {
     tenure_context *context = open_context("memory:guard-batch-order");
