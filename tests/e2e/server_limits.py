@@ -301,33 +301,6 @@ def events():
             stream.close()
 
 
-@case("a reader from long ago, or from elsewhere, is told to look at everything, and hears of what follows")
-def resync():
-    with Server() as server:
-        change(server, 0)
-        ahead = Stream(server, last=10**9).ready()
-        until(5, "the resync", lambda: ahead.events)
-        assert ahead.kinds() == ["resync"], ahead.kinds()
-        for _ in range(8):
-            for action in ("put", "remove"):
-                body = {"edits": [{"action": action, "target": {"id": "x%d" % i}} for i in range(1000)]}
-                assert server.ask("POST", "/api/v1/n", body)[0] == 200
-        # What is young stays in the feed; what is old is removed when more is written.
-        with contextlib.closing(sqlite3.connect(server.store[len("sqlite:"):], timeout=30)) as database, database:
-            database.execute("UPDATE change SET at_ms = at_ms - 120000")
-        body = {"edits": [{"action": "put", "target": {"id": "x%d" % i}} for i in range(1000)]}
-        assert server.ask("POST", "/api/v1/n", body)[0] == 200
-        behind = Stream(server, last=1)
-        until(10, "the resync", lambda: behind.events)
-        assert behind.kinds()[0] == "resync", behind.kinds()[:3]
-        behind.ready()
-        change(server, 1)
-        until(5, "the next", lambda: behind.events[-1][2].get("target") == "c1")
-        until(10, "the next", lambda: ahead.events[-1][2].get("target") == "c1" or ahead.ended)
-        ahead.close()
-        behind.close()
-
-
 def event_readers(server):
     return int(re.search(r"tenure_event_readers (\d+)", server.ask("GET", "/metrics")[2]).group(1))
 
@@ -356,21 +329,6 @@ def deaf_readers():
         for link in deaf:
             link.close()
         good.close()
-
-
-@case("too many namespaces end a stream, and keep no other waiting")
-def many_namespaces():
-    with Server() as server:
-        streams = [Stream(server, "ns%d" % i).ready() for i in range(32)]
-        late = Stream(server, "one-too-many")
-        until(5, "it ends", lambda: late.ended)
-        same = Stream(server, "ns3").ready()
-        change(server, 1, "ns3")
-        until(5, "the event", lambda: same.events and streams[3].events)
-        streams[0].close()
-        until(20, "there is room again", lambda: not Stream(server, "next").ready().ended)
-        for stream in streams + [same, late]:
-            stream.close()
 
 
 # ---- its store, and its end
@@ -485,17 +443,6 @@ def drains():
         until(2, "the stream has ended", lambda: stream.ended)
         for link in idle:
             link.close()
-
-
-@case("with nothing under way it ends at once, also with idle connections")
-def ends_at_once():
-    with Server() as server:
-        link = http.client.HTTPConnection(*server.address)
-        assert ask_on(link, "GET", "/healthz", None, None, server)[0] == 200
-        watch = Watch()
-        assert server.stop() == 0
-        watch.below(2)
-        link.close()
 
 
 @case("a second SIGTERM hurries")
