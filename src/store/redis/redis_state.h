@@ -1,7 +1,7 @@
 /*
  * The inside of the Redis backend: its handle, and how its parts call a script. redis.c opens and connects,
  * redis_records.c reads and touches records, redis_commit.c commits them, redis_scan.c lists them and has the feed,
- * redis_watch.c hears of changes, redis_check.c is the doctor's.
+ * redis_watch.c receives notices of changes, redis_check.c is the doctor's.
  */
 #ifndef TEN_STORE_REDIS_STATE_H
 #define TEN_STORE_REDIS_STATE_H
