@@ -1,7 +1,6 @@
 """`tenure serve` under pressure and at its borders: slow and silent clients, event streams, its end, sockets, TLS, who
 may do what. Run by server_limits.sh."""
 import contextlib
-import hashlib
 import http.client
 import json
 import os
@@ -19,7 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
-from rest import TENURE, Server, Watch, ask_on, case, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
+from rest import TENURE, Server, Watch, ask_on, auth_file, bearer, case, digest, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
 
 WORK = tempfile.TemporaryDirectory(prefix="tenure-limits.")
 
@@ -188,16 +187,6 @@ def slow_reader():
             return connections() == 1
         until(60, "the slow reader is dropped", is_dropped)
         link.close()
-
-
-@case("headers over 8 KiB are refused, those below are not")
-def headers():
-    with Server() as server:
-        assert server.ask("GET", "/healthz", None, {"X-Y": "z" * 7000})[0] == 200
-        for size in (8200, 12000, 15000, 30000):
-            answer = server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n" % (b"y" * size), timeout=3)
-            assert re.match(rb"HTTP/1\.1 4(31|14|13) ", answer), (size, answer[:100])
-        assert server.ask("GET", "/healthz")[0] == 200
 
 
 @case("a query has up to 100 parameters, and more are refused with an answer")
@@ -498,7 +487,7 @@ def unix_socket():
 @case("an address that others can reach wants TLS and auth")
 def exposed():
     cert = certificates()
-    auth = auth_file("all admin * * " + digest("x"))
+    auth = auth_file(WORK.name, "all admin * * " + digest("x"))
     for listen in ("0.0.0.0:0", ":0", "[::]:0"):
         for options in ((), ("--auth-file", auth), ("--tls-cert", cert["server"], "--tls-key", cert["server_key"])):
             with Server(*options, listen=listen, wait=False) as server:
@@ -692,24 +681,9 @@ def client_certificates():
 
 # ---- who may do what
 
-def digest(token):
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-def auth_file(*lines):
-    handle, path = tempfile.mkstemp(dir=WORK.name)
-    os.write(handle, ("\n".join(lines) + "\n").encode())
-    os.close(handle)
-    return path
-
-
-def bearer(token):
-    return {"Authorization": "Bearer " + token}
-
-
 @case("who has no token, a wrong one, or another role is refused, and nothing has changed")
 def roles():
-    path = auth_file("# who may do what", "", "eye read n* * " + digest("r"), "hand hold n hand-* " + digest("h"),
+    path = auth_file(WORK.name, "# who may do what", "", "eye read n* * " + digest("r"), "hand hold n hand-* " + digest("h"),
                      "boss admin * * " + digest("b"), "chief admin n chief-* " + digest("c"))
     with Server("--auth-file", path) as server:
         def ask(token, method, where, body=None):
@@ -783,7 +757,7 @@ def roles():
 
 @case("SIGHUP reads the auth file again; one that is wrong changes nothing")
 def reread():
-    path = auth_file("a admin * * " + digest("old"))
+    path = auth_file(WORK.name, "a admin * * " + digest("old"))
     with Server("--auth-file", path) as server:
         def status(token):
             return server.ask("GET", "/api/v1/n", None, bearer(token))[0]
@@ -808,11 +782,11 @@ def reread():
         time.sleep(0.2)
         assert status("new") == 200
     for text in ("a nonsense * * " + digest("x"), "a read * *", "a read * * 12"):
-        with Server("--auth-file", auth_file("", text), wait=False) as server:
+        with Server("--auth-file", auth_file(WORK.name, "", text), wait=False) as server:
             assert server.process.wait(60) != 0 and "line 2" in server.said(), server.said()
-    with Server("--auth-file", auth_file("", "# nobody"), wait=False) as server:
+    with Server("--auth-file", auth_file(WORK.name, "", "# nobody"), wait=False) as server:
         assert server.process.wait(60) != 0 and "names no principal" in server.said(), server.said()
-    open_to_all = auth_file("a read * * " + digest("x"))
+    open_to_all = auth_file(WORK.name, "a read * * " + digest("x"))
     os.chmod(open_to_all, 0o666)
     with Server("--auth-file", open_to_all, wait=False) as server:
         assert server.process.wait(60) != 0 and "o-w" in server.said()

@@ -2,7 +2,7 @@
  * Contexts: opening with options of every age, refusals with their reasons, and messages that belong to a thread and a
  * context.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 
@@ -10,13 +10,6 @@
 #include "base/io.h"
 #include "runtime/context.h"
 #include "store/store.h"
-
-static tenure_context *open_memory(const char *url, const tenure_options *options) {
-    tenure_context *context = NULL;
-    if (tenure_open(url, options, &context) != TENURE_OK)
-        fail_msg("%s", tenure_message(NULL));
-    return context;
-}
 
 static void assert_not_opened(const char *url, const tenure_options *options, int error, const char *why) {
     tenure_context *context = (tenure_context *)&error;
@@ -69,7 +62,7 @@ static void assert_timing(const char *url, const tenure_options *options, uint64
 TEST(a_context_without_options_has_the_defaults) {
     assert_timing("memory:", NULL, 30000, 3750, 5000);
     assert_string_equal(asked.namespace_name, "poll");
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     ten_error error;
     assert_int_equal(ten_id_check_holder(tenure_instance_id(context), &error), TENURE_OK);
     assert_int_equal(tenure_close(context), TENURE_OK);
@@ -85,7 +78,7 @@ TEST(options_are_taken) {
                               .timeout_ms = 700};
     assert_timing("memory:", &options, 10000, 500, 700);
     assert_string_equal(asked.namespace_name, "scenes");
-    tenure_context *context = open_memory("memory:", &options);
+    tenure_context *context = open_with("memory:", &options);
     assert_int_equal(strncmp(tenure_instance_id(context), "node-1-", 7), 0);
     tenure_close(context);
 }
@@ -136,8 +129,8 @@ TEST(a_urls_timeout_counts_unless_the_options_have_one) {
 /* ---- messages */
 
 TEST(a_message_belongs_to_its_context) {
-    tenure_context *a = open_memory("memory:", NULL);
-    tenure_context *b = open_memory("memory:", NULL);
+    tenure_context *a = open_with("memory:", NULL);
+    tenure_context *b = open_with("memory:", NULL);
     tenure_info info = {.size = sizeof info};
     assert_string_equal(tenure_message(a), "");
     assert_int_equal(tenure_target_read(a, "nothing", &info), TENURE_E_UNKNOWN_TARGET);
@@ -154,7 +147,7 @@ TEST(a_message_belongs_to_its_context) {
 
 /* The context of what failed, and what was opened on it, both have its message; others on the same context do not. */
 TEST(a_message_belongs_to_the_handle_and_to_its_context) {
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     tenure_lease *lease = NULL;
     tenure_lease *other = NULL;
     assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
@@ -186,7 +179,7 @@ static void *fail_in_a_thread(void *arg) {
 }
 
 TEST(a_message_belongs_to_its_thread) {
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     struct other_thread job = {.context = context};
     tenure_info info = {.size = sizeof info};
     pthread_t thread;
@@ -210,7 +203,7 @@ static void *hang_in_a_call(void *arg) {
 
 TEST(a_context_that_others_use_for_too_long_is_a_timeout) {
     tenure_options options = {.size = sizeof options, .timeout_ms = 50};
-    tenure_context *context = open_memory("memory:", &options);
+    tenure_context *context = open_with("memory:", &options);
     tenure_info info = {.size = sizeof info};
     pthread_t thread;
     atomic_store(&asked.hangs, true);
@@ -242,7 +235,7 @@ static void count_check(enum tenure_check_level level, const char *check, const 
 }
 
 TEST(health_is_told) {
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     uint64_t elapsed_us = UINT64_MAX;
     size_t count = 0;
     assert_int_equal(tenure_store_ping(context, &elapsed_us), TENURE_OK);
@@ -258,7 +251,7 @@ TEST(without_a_url_the_store_is_in_the_state_directory) {
     char path[300];
     directory_make(directory);
     setenv("XDG_STATE_HOME", directory, 1);
-    tenure_context *context = open_memory(NULL, NULL);
+    tenure_context *context = open_with(NULL, NULL);
     tenure_close(context);
     snprintf(path, sizeof path, "%s/tenure/tenure.db", directory);
     assert_int_equal(access(path, F_OK), 0);

@@ -3,7 +3,7 @@
  * them when it is closed. Where the thread is the subject, renewals are frequent and the TTL is long, so that a busy
  * machine loses nothing; the rest is driven, on a clock that stands still.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 
@@ -119,13 +119,6 @@ static int tear_down(void **state) {
 }
 
 #define RENEWAL_TEST(name) TEST_WITH(name, set_up, tear_down)
-
-static tenure_lease *acquire(tenure_context *context, const char *target, unsigned flags) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, flags, &lease) < 0)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
 
 /* Does all that is due at this moment. */
 static void process(const struct fixture *fixture) {

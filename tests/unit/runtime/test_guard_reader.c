@@ -2,7 +2,7 @@
  * The C API of the guard: what it reads from the store, and the feed that it follows, on stores in memory and on SQLite. The rules
  * themselves are tested on a simulated clock (test_guard.c).
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 #include <tenure.h>
@@ -11,13 +11,6 @@
 #include "base/io.h"
 
 #define WAIT_MS HANG_MS
-
-static tenure_context *open_context(const char *url) {
-    tenure_context *context = NULL;
-    if (tenure_open(url, NULL, &context) < 0)
-        fail_msg("%s", tenure_message(NULL));
-    return context;
-}
 
 static tenure_guard *open_guard(tenure_context *context, const tenure_guard_options *options) {
     tenure_guard *guard = NULL;

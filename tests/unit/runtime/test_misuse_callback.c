@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "unit/runtime/calls.h"
+#include "unit/runtime/handles.h"
 
 /* What was found inside a callback. cmocka's asserts cannot be used there: it is another thread. */
 struct verdict {
@@ -183,13 +184,6 @@ static void drive(const struct fixture *fixture) {
         assert_true(condition);                                                                                        \
     } while (0)
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, 0, &lease) < 0)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
-
 static void fixture_open(struct fixture *fixture, enum probe_at at, unsigned flags) {
     *fixture = (struct fixture){.at = at, .flags = flags};
     tenure_options options = {.size = sizeof options, .flags = flags, .on_event = on_event, .userdata = fixture};
@@ -202,9 +196,9 @@ static void fixture_open(struct fixture *fixture, enum probe_at at, unsigned fla
                                         .userdata = fixture};
     assert_int_equal(tenure_open("memory:unit-callback", &options, &fixture->context), TENURE_OK);
     assert_int_equal(tenure_open("memory:unit-callback", NULL, &fixture->other), TENURE_OK);
-    fixture->lease = acquire(fixture->context, "x");
-    fixture->to_drop = acquire(fixture->context, "to-drop");
-    fixture->to_free = acquire(fixture->context, "to-free");
+    fixture->lease = acquire(fixture->context, "x", 0);
+    fixture->to_drop = acquire(fixture->context, "to-drop", 0);
+    fixture->to_free = acquire(fixture->context, "to-free", 0);
     assert_int_equal(tenure_guard_open(fixture->context, NULL, &fixture->guard), TENURE_OK);
     assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);
     assert_int_equal(tenure_member_acquire(fixture->member, "held"), TENURE_OK);
@@ -256,7 +250,7 @@ static void fixture_close(struct fixture *fixture) {
 
 static void cause_an_event(struct fixture *fixture) {
     atomic_store(&fixture->armed, true);
-    tenure_lease_free(acquire(fixture->context, "y"));
+    tenure_lease_free(acquire(fixture->context, "y", 0));
 }
 
 static void cause_a_member_event(struct fixture *fixture) {
@@ -282,7 +276,7 @@ static void cause_an_election(struct fixture *fixture) {
     tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
     tenure_context *leader = NULL;
     assert_int_equal(tenure_open("memory:unit-callback", &options, &leader), TENURE_OK);
-    tenure_lease *role = acquire(leader, "web");
+    tenure_lease *role = acquire(leader, "web", 0);
     assert_int_equal(tenure_election_open(fixture->context, "web", &campaign, &fixture->election), TENURE_OK);
     atomic_store(&fixture->armed, true);
     assert_int_equal(tenure_release(role), TENURE_OK);
@@ -330,7 +324,7 @@ TEST(a_lost_lease_can_be_freed_where_its_loss_is_told) {
     for (unsigned form = 0; form < 2; form++) {
         struct fixture fixture;
         fixture_open(&fixture, AT_NOTHING, form ? TENURE_DRIVEN : 0);
-        tenure_lease *lease = acquire(fixture.context, "lost");
+        tenure_lease *lease = acquire(fixture.context, "lost", 0);
         assert_int_equal(tenure_lease_on_lost(lease, free_lost, &fixture), TENURE_OK);
         force(&fixture, "lost");
         AWAIT(&fixture, atomic_load(&fixture.lost) == 1);
