@@ -40,35 +40,6 @@ static void expect_about(struct link_place *place, const char *text, uint64_t wa
 
 /* ---- silence */
 
-LINK_CASE_ALONE(a_silent_peer_costs_the_deadline) {
-    struct peer peer = {.fd = -1};
-    peer_start(&peer, peer_is_silent);
-    uint64_t start_ms = boot_ms();
-    expect_at(*state, &peer, 150, TENURE_E_TIMEOUT, "did not answer in time");
-    assert_in_range(boot_ms() - start_ms, 150 - ROUNDING_MS, 150 + SLACK_MS);
-}
-
-static void trickle(struct peer *peer, int client) {
-    (void)peer_write(peer, client, "+", 1);
-    while (peer_write(peer, client, "x", 1))
-        pause_ms(1);
-}
-
-LINK_CASE_ALONE(a_peer_that_trickles_costs_the_deadline) {
-    struct peer peer = {.fd = -1};
-    peer_start(&peer, trickle);
-    expect_at(*state, &peer, 150, TENURE_E_TIMEOUT, "did not answer in time");
-}
-
-LINK_CASE_ALONE(a_peer_that_closes_at_once_is_told) {
-    struct peer peer = {.fd = -1};
-    peer_start(&peer, peer_closes);
-    expect_at(*state, &peer, OPEN_MS, TENURE_E_UNREACHABLE, "closed the connection before it said anything");
-    struct peer other = {.fd = -1};
-    peer_start(&other, peer_resets);
-    expect_at(*state, &other, OPEN_MS, TENURE_E_UNREACHABLE, "127.0.0.1");
-}
-
 /* A real conversation that ends after every possible number of bytes. */
 LINK_CASE(a_peer_that_is_gone_in_the_middle_of_a_reply_is_told) {
     struct link_place *place = *state;
@@ -139,26 +110,6 @@ LINK_CASE_ALONE(nobody_takes_himself_for_a_server) {
 }
 
 /* ---- another service */
-
-LINK_CASE_ALONE(a_web_server_is_told_from_a_redis) {
-    expect_about(*state, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", OPEN_MS, TENURE_E_STORE,
-                 "does not speak the Redis protocol");
-    expect_said(*state, "\"H\"");
-}
-
-static void make_noise(struct peer *peer, int client) {
-    unsigned char noise[4096];
-    for (size_t i = 0; i < sizeof noise; i++)
-        noise[i] = (unsigned char)(i * 7 + 128);
-    while (peer_write(peer, client, noise, sizeof noise))
-        ;
-}
-
-LINK_CASE_ALONE(noise_is_told_from_a_redis) {
-    struct peer peer = {.fd = -1};
-    peer_start(&peer, make_noise);
-    expect_at(*state, &peer, OPEN_MS, TENURE_E_STORE, "does not speak the Redis protocol (Protocol error");
-}
 
 /* What it has to say comes before it hangs up on what it was told. */
 static void say_and_hang_up(struct peer *peer, int client) {
