@@ -49,12 +49,11 @@ static int check(ten_arguments *arguments) {
 
 /* Who takes the target next, as far as the plan says; "": that is not known. */
 static void find_next(const ten_arguments *arguments, const char *target, char next[TENURE_HOLDER_MAX + 1]) {
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     next[0] = '\0';
     if (ten_view_read(arguments, &view) < 0)
         return;
     ten_id_shorten(ten_view_planned(&view, target), next);
-    ten_view_free(&view);
 }
 
 /* What will happen: the plan may give the target back to the very instance that it was taken from. */

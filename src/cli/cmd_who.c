@@ -48,14 +48,13 @@ static void list(struct listing *listing) {
 }
 
 static int run(ten_arguments *arguments) {
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     int r = ten_view_read(arguments, &view);
     if (r < 0)
         return ten_arguments_error(arguments, r);
     struct listing listing = {.arguments = arguments, .view = &view};
     ten_table_start(&listing.table, arguments);
     list(&listing);
-    ten_view_free(&view);
     int exit_code = ten_table_end(&listing.table, listing.leaders > 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
     if (listing.leaders == 0)
         ten_arguments_note(arguments, "nobody leads %s", arguments->operands[0]);

@@ -44,9 +44,8 @@ bool ten_find_instance(const ten_arguments *arguments, const char **text, char i
             *text = id;
         }
     }
-    if (!clear) {
+    if (!clear)
         ten_say_format("'%.100s' names %zu instances: %.500s", *text, match.count, ten_buf_string(&match.names));
-    }
     ten_buf_free(&match.names);
     return clear;
 }
@@ -74,18 +73,16 @@ static int look_for_candidate(const tenure_instance *instance, void *userdata) {
 }
 
 /* 1: yes; 0: no; or an error. */
-static int is_held(tenure_context *context, const char *target, uint64_t token) {
-    tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(context, target, &info);
-    if (r < 0)
-        return r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
-    return info.holder[0] != '\0' && (token == 0 || info.token == token);
+static int is_known(tenure_context *context, const char *target, tenure_info *info) {
+    *info = (tenure_info){.size = sizeof *info};
+    int r = tenure_target_read(context, target, info);
+    return r == TENURE_OK ? 1 : r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
 }
 
-static int is_known(tenure_context *context, const char *target) {
-    tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(context, target, &info);
-    return r == TENURE_OK ? 1 : r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
+static int is_held(tenure_context *context, const char *target, uint64_t token) {
+    tenure_info info;
+    int r = is_known(context, target, &info);
+    return r == 1 ? info.holder[0] != '\0' && (token == 0 || info.token == token) : r;
 }
 
 /* A role that somebody leads or waits for. Of one with slots, the first of them stands for all. */
@@ -108,11 +105,12 @@ static int has_instance(tenure_context *context, const char *text) {
 }
 
 static int has(tenure_context *context, const struct wanted *wanted) {
+    tenure_info info;
     switch (wanted->kind) {
     case TEN_WANTED_NOTHING:
         return 0;
     case TEN_WANTED_KNOWN:
-        return is_known(context, wanted->name);
+        return is_known(context, wanted->name, &info);
     case TEN_WANTED_HELD:
         return is_held(context, wanted->name, wanted->token);
     case TEN_WANTED_ROLE:
