@@ -24,4 +24,7 @@ int ten_fail_errno(ten_error *error, int code, int errno_value, const char *form
 /* TENURE_E_NOMEM, "out of memory for ...": the format says for what. */
 int ten_fail_memory(ten_error *error, const char *format, ...) TEN_PRINTF(2, 3);
 
+/* The next of several calls, unless one before it has failed: r is the first error, or the last result. */
+#define TEN_STEP(r, ...) ((r) = (r) == TENURE_OK ? (__VA_ARGS__) : (r))
+
 #endif

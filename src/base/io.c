@@ -133,6 +133,11 @@ int ten_wait_writable(int fd, int fd2, uint64_t wait_ms) {
     return wait_for_any(polled, TEN_COUNT(polled), wait_ms);
 }
 
+int ten_wait_events(int fd, short events, uint64_t deadline_ms) {
+    struct pollfd polled = {.fd = fd, .events = events};
+    return wait_for_any(&polled, 1, ten_sub_saturating(deadline_ms, ten_now_ms()));
+}
+
 int ten_eventfd_open(void) {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
@@ -171,7 +176,20 @@ void ten_sleep_us(uint64_t us) {
 }
 
 void ten_close_fd(int *fd) {
+    TEN_KEEP_ERRNO;
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+}
+
+void ten_close_file(FILE **file) {
+    TEN_KEEP_ERRNO;
+    if (*file)
+        (void)fclose(*file);
+}
+
+void ten_close_directory(DIR **directory) {
+    TEN_KEEP_ERRNO;
+    if (*directory)
+        (void)closedir(*directory);
 }

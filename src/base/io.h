@@ -5,8 +5,11 @@
 #ifndef TEN_BASE_IO_H
 #define TEN_BASE_IO_H
 
+#include <dirent.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* All of it, or a negative errno. */
@@ -33,6 +36,10 @@ int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms);
 /* Waits until `fd` can be written (or has failed: the write tells), or `fd2` is readable, as above. */
 int ten_wait_writable(int fd, int fd2, uint64_t wait_ms);
 
+/* Until one of these events of poll() has come, or `deadline_ms` of the boot clock: 1, 0 when it is late, or a negative
+ * errno. */
+int ten_wait_events(int fd, short events, uint64_t deadline_ms);
+
 /* An eventfd that wakes a thread: readable from a poke until it is cleared, however often it was poked. Neither call
  * waits or fails in a way that matters; a poke may come from a signal handler. */
 int ten_eventfd_open(void); /* -1: the system refused, see errno */
@@ -47,7 +54,15 @@ void ten_timerfd_clear(int fd);
 /* Sleeps that long, signals or not. */
 void ten_sleep_us(uint64_t us);
 
-/* For TEN_CLEANUP on a descriptor; -1 is nothing. */
+/* For TEN_CLEANUP on a descriptor; -1 is nothing. These leave errno as it is. */
 void ten_close_fd(int *fd);
+void ten_close_file(FILE **file);
+void ten_close_directory(DIR **directory);
+
+/* errno is at the end of the block what it is here. */
+#define TEN_KEEP_ERRNO TEN_CLEANUP(ten_restore_errno) __attribute__((unused)) int ten_kept_errno = errno
+static inline void ten_restore_errno(const int *kept) {
+    errno = *kept;
+}
 
 #endif

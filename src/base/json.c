@@ -90,6 +90,26 @@ void ten_json_bool(ten_buf *buf, const char *key, bool value) {
     ten_buf_text(buf, value ? "true" : "false");
 }
 
+void ten_json_some_text(ten_buf *buf, const char *key, const char *text) {
+    if (text[0])
+        ten_json_text(buf, key, text);
+}
+
+void ten_json_some(ten_buf *buf, const char *key, uint64_t number) {
+    if (number)
+        ten_json_number(buf, key, number);
+}
+
+void ten_json_flag(ten_buf *buf, const char *key, bool value) {
+    if (value)
+        ten_json_bool(buf, key, true);
+}
+
+void ten_json_item(ten_buf *buf, size_t before) {
+    ten_buf_text(buf, before ? ",\n" : "");
+    ten_json_open(buf);
+}
+
 void ten_json_raw(ten_buf *buf, const char *key, const char *json) {
     add_key(buf, key);
     ten_buf_text(buf, json);

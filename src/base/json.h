@@ -20,6 +20,12 @@ void ten_json_text(ten_buf *buf, const char *key, const char *text);
 void ten_json_number(ten_buf *buf, const char *key, uint64_t number);
 void ten_json_bool(ten_buf *buf, const char *key, bool value);
 void ten_json_raw(ten_buf *buf, const char *key, const char *json);
+/* These write nothing for "", 0 and false. */
+void ten_json_some_text(ten_buf *buf, const char *key, const char *text);
+void ten_json_some(ten_buf *buf, const char *key, uint64_t number);
+void ten_json_flag(ten_buf *buf, const char *key, bool value);
+/* Begins an object in an array, which has one a line; `before`: how many it has already. */
+void ten_json_item(ten_buf *buf, size_t before);
 /* RFC 3339, or null for 0. */
 void ten_json_time(ten_buf *buf, const char *key, uint64_t wall_ms);
 

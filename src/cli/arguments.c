@@ -260,17 +260,13 @@ static int check_store(const ten_arguments *arguments, ten_error *error) {
 
 static int check_all(const ten_arguments *arguments, ten_error *error) {
     int r = check_timing(arguments, error);
-    if (r == TENURE_OK)
-        r = check_store(arguments, error);
-    if (r == TENURE_OK)
-        r = ten_id_check_namespace(arguments->namespace_name, error);
+    TEN_STEP(r, check_store(arguments, error));
+    TEN_STEP(r, ten_id_check_namespace(arguments->namespace_name, error));
     if (r == TENURE_OK && arguments->name)
         r = ten_id_check_instance_name(arguments->name, error);
     tenure_options options = ten_arguments_options(arguments);
-    ten_buf members = {0};
-    if (r == TENURE_OK)
-        r = ten_metadata_identity(&options, &members, error);
-    ten_buf_free(&members);
+    TEN_CLEANUP(ten_buf_free) ten_buf members = {0};
+    TEN_STEP(r, ten_metadata_identity(&options, &members, error));
     return r;
 }
 
@@ -319,22 +315,20 @@ tenure_options ten_arguments_options(const ten_arguments *arguments) {
 
 /* A command that works on what is there must not answer a mistyped path with an empty store. */
 static int check_store_exists(const ten_arguments *arguments, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     ten_error unused;
-    int r = TENURE_OK;
     if (!arguments->needs_store || !arguments->store || strncmp(arguments->store, "sqlite:", 7) != 0 ||
         ten_url_parse(arguments->store, &url, &unused) < 0)
         return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
-    if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
+    if (url.path && url.path[0] && !url.hosts && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
         errno == ENOENT)
-        r = ten_fail(
+        return ten_fail(
             error, TENURE_E_UNREACHABLE,
             "there is no store at %.300s: No such file or directory; check the path ('tenure lock', 'target add' and "
             "others create it)",
             url.path);
-    ten_url_free(&url);
-    return r;
+    return TENURE_OK;
 }
 
 bool ten_arguments_actor(char actor[TENURE_HOLDER_MAX + 1]) {
@@ -370,10 +364,8 @@ static int open_context(ten_arguments *arguments, ten_error *error) {
 bool ten_arguments_try_open(ten_arguments *arguments, int *ret_exit) {
     char actor[TENURE_HOLDER_MAX + 1];
     int r = check_all(arguments, &arguments->failure);
-    if (r == TENURE_OK)
-        r = check_store_exists(arguments, &arguments->failure);
-    if (r == TENURE_OK)
-        r = open_context(arguments, &arguments->failure);
+    TEN_STEP(r, check_store_exists(arguments, &arguments->failure));
+    TEN_STEP(r, open_context(arguments, &arguments->failure));
     if (r < 0) {
         *ret_exit = ten_exit_code(r);
         return false;

@@ -69,7 +69,7 @@ static void check_password(struct report *report) {
 /* Files with secrets that the URL names. */
 static void check_secret_files(struct report *report) {
     static const char *const options[] = {"password_file", "token_file", "key_file"};
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     ten_error error;
     if (!report->arguments->store || ten_url_parse(report->arguments->store, &url, &error) < 0)
         return;
@@ -83,7 +83,6 @@ static void check_secret_files(struct report *report) {
                     exposed ? "every user can read the file, or change it" : "only its user or group can read the file",
                     exposed ? "chmod o-rw the file" : "", report);
     }
-    ten_url_free(&url);
 }
 
 static int compare(const void *a, const void *b) {
@@ -195,8 +194,7 @@ static int report_unopened(struct report *report, int exit_code) {
 static int check_store(struct report *report) {
     uint64_t elapsed_us;
     int r = tenure_store_check(report->arguments->context, print_check, report);
-    if (r == TENURE_OK)
-        r = tenure_store_ping(report->arguments->context, &elapsed_us);
+    TEN_STEP(r, tenure_store_ping(report->arguments->context, &elapsed_us));
     if (ten_exit_code(r) == TEN_EXIT_STORE)
         report_store(report, r, tenure_message(report->arguments->context));
     else if (r == TENURE_OK)
@@ -224,12 +222,9 @@ static int run(ten_arguments *arguments) {
     check_secret_files(&report);
     ten_host_check(print_check, &report);
     int r = ends ? end_recovery(&report) : TENURE_OK;
-    if (r == TENURE_OK)
-        r = check_store(&report);
-    if (r == TENURE_OK)
-        r = ten_fleet_check(arguments, print_check, &report, &report.fleet_ttl_ms);
-    if (r == TENURE_OK)
-        r = check_latency(&report);
+    TEN_STEP(r, check_store(&report));
+    TEN_STEP(r, ten_fleet_check(arguments, print_check, &report, &report.fleet_ttl_ms));
+    TEN_STEP(r, check_latency(&report));
     exit_code = r < 0 && is_seen_twice(&report)     ? ten_exit_code(r)
                 : r < 0                             ? ten_arguments_error(arguments, r)
                 : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED

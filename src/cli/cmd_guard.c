@@ -158,9 +158,8 @@ static int pass_messages(const ten_arguments *arguments, struct flow *flow) {
                                       .measures = &flow->measures};
     ten_error error = {0};
     int r = ten_guard_filter_open(&config, &flow->filter, &error);
-    if (r == TENURE_OK)
-        r = is_topic(given.out) ? open_topic(arguments, given.out, flow, &error)
-                                : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error);
+    TEN_STEP(r, is_topic(given.out) ? open_topic(arguments, given.out, flow, &error)
+                                    : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error));
     if (r < 0)
         return say(error.message, TEN_EXIT_FAILED);
     r = is_topic(given.in) ? pass_topic(arguments, given.in, flow, &error)

@@ -45,10 +45,8 @@ static int count_in(const ten_arguments *arguments, const char *name, struct cou
     options.namespace_name = name;
     *counts = (struct counts){0};
     int r = tenure_open(arguments->store, &options, &context);
-    if (r == TENURE_OK)
-        r = tenure_target_list(context, TENURE_ALL, count_target, counts);
-    if (r == TENURE_OK)
-        r = tenure_instance_list(context, count_instance, counts);
+    TEN_STEP(r, tenure_target_list(context, TENURE_ALL, count_target, counts));
+    TEN_STEP(r, tenure_instance_list(context, count_instance, counts));
     if (r < 0) {
         ten_say(tenure_message(context));
         r = ten_exit_code(r);

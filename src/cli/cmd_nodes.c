@@ -20,7 +20,7 @@ static const char *state_of(const ten_view_instance *instance) {
 static void add_row(ten_table *table, const char *namespace_name, const ten_view *view,
                     const ten_view_instance *instance) {
     const ten_metadata_shown *metadata = &instance->metadata;
-    ten_buf labels = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf labels = {0};
     ten_metadata_show_labels(metadata, &labels);
     (void)TEN_TABLE_ADD(
         table, {"INSTANCE", "instance", .text = instance->id}, {NULL, "namespace", .text = namespace_name},
@@ -35,11 +35,10 @@ static void add_row(ten_table *table, const char *namespace_name, const ten_view
         {"ADDRESS", "address", TEN_COLUMN_TEXT, .optional = true, .text = ten_or_null(metadata->address)},
         {"LABELS", NULL, .text = ten_or_null(ten_buf_string(&labels))},
         {NULL, "labels", TEN_COLUMN_RAW, .text = ten_or_null(ten_buf_string(&metadata->labels))});
-    ten_buf_free(&labels);
 }
 
 static int run(ten_arguments *arguments) {
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     ten_table table;
     int r = ten_view_read(arguments, &view);
     if (r < 0)
@@ -47,7 +46,6 @@ static int run(ten_arguments *arguments) {
     ten_table_start(&table, arguments);
     for (size_t i = 0; i < view.instance_count; i++)
         add_row(&table, arguments->namespace_name, &view, &view.instances[i]);
-    ten_view_free(&view);
     return ten_find_end(arguments, &table, TEN_EXIT_DONE, "instances");
 }
 

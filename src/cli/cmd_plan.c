@@ -120,16 +120,14 @@ static int print(const ten_arguments *arguments, const ten_view *view) {
 
 static int run(ten_arguments *arguments) {
     static char found[TEN_OPTION_LIST_MAX][TENURE_HOLDER_MAX + 1];
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     for (size_t i = 0; i < remove_list.count; i++)
         if (!ten_find_instance(arguments, &remove_list.items[i], found[i]))
             return TEN_EXIT_USAGE;
     int r = ten_view_read(arguments, &view);
     if (r < 0)
         return ten_arguments_error(arguments, r);
-    int exit_code = print(arguments, &view);
-    ten_view_free(&view);
-    return exit_code;
+    return print(arguments, &view);
 }
 
 const ten_command ten_cmd_plan = {TEN_HELP_plan, .options = options, .check = check, .store = TEN_STORE_EXISTING,

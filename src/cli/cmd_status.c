@@ -72,7 +72,7 @@ static int check(ten_arguments *arguments) {
 }
 
 static int run(ten_arguments *arguments) {
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     ten_table table;
     if (watch)
         return ten_cmd_top.run(arguments);
@@ -87,7 +87,6 @@ static int run(ten_arguments *arguments) {
         else
             add_row(&table, &view, info);
     }
-    ten_view_free(&view);
     return ten_find_end(arguments, &table, TENURE_OK, "targets");
 }
 

@@ -6,7 +6,7 @@
 #include "store/backends.h"
 
 static int run(ten_arguments *arguments) {
-    ten_buf stores = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf stores = {0};
     for (size_t i = 0; ten_backend_name(i); i++)
         ten_buf_format(&stores, "%s%s", i ? " " : "", ten_backend_name(i));
     if (arguments->json)
@@ -14,7 +14,6 @@ static int run(ten_arguments *arguments) {
                       {NULL, "stores", .text = ten_buf_string(&stores)});
     else
         printf("tenure %s (stores: %s)\n", tenure_version(), ten_buf_string(&stores));
-    ten_buf_free(&stores);
     return fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
 }
 

@@ -40,6 +40,11 @@ static void list(struct listing *listing) {
         listing->leaders++;
         add(listing, info->target, "leading", info->holder, info->acquired_at_ms, info->token);
     }
+    /* A lease of another program is in no listing. */
+    tenure_info info = {.size = sizeof info};
+    if (listing->leaders == 0 && tenure_target_read(listing->arguments->context, role, &info) == TENURE_OK &&
+        info.holder[0] && ++listing->leaders)
+        add(listing, role, "leading", info.holder, info.acquired_at_ms, info.token);
     for (size_t i = 0; i < view->instance_count; i++) {
         const ten_view_instance *instance = &view->instances[i];
         if (strcmp(instance->metadata.role, role) == 0 && !leads(view, role, instance->id))
@@ -48,14 +53,13 @@ static void list(struct listing *listing) {
 }
 
 static int run(ten_arguments *arguments) {
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     int r = ten_view_read(arguments, &view);
     if (r < 0)
         return ten_arguments_error(arguments, r);
     struct listing listing = {.arguments = arguments, .view = &view};
     ten_table_start(&listing.table, arguments);
     list(&listing);
-    ten_view_free(&view);
     int exit_code = ten_table_end(&listing.table, listing.leaders > 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED);
     if (listing.leaders == 0)
         ten_arguments_note(arguments, "nobody leads %s", arguments->operands[0]);

@@ -44,9 +44,8 @@ bool ten_find_instance(const ten_arguments *arguments, const char **text, char i
             *text = id;
         }
     }
-    if (!clear) {
+    if (!clear)
         ten_say_format("'%.100s' names %zu instances: %.500s", *text, match.count, ten_buf_string(&match.names));
-    }
     ten_buf_free(&match.names);
     return clear;
 }
@@ -74,30 +73,33 @@ static int look_for_candidate(const tenure_instance *instance, void *userdata) {
 }
 
 /* 1: yes; 0: no; or an error. */
-static int is_held(tenure_context *context, const char *target, uint64_t token) {
-    tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(context, target, &info);
-    if (r < 0)
-        return r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
-    return info.holder[0] != '\0' && (token == 0 || info.token == token);
-}
-
-static int is_known(tenure_context *context, const char *target) {
-    tenure_info info = {.size = sizeof info};
-    int r = tenure_target_read(context, target, &info);
+static int is_known(tenure_context *context, const char *target, tenure_info *info) {
+    *info = (tenure_info){.size = sizeof *info};
+    int r = tenure_target_read(context, target, info);
     return r == TENURE_OK ? 1 : r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
 }
 
-/* A role that somebody leads or waits for. Of one with slots, the first of them stands for all. */
-static int has_role(tenure_context *context, const char *role) {
+/* The first slot of a semaphore, or of a role that has several leaders. It stands for all. */
+static int has_slots(tenure_context *context, const char *name, tenure_info *info) {
     char slot[TENURE_TARGET_MAX + 1];
+    return snprintf(slot, sizeof slot, "%s/0", name) < (int)sizeof slot ? is_known(context, slot, info) : 0;
+}
+
+static int is_held(tenure_context *context, const char *target, uint64_t token) {
+    tenure_info info;
+    int r = is_known(context, target, &info);
+    if (r == 1 && info.holder[0] != '\0')
+        return token == 0 || info.token == token;
+    if (r >= 0 && token == 0)
+        r = has_slots(context, target, &info);
+    return r == 1 ? info.holder[0] != '\0' : r;
+}
+
+/* A role that an instance leads or waits for. */
+static int has_role(tenure_context *context, const char *role) {
     struct candidacy candidacy = {.role = role};
     int r = is_held(context, role, 0);
-    if (r == 0)
-        r = tenure_instance_list(context, look_for_candidate, &candidacy);
-    if (r == 0 && snprintf(slot, sizeof slot, "%s/0", role) < (int)sizeof slot)
-        r = is_held(context, slot, 0);
-    return r;
+    return r == 0 ? tenure_instance_list(context, look_for_candidate, &candidacy) : r;
 }
 
 static int has_instance(tenure_context *context, const char *text) {
@@ -108,11 +110,12 @@ static int has_instance(tenure_context *context, const char *text) {
 }
 
 static int has(tenure_context *context, const struct wanted *wanted) {
+    tenure_info info;
     switch (wanted->kind) {
     case TEN_WANTED_NOTHING:
         return 0;
     case TEN_WANTED_KNOWN:
-        return is_known(context, wanted->name);
+        return is_known(context, wanted->name, &info);
     case TEN_WANTED_HELD:
         return is_held(context, wanted->name, wanted->token);
     case TEN_WANTED_ROLE:
@@ -121,6 +124,15 @@ static int has(tenure_context *context, const struct wanted *wanted) {
         return has_instance(context, wanted->name);
     }
     return 0;
+}
+
+bool ten_find_slots(const ten_arguments *arguments, const char *name) {
+    tenure_info info;
+    bool found = has_slots(arguments->context, name, &info) == 1;
+    if (found)
+        ten_say_format("%.200s has slots: name one of them, such as %.200s/0 ('tenure ls --namespace %s' lists them)",
+                       name, name, arguments->namespace_name);
+    return found;
 }
 
 struct search {

@@ -102,8 +102,7 @@ int ten_fleet_check(const ten_arguments *arguments, tenure_check_fn each, void *
     struct versions versions = {0};
     struct beats beats = {0};
     int r = tenure_instance_list(arguments->context, take_instance, &versions);
-    if (r == TENURE_OK)
-        r = tenure_history_read(arguments->context, NULL, LOOK_BACK_MS, SIZE_MAX, take_change, &beats);
+    TEN_STEP(r, tenure_history_read(arguments->context, NULL, LOOK_BACK_MS, SIZE_MAX, take_change, &beats));
     if (r == TENURE_OK) {
         tell_versions(&versions, each, userdata);
         tell_ids(&beats, each, userdata);

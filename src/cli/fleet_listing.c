@@ -59,7 +59,7 @@ static bool is_candidate(const ten_view_instance *instance) {
 static bool add_to_plan(ten_plan *plan, const tenure_info *info) {
     uint32_t number = ten_plan_add_target(plan, info->target);
     return number != TEN_PLAN_NONE &&
-           ten_plan_pin(plan, number, info->pin_instance[0] ? info->pin_instance : NULL, info->pin_away);
+           ten_plan_pin_target(plan, number, info->pin_instance[0] ? info->pin_instance : NULL, info->pin_away);
 }
 
 static bool make_plan(ten_view *view) {
@@ -83,8 +83,7 @@ static bool make_plan(ten_view *view) {
 int ten_view_read(const ten_arguments *arguments, ten_view *view) {
     *view = (ten_view){0};
     int r = tenure_target_list(arguments->context, TENURE_ALL, take_target, view);
-    if (r == TENURE_OK)
-        r = tenure_instance_list(arguments->context, take_instance, view);
+    TEN_STEP(r, tenure_instance_list(arguments->context, take_instance, view));
     if (view->instance_count > 1) /* a store lists them in the order that is cheapest for it */
         qsort(view->instances, view->instance_count, sizeof *view->instances, by_id);
     if (r == TENURE_OK && !make_plan(view))

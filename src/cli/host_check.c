@@ -129,12 +129,11 @@ static pid_t start_children(void) {
         for (;;)
             pause();
     }
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     close(ends[1]);
     if (child > 0)
         (void)ten_read_some(ends[0], &byte, 1);
     close(ends[0]);
-    errno = failed;
     return child;
 }
 

@@ -25,10 +25,9 @@ bool ten_pinning_find(const ten_arguments *arguments, const char *text, tenure_p
     /* A restart gives an instance another id, so a pin to one that is not there would never have an effect. */
     int r = tenure_instance_list(arguments->context, is_the_one, pin->instance);
     *ret_exit_code = r < 0 ? ten_arguments_error(arguments, r) : TEN_EXIT_FAILED;
-    if (r == 0) {
+    if (r == 0)
         ten_say_format("there is no instance %.255s in the namespace %s; 'tenure nodes' lists them", text,
                        arguments->namespace_name);
-    }
     return r > 0;
 }
 
@@ -43,7 +42,7 @@ bool ten_pinning_set_reason(const ten_arguments *arguments, const char *reason, 
 
 int ten_pinning_read(const ten_arguments *arguments, const char *target, const tenure_pin *pin,
                      ten_pinning_effect *effect) {
-    ten_view view;
+    TEN_CLEANUP(ten_view_free) ten_view view = {0};
     *effect = (ten_pinning_effect){0};
     int r = ten_view_read(arguments, &view);
     if (r < 0)
@@ -54,6 +53,5 @@ int ten_pinning_read(const ten_arguments *arguments, const char *target, const t
     for (size_t i = 0; i < view.target_count; i++)
         if (strcmp(view.targets[i].target, target) == 0)
             ten_id_shorten(view.targets[i].holder, effect->holder);
-    ten_view_free(&view);
     return TENURE_OK;
 }

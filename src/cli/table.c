@@ -69,13 +69,12 @@ static void add_member(ten_buf *line, const ten_cell *cell) {
 /* ---- rows */
 
 static void print_json(const ten_cell *cells, size_t count) {
-    ten_buf line = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf line = {0};
     ten_json_open(&line);
     for (size_t i = 0; i < count; i++)
         add_member(&line, &cells[i]);
     ten_json_close(&line);
     puts(ten_buf_string(&line));
-    ten_buf_free(&line);
 }
 
 static void print_separated(const ten_cell *cells, size_t count, size_t shown) {

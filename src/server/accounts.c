@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "server/metrics.h"
+#include "base/metric.h"
 
 #define MEMORY_MAX         ((uint64_t)96 * 1024 * 1024)
 #define MEMORY_RESERVE     ((uint64_t)16 * 1024 * 1024)
@@ -259,41 +259,24 @@ static void add_account(ten_account *sum, const ten_account *account) {
     }
 }
 
-static void write_label(ten_buf *to, const char *name) {
-    for (const char *at = name; *at; at++) {
-        if (*at == '"' || *at == '\\')
-            ten_buf_char(to, '\\');
-        ten_buf_char(to, *at);
-    }
-}
-
-static void write_one(ten_buf *to, const ten_account *account, const char *metric, const uint64_t *values) {
+static void write_one(ten_buf *to, const ten_account *account, bool refused) {
     for (size_t i = 0; i < TEN_RESOURCE_COUNT; i++) {
-        if (i == TEN_RESOURCE_TIME && values == account->used)
+        if (i == TEN_RESOURCE_TIME && !refused)
             continue;
-        ten_buf_format(to, "%s{principal=\"", metric);
-        write_label(to, account->name);
-        ten_buf_format(to, "\",limit=\"%s\"} %llu\n", ten_resource_name((enum ten_resource)i),
-                       (unsigned long long)values[i]);
+        ten_buf_text(to, refused ? "tenure_principal_refused_total{" : "tenure_principal_used{");
+        ten_metric_label(to, "principal", account->name);
+        ten_buf_format(to, ",limit=\"%s\"} %llu\n", ten_resource_name((enum ten_resource)i),
+                       (unsigned long long)(refused ? account->refused : account->used)[i]);
     }
 }
 
-static void write_used(ten_buf *to, const ten_account *account) {
-    write_one(to, account, "tenure_principal_used", account->used);
-}
-
-static void write_refused(ten_buf *to, const ten_account *account) {
-    write_one(to, account, "tenure_principal_refused_total", account->refused);
-}
-
-static void write_each(const ten_accounts *accounts, const ten_account *only, ten_buf *to,
-                       void (*write)(ten_buf *to, const ten_account *account)) {
+static void write_each(const ten_accounts *accounts, const ten_account *only, ten_buf *to, bool refused) {
     ten_account sum = accounts->gone;
     snprintf(sum.name, sizeof sum.name, "%s", accounts->has_auth ? "unauthenticated" : "everybody");
     size_t at = 0;
     for (const ten_map_entry *found; (found = ten_map_next(&accounts->addresses, &at));)
         add_account(&sum, &((struct entry *)found->value)->account);
-    write(to, &sum);
+    write_one(to, &sum, refused);
     at = 0;
     for (const ten_map_entry *found; (found = ten_map_next(&accounts->principals, &at));) {
         ten_account account = {0};
@@ -301,14 +284,14 @@ static void write_each(const ten_accounts *accounts, const ten_account *only, te
         add_account(&account, ours);
         snprintf(account.name, sizeof account.name, "%s", ours->name);
         if (!only || only == ours)
-            write(to, &account);
+            write_one(to, &account, refused);
     }
 }
 
 void ten_accounts_metrics(const ten_accounts *accounts, const ten_account *only, ten_buf *to) {
-    ten_metrics_head(to, "tenure_principal_used", "gauge", "What a principal uses of the server.");
-    write_each(accounts, only, to, write_used);
-    ten_metrics_head(to, "tenure_principal_refused_total", "counter",
-                     "What was refused because a principal had its share.");
-    write_each(accounts, only, to, write_refused);
+    ten_metric_head(to, "tenure_principal_used", "gauge", "What a principal uses of the server.");
+    write_each(accounts, only, to, false);
+    ten_metric_head(to, "tenure_principal_refused_total", "counter",
+                    "What was refused because a principal had its share.");
+    write_each(accounts, only, to, true);
 }

@@ -44,20 +44,9 @@ int ten_connection_fd(const ten_request *request) {
 /* ---- at whose expense */
 
 static void drop_guest(ten_connection *ours) {
-    if (!ours->guest_link)
-        return;
-    *ours->guest_link = ours->next_guest;
-    if (ours->next_guest)
-        ours->next_guest->guest_link = ours->guest_link;
-    ours->guest_link = NULL;
-}
-
-static void add_guest(struct ten_server *server, ten_connection *ours) {
-    ours->next_guest = server->first_guest;
-    ours->guest_link = &server->first_guest;
-    if (ours->next_guest)
-        ours->next_guest->guest_link = &ours->next_guest;
-    server->first_guest = ours;
+    if (ours->is_guest)
+        LIST_REMOVE(ours, guests);
+    ours->is_guest = false;
 }
 
 static void stop_greeting(struct ten_server *server, ten_connection *ours) {
@@ -81,8 +70,9 @@ static void shut(struct ten_server *server, ten_connection *ours) {
  * yet. False: there is none. */
 static bool close_stranger(struct ten_server *server, bool greets) {
     ten_connection *first = NULL;
+    ten_connection *ours;
     ten_stranger about_first = {0};
-    for (ten_connection *ours = server->first_guest; ours; ours = ours->next_guest) {
+    LIST_FOREACH(ours, &server->guests, guests) {
         if (!ours->place.account || (greets ? !ours->greets : !ours->place.account->stranger))
             continue;
         ten_stranger about = {ours->place.account->used[TEN_RESOURCE_CONNECTIONS], ours->since_ms};
@@ -111,7 +101,8 @@ static void charge_address(struct ten_server *server, ten_connection *ours) {
         }
         ten_budget_note(budget, &ours->place, address, TEN_RESOURCE_CONNECTIONS, 1);
     }
-    add_guest(server, ours);
+    LIST_INSERT_HEAD(&server->guests, ours, guests);
+    ours->is_guest = true;
 }
 
 /* Handshakes are made by this thread, between two requests of any client: no more of them may be due at once than take
@@ -174,11 +165,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         greet(server, ours);
         if (ours->place.amount > 0)
             ours->deadline_ms = ours->since_ms + patience_ms(server, ours);
-        ours->next = server->first_connection;
-        ours->link = &server->first_connection;
-        if (ours->next)
-            ours->next->link = &ours->next;
-        server->first_connection = ours;
+        LIST_INSERT_HEAD(&server->connections, ours, all);
         /* libmicrohttpd only requests a certificate; here it is required. */
         gnutls_session_t session = server->config->client_ca ? session_of(connection) : NULL;
         if (session)
@@ -192,9 +179,7 @@ void ten_connection_notice(void *userdata, struct MHD_Connection *connection, vo
         return;
     stop_greeting(server, ours);
     drop_guest(ours);
-    *ours->link = ours->next;
-    if (ours->next)
-        ours->next->link = ours->link;
+    LIST_REMOVE(ours, all);
     ten_budget_return(&server->accounts.budget, &ours->place, TEN_RESOURCE_CONNECTIONS);
     ten_accounts_leave_address(&server->accounts, ours->address);
     ten_free(ours);
@@ -205,17 +190,7 @@ void ten_connection_expect(const ten_request *request, bool bounded) {
     if (!ours)
         return;
     ours->deadline_ms = bounded ? ten_now_ms() + patience_ms(request->server, ours) : 0;
-    ours->reader = NULL;
-    ours->streaming = NULL;
-}
-
-void ten_connection_streams(const ten_request *request) {
-    ten_connection *ours = ten_connection_of(request->connection);
-    if (!ours)
-        return;
-    ours->deadline_ms = 0;
-    ours->reader = request->reader;
-    ours->streaming = request;
+    ours->streaming = bounded || !request->reader ? NULL : request;
 }
 
 /* A stream without news is suspended: libmicrohttpd does not notice that its client has disconnected. */
@@ -248,20 +223,24 @@ static void resume_paused(ten_connection *ours) {
 }
 
 void ten_connections_resume(struct ten_server *server) {
-    for (ten_connection *ours = server->first_connection; ours; ours = ours->next)
-        if (ours->paused)
-            resume_paused(ours);
+    ten_connection *ours;
+    LIST_FOREACH(ours, &server->connections, all)
+    if (ours->paused)
+        resume_paused(ours);
+}
+
+static void cut_stream(ten_connection *ours) {
+    ten_events_cut(ours->streaming->reader);
+    ours->streaming = NULL;
 }
 
 /* A stream that ended is found within LOOK_MS: a look at each costs a system call. */
 static void look_at_stream(ten_connection *ours, uint64_t now_ms) {
-    if (!ours->reader || now_ms < ours->looked_ms + LOOK_MS)
+    if (!ours->streaming || now_ms < ours->looked_ms + LOOK_MS)
         return;
     ours->looked_ms = now_ms;
-    if (!has_hung_up(ours))
-        return;
-    ten_events_cut(ours->reader);
-    ours->reader = NULL;
+    if (has_hung_up(ours))
+        cut_stream(ours);
 }
 
 void ten_connections_sweep(struct ten_server *server) {
@@ -269,23 +248,24 @@ void ten_connections_sweep(struct ten_server *server) {
     if (now < server->swept_ms + TEN_SWEEP_MS)
         return;
     server->swept_ms = now;
-    for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
+    ten_connection *ours;
+    LIST_FOREACH(ours, &server->connections, all) {
         look_at_stream(ours, now);
         if (ours->paused && (now >= ours->paused_ms || server->draining))
             resume_paused(ours);
-        if (ours->deadline_ms == 0 || now < ours->deadline_ms)
-            continue;
-        shut(server, ours);
+        if (ours->deadline_ms != 0 && now >= ours->deadline_ms)
+            shut(server, ours);
     }
 }
 
 void ten_connections_check_streams(struct ten_server *server) {
-    for (ten_connection *ours = server->first_connection; ours; ours = ours->next) {
+    ten_connection *ours;
+    LIST_FOREACH(ours, &server->connections, all) {
         const ten_request *request = ours->streaming;
-        if (!request || !ours->reader ||
+        if (!request ||
             ten_auth_still_may(&server->auth, &request->principal, TEN_ROLE_READ, request->route.namespace_name))
             continue;
-        ten_events_cut(ours->reader);
+        cut_stream(ours);
         ours->deadline_ms = 1; /* the next sweep ends it, whether it is read or not */
     }
 }

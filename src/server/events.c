@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -27,7 +29,7 @@
 
 struct ten_event_reader {
     ten_events *events;
-    ten_event_reader *next;
+    LIST_ENTRY(ten_event_reader) link;
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     uint64_t cursor; /* it has been given everything up to here */
     bool joined;     /* the thread knows where it stands */
@@ -55,11 +57,11 @@ struct ten_events {
     int work_fd;          /* wakes the thread */
     int ready_fd;         /* wakes the HTTP thread */
     pthread_mutex_t lock; /* around the readers */
-    ten_event_reader *readers;
+    LIST_HEAD(, ten_event_reader) readers;
     size_t count;
     size_t buffered; /* room in the buffers of all readers */
     bool ending;
-    bool closing;
+    atomic_bool closing;
     struct feed feeds[NAMESPACES_MAX];
 };
 
@@ -71,16 +73,12 @@ static void write_event(const ten_change *change, ten_buf *to) {
     ten_json_time(to, "at", change->at_ms);
     ten_json_text(to, "event", ten_event_name(change->kind));
     ten_json_text(to, "namespace", change->namespace_name);
-    if (change->target[0])
-        ten_json_text(to, "target", change->target);
-    if (change->instance[0])
-        ten_json_text(to, "instance", change->instance);
-    if (change->token)
-        ten_json_number(to, "token", change->token);
+    ten_json_some_text(to, "target", change->target);
+    ten_json_some_text(to, "instance", change->instance);
+    ten_json_some(to, "token", change->token);
     if (change->reason)
         ten_json_text(to, "reason", ten_reason_name(change->reason));
-    if (change->actor[0])
-        ten_json_text(to, "actor", change->actor);
+    ten_json_some_text(to, "actor", change->actor);
     ten_json_close(to);
     ten_buf_text(to, "\n\n");
 }
@@ -124,8 +122,9 @@ static int deliver(const ten_change *change, void *userdata) {
     ten_events *events = delivery->events;
     ten_buf_clear(&delivery->line);
     write_event(change, &delivery->line);
-    pthread_mutex_lock(&events->lock);
-    for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
+    TEN_LOCKED(&events->lock);
+    ten_event_reader *reader;
+    LIST_FOREACH(reader, &events->readers, link) {
         bool meant = delivery->only ? reader == delivery->only
                                     : reader->joined && strcmp(reader->namespace_name, delivery->namespace_name) == 0;
         if (!meant || (reader->joined && change->cursor <= reader->cursor))
@@ -133,7 +132,6 @@ static int deliver(const ten_change *change, void *userdata) {
         give(reader, delivery->line.data, delivery->line.size);
         reader->cursor = change->cursor;
     }
-    pthread_mutex_unlock(&events->lock);
     return 0;
 }
 
@@ -141,14 +139,14 @@ static void tell_resync(ten_events *events, const char *namespace_name, const te
     char text[128];
     int size = snprintf(text, sizeof text, "id: %llu\nevent: resync\ndata: {\"event\":\"resync\"}\n\n",
                         (unsigned long long)cursor);
-    pthread_mutex_lock(&events->lock);
-    for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
+    TEN_LOCKED(&events->lock);
+    ten_event_reader *reader;
+    LIST_FOREACH(reader, &events->readers, link) {
         if (only ? reader != only : strcmp(reader->namespace_name, namespace_name) != 0)
             continue;
         give(reader, text, (size_t)size);
         reader->cursor = cursor;
     }
-    pthread_mutex_unlock(&events->lock);
 }
 
 static void read_feed(ten_events *events, struct feed *feed) {
@@ -178,10 +176,9 @@ static struct feed *find_feed(ten_events *events, const char *name) {
 
 /* There is no room for its namespace. It is refused, so that the readers behind it need not wait. */
 static void turn_away(ten_events *events, ten_event_reader *reader) {
-    pthread_mutex_lock(&events->lock);
+    TEN_LOCKED(&events->lock);
     reader->joined = true;
     reader->cut_off = true;
-    pthread_mutex_unlock(&events->lock);
 }
 
 static struct feed *open_feed(ten_events *events, const char *name) {
@@ -205,10 +202,8 @@ static struct feed *open_feed(ten_events *events, const char *name) {
 
 /* It was cut off, or is gone. */
 static bool is_over(ten_event_reader *reader) {
-    pthread_mutex_lock(&reader->events->lock);
-    bool over = reader->cut_off || reader->left;
-    pthread_mutex_unlock(&reader->events->lock);
-    return over;
+    TEN_LOCKED(&reader->events->lock);
+    return reader->cut_off || reader->left;
 }
 
 /* Brings a new reader to where its namespace's feed stands. False: the store does not answer; it is tried again, from
@@ -233,56 +228,54 @@ static bool catch_up(ten_events *events, ten_event_reader *reader, struct feed *
     ten_buf_free(&delivery.line);
     if (r < 0 && r != TENURE_E_RESYNC)
         return false;
-    pthread_mutex_lock(&events->lock);
+    TEN_LOCKED(&events->lock);
     reader->joined = true;
     reader->cursor = cursor;
     give(reader, ": ok\n\n", 6);
-    pthread_mutex_unlock(&events->lock);
     return true;
 }
 
 static ten_event_reader *find_new(ten_events *events) {
-    pthread_mutex_lock(&events->lock);
-    ten_event_reader *reader = events->readers;
-    while (reader && reader->joined)
-        reader = reader->next;
-    if (reader)
+    TEN_LOCKED(&events->lock);
+    ten_event_reader *reader;
+    LIST_FOREACH(reader, &events->readers, link) {
+        if (reader->joined)
+            continue;
         reader->busy = true;
-    pthread_mutex_unlock(&events->lock);
+        break;
+    }
     return reader;
 }
 
+/* Under the lock: one that has left, and that the thread is done with. */
 static void free_reader(ten_event_reader *reader) {
-    pthread_mutex_lock(&reader->events->lock);
+    if (!reader->left || reader->busy)
+        return;
     reader->events->buffered -= reader->text.room;
-    pthread_mutex_unlock(&reader->events->lock);
     ten_buf_free(&reader->text);
     ten_free(reader);
 }
 
 static void let_go(ten_events *events, ten_event_reader *reader) {
-    pthread_mutex_lock(&events->lock);
+    TEN_LOCKED(&events->lock);
     reader->busy = false;
-    bool left = reader->left;
-    pthread_mutex_unlock(&events->lock);
-    if (left)
-        free_reader(reader);
+    free_reader(reader);
 }
 
 static bool is_read(ten_events *events, const char *name) {
-    pthread_mutex_lock(&events->lock);
-    ten_event_reader *reader = events->readers;
-    while (reader && strcmp(reader->namespace_name, name) != 0)
-        reader = reader->next;
-    pthread_mutex_unlock(&events->lock);
-    return reader != NULL;
+    TEN_LOCKED(&events->lock);
+    ten_event_reader *reader;
+    LIST_FOREACH(reader, &events->readers, link)
+    if (strcmp(reader->namespace_name, name) == 0)
+        return true;
+    return false;
 }
 
 static void keep_alive(ten_events *events) {
-    pthread_mutex_lock(&events->lock);
-    for (ten_event_reader *reader = events->readers; reader; reader = reader->next)
-        give(reader, ": \n\n", 4);
-    pthread_mutex_unlock(&events->lock);
+    TEN_LOCKED(&events->lock);
+    ten_event_reader *reader;
+    LIST_FOREACH(reader, &events->readers, link)
+    give(reader, ": \n\n", 4);
 }
 
 /* Sleeps until something changed, a reader joined, or the time has passed. */
@@ -326,12 +319,7 @@ static bool welcome(ten_events *events) {
 static void *run(void *arg) {
     ten_events *events = arg;
     uint64_t alive_ms = 0;
-    for (;;) {
-        pthread_mutex_lock(&events->lock);
-        bool closing = events->closing;
-        pthread_mutex_unlock(&events->lock);
-        if (closing)
-            return NULL;
+    while (!atomic_load(&events->closing)) {
         bool blind = welcome(events);
         for (size_t i = 0; i < NAMESPACES_MAX; i++) {
             struct feed *feed = &events->feeds[i];
@@ -350,6 +338,7 @@ static void *run(void *arg) {
         ten_eventfd_poke(events->ready_fd);
         sleep_until_events(events, blind);
     }
+    return NULL;
 }
 
 /* ---- for the HTTP thread */
@@ -360,49 +349,35 @@ ten_event_reader *ten_events_join(ten_events *events, const char *namespace_name
         return NULL;
     *reader = (ten_event_reader){.events = events, .cursor = cursor, .userdata = userdata};
     snprintf(reader->namespace_name, sizeof reader->namespace_name, "%s", namespace_name);
-    pthread_mutex_lock(&events->lock);
-    bool taken = events->count < READERS_MAX && !events->ending;
-    if (taken) {
-        reader->next = events->readers;
-        events->readers = reader;
-        events->count++;
-    }
-    pthread_mutex_unlock(&events->lock);
-    if (!taken) {
+    TEN_LOCKED(&events->lock);
+    if (events->count == READERS_MAX || events->ending) {
         ten_free(reader);
         return NULL;
     }
+    LIST_INSERT_HEAD(&events->readers, reader, link);
+    events->count++;
     ten_eventfd_poke(events->work_fd);
     return reader;
 }
 
 void ten_events_leave(ten_event_reader *reader) {
     ten_events *events = reader->events;
-    pthread_mutex_lock(&events->lock);
-    for (ten_event_reader **at = &events->readers; *at; at = &(*at)->next) {
-        if (*at == reader) {
-            *at = reader->next;
-            break;
-        }
-    }
+    TEN_LOCKED(&events->lock);
+    LIST_REMOVE(reader, link);
     events->count--;
     reader->left = true;
-    bool busy = reader->busy;
-    pthread_mutex_unlock(&events->lock);
+    free_reader(reader);
     ten_eventfd_poke(events->work_fd);
-    if (!busy)
-        free_reader(reader);
 }
 
 void ten_events_cut(ten_event_reader *reader) {
-    pthread_mutex_lock(&reader->events->lock);
+    TEN_LOCKED(&reader->events->lock);
     reader->cut_off = true;
-    pthread_mutex_unlock(&reader->events->lock);
     ten_eventfd_poke(reader->events->ready_fd);
 }
 
 ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
-    pthread_mutex_lock(&reader->events->lock);
+    TEN_LOCKED(&reader->events->lock);
     size_t left = reader->text.size - reader->taken;
     ssize_t count = (ssize_t)ten_min_u64(left, size);
     if (count > 0)
@@ -416,14 +391,14 @@ ssize_t ten_events_read(ten_event_reader *reader, char *text, size_t size) {
     reader->waits = count == 0;
     if (count == 0 && (reader->cut_off || reader->events->ending))
         count = -1;
-    pthread_mutex_unlock(&reader->events->lock);
     return count;
 }
 
 void ten_events_wake(ten_events *events, void (*resume)(void *userdata), void (*cut)(void *userdata)) {
     ten_eventfd_clear(events->ready_fd);
-    pthread_mutex_lock(&events->lock);
-    for (ten_event_reader *reader = events->readers; reader; reader = reader->next) {
+    TEN_LOCKED(&events->lock);
+    ten_event_reader *reader;
+    LIST_FOREACH(reader, &events->readers, link) {
         bool ready = reader->text.size > reader->taken || reader->cut_off || events->ending;
         if (reader->waits && ready) {
             reader->waits = false;
@@ -434,13 +409,11 @@ void ten_events_wake(ten_events *events, void (*resume)(void *userdata), void (*
             cut(reader->userdata);
         }
     }
-    pthread_mutex_unlock(&events->lock);
 }
 
 void ten_events_end(ten_events *events) {
-    pthread_mutex_lock(&events->lock);
+    TEN_LOCKED(&events->lock);
     events->ending = true;
-    pthread_mutex_unlock(&events->lock);
     ten_eventfd_poke(events->ready_fd);
 }
 
@@ -449,10 +422,8 @@ int ten_events_fd(const ten_events *events) {
 }
 
 size_t ten_events_count(ten_events *events) {
-    pthread_mutex_lock(&events->lock);
-    size_t count = events->count;
-    pthread_mutex_unlock(&events->lock);
-    return count;
+    TEN_LOCKED(&events->lock);
+    return events->count;
 }
 
 /* ---- start and end */
@@ -489,9 +460,7 @@ int ten_events_open(const char *url, uint64_t timeout_ms, ten_events **ret_event
 void ten_events_close(ten_events *events) {
     if (!events)
         return;
-    pthread_mutex_lock(&events->lock);
-    events->closing = true;
-    pthread_mutex_unlock(&events->lock);
+    atomic_store(&events->closing, true);
     ten_eventfd_poke(events->work_fd);
     pthread_join(events->thread, NULL);
     free_events(events);

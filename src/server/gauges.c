@@ -8,7 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "server/metrics.h"
+#include "base/metric.h"
+#include "base/thread.h"
 
 #define NAMESPACES_MAX 64u
 #define PAGE           10000u
@@ -19,10 +20,12 @@ struct space {
     char name[TENURE_NAMESPACE_MAX + 1];
     uint64_t cursor; /* of the feed */
     ten_map ends;    /* target -> how its last lease ended, until it is taken again */
-    ten_map unowned; /* target -> since when, boot clock */
     uint64_t takeovers[TEN_REASON_COUNT];
-    uint64_t held;
-    uint64_t longest_ms;
+    struct found {
+        ten_map unowned; /* target -> since when, boot clock */
+        uint64_t held;
+        uint64_t longest_ms;
+    } found;
 };
 
 struct ten_gauges {
@@ -44,7 +47,7 @@ void ten_gauges_free(ten_gauges *gauges) {
         return;
     for (size_t i = 0; i < gauges->count; i++) {
         ten_map_free(&gauges->spaces[i].ends);
-        ten_map_free(&gauges->spaces[i].unowned);
+        ten_map_free(&gauges->spaces[i].found.unowned);
     }
     pthread_mutex_destroy(&gauges->lock);
     ten_free(gauges);
@@ -59,9 +62,8 @@ void ten_gauges_note(ten_gauges *gauges, const char *namespace_name) {
     struct space *space = &gauges->spaces[gauges->count];
     snprintf(space->name, sizeof space->name, "%s", namespace_name);
     space->cursor = TEN_CURSOR_NOW;
-    pthread_mutex_lock(&gauges->lock);
+    TEN_LOCKED(&gauges->lock);
     gauges->count++;
-    pthread_mutex_unlock(&gauges->lock);
 }
 
 /* ---- looking */
@@ -94,11 +96,9 @@ static int read_feed(struct space *space, ten_store *store, uint64_t timeout_ms)
 }
 
 struct looking {
-    struct space *space;
-    ten_map unowned; /* as it is now */
+    const ten_map *unowned; /* before */
+    struct found found;
     uint64_t now_ms;
-    uint64_t held;
-    uint64_t longest_ms;
     size_t count; /* of this page */
     char last[TENURE_TARGET_MAX + 1];
 };
@@ -107,36 +107,29 @@ static int take_row(const ten_row *row, void *userdata) {
     struct looking *looking = userdata;
     looking->count++;
     snprintf(looking->last, sizeof looking->last, "%s", row->target.id);
-    looking->held += row->holder != NULL;
+    looking->found.held += row->holder != NULL;
     if (row->holder || !row->registered || row->target.paused)
         return 0;
-    uintptr_t since_ms = (uintptr_t)ten_map_get(&looking->space->unowned, row->target.id);
+    uintptr_t since_ms = (uintptr_t)ten_map_get(looking->unowned, row->target.id);
     if (!since_ms)
         since_ms = (uintptr_t)looking->now_ms;
-    uint64_t unowned_ms = looking->now_ms - since_ms;
-    looking->longest_ms = ten_max_u64(looking->longest_ms, unowned_ms);
-    return ten_map_put(&looking->unowned, row->target.id, (void *)since_ms) ? 0 : TENURE_E_NOMEM;
+    looking->found.longest_ms = ten_max_u64(looking->found.longest_ms, looking->now_ms - since_ms);
+    return ten_map_put(&looking->found.unowned, row->target.id, (void *)since_ms) ? 0 : TENURE_E_NOMEM;
 }
 
 static int look(struct space *space, ten_store *store, uint64_t timeout_ms) {
-    struct looking looking = {.space = space, .now_ms = ten_now_ms()};
+    struct looking looking = {.unowned = &space->found.unowned, .now_ms = ten_now_ms()};
     char after[TENURE_TARGET_MAX + 1] = "";
     int r = read_feed(space, store, timeout_ms);
     do {
         looking.count = 0;
         ten_query query = {.namespace_name = space->name, .filter = TENURE_ALL, .after = after, .limit = PAGE};
-        if (r == TENURE_OK)
-            r = store->ops->list(store, &query, take_row, &looking, timeout_ms);
+        TEN_STEP(r, store->ops->list(store, &query, take_row, &looking, timeout_ms));
         memcpy(after, looking.last, sizeof after);
     } while (r == TENURE_OK && looking.count == PAGE);
-    if (r == TENURE_OK) {
-        ten_map_free(&space->unowned);
-        space->unowned = looking.unowned;
-        space->held = looking.held;
-        space->longest_ms = looking.longest_ms;
-    } else {
-        ten_map_free(&looking.unowned);
-    }
+    ten_map_free(r == TENURE_OK ? &space->found.unowned : &looking.found.unowned);
+    if (r == TENURE_OK)
+        space->found = looking.found;
     return r;
 }
 
@@ -151,46 +144,42 @@ struct writing {
     ten_buf *to;
 };
 
-static void write_metric(const struct writing *writing, const char *name, const char *type, const char *help,
-                         void (*write)(ten_buf *to, const char *name, const struct space *space)) {
-    ten_metrics_head(writing->to, name, type, help);
-    for (size_t i = 0; i < writing->count; i++) {
-        const struct space *space = &writing->gauges->spaces[i];
+enum gauge { HELD, UNOWNED, LONGEST, GAUGES };
+
+static double value_of(const struct found *found, enum gauge gauge) {
+    return gauge == HELD      ? (double)found->held
+           : gauge == UNOWNED ? (double)found->unowned.count
+                              : (double)found->longest_ms / 1e3;
+}
+
+/* The next namespace that the client may see; NULL: no more. */
+static const struct space *next_space(const struct writing *writing, size_t *at) {
+    while (*at < writing->count) {
+        const struct space *space = &writing->gauges->spaces[(*at)++];
         if (writing->is_shown(space->name, writing->userdata))
-            write(writing->to, name, space);
+            return space;
     }
-}
-
-static void write_number(ten_buf *to, const char *name, const struct space *space, uint64_t number) {
-    ten_buf_format(to, "%s{namespace=\"%s\"} %llu\n", name, space->name, (unsigned long long)number);
-}
-
-static void write_held(ten_buf *to, const char *name, const struct space *space) {
-    write_number(to, name, space, space->held);
-}
-
-static void write_unowned(ten_buf *to, const char *name, const struct space *space) {
-    write_number(to, name, space, space->unowned.count);
-}
-
-static void write_longest(ten_buf *to, const char *name, const struct space *space) {
-    ten_buf_format(to, "%s{namespace=\"%s\"} %.3f\n", name, space->name, (double)space->longest_ms / 1e3);
-}
-
-static void write_takeovers(ten_buf *to, const char *name, const struct space *space) {
-    for (unsigned reason = TEN_REASON_NONE + 1; reason < TEN_REASON_COUNT; reason++)
-        ten_buf_format(to, "%s{namespace=\"%s\",reason=\"%s\"} %llu\n", name, space->name,
-                       ten_reason_name((enum ten_reason)reason), (unsigned long long)space->takeovers[reason]);
+    return NULL;
 }
 
 static void write_all(const struct writing *writing) {
-    write_metric(writing, "tenure_leases_held", "gauge", "Leases that are held.", write_held);
-    write_metric(writing, "tenure_targets_unowned", "gauge", "Registered targets that no instance holds.",
-                 write_unowned);
-    write_metric(writing, "tenure_targets_unowned_seconds_max", "gauge",
-                 "How long the longest unowned of them has been seen so.", write_longest);
-    write_metric(writing, "tenure_takeovers_total", "counter", "Leases taken after another, by how that one ended.",
-                 write_takeovers);
+    static const char *const texts[GAUGES][2] = {
+        [HELD] = {"tenure_leases_held", "Leases that are held."},
+        [UNOWNED] = {"tenure_targets_unowned", "Registered targets that no instance holds."},
+        [LONGEST] = {"tenure_targets_unowned_seconds_max", "How long the longest unowned of them has been seen so."}};
+    const struct space *space;
+    for (unsigned i = 0; i < GAUGES; i++) {
+        ten_metric_head(writing->to, texts[i][0], "gauge", texts[i][1]);
+        for (size_t at = 0; (space = next_space(writing, &at));)
+            ten_buf_format(writing->to, "%s{namespace=\"%s\"} %.*f\n", texts[i][0], space->name, i == LONGEST ? 3 : 0,
+                           value_of(&space->found, (enum gauge)i));
+    }
+    ten_metric_head(writing->to, "tenure_takeovers_total", "counter",
+                    "Leases taken after another, by how that one ended.");
+    for (size_t at = 0; (space = next_space(writing, &at));)
+        for (unsigned reason = TEN_REASON_NONE + 1; reason < TEN_REASON_COUNT; reason++)
+            ten_buf_format(writing->to, "tenure_takeovers_total{namespace=\"%s\",reason=\"%s\"} %llu\n", space->name,
+                           ten_reason_name((enum ten_reason)reason), (unsigned long long)space->takeovers[reason]);
 }
 
 int ten_gauges_write(ten_gauges *gauges, ten_store *store, uint64_t timeout_ms, ten_gauges_filter *is_shown,

@@ -26,16 +26,14 @@ static void write_run(ten_buf *reply, const ten_change *change) {
         ten_json_number(reply, "duration_ms", change->duration_ms);
         ten_json_number(reply, "exit_code", (uint64_t)change->exit_code);
     }
-    if (change->count)
-        ten_json_number(reply, "count", change->count);
+    ten_json_some(reply, "count", change->count);
 }
 
 static int write_change(const ten_change *change, void *userdata) {
     ten_request *request = userdata;
     struct history *history = request->own;
     ten_buf *reply = &request->reply;
-    ten_buf_text(reply, history->count++ ? ",\n" : "");
-    ten_json_open(reply);
+    ten_json_item(reply, history->count++);
     ten_json_number(reply, "cursor", change->cursor);
     ten_json_time(reply, "at", change->at_ms);
     ten_json_number(reply, "at_ms", change->at_ms);
@@ -45,10 +43,8 @@ static int write_change(const ten_change *change, void *userdata) {
     ten_json_number(reply, "token", change->token);
     ten_json_text(reply, "reason", ten_change_reason(change));
     ten_json_text(reply, "actor", change->actor);
-    if (change->held_ms)
-        ten_json_number(reply, "held_ms", change->held_ms);
-    if (change->free_ms)
-        ten_json_number(reply, "free_ms", change->free_ms);
+    ten_json_some(reply, "held_ms", change->held_ms);
+    ten_json_some(reply, "free_ms", change->free_ms);
     if (change->result)
         write_run(reply, change);
     ten_json_close(reply);
@@ -101,35 +97,33 @@ static bool take_query(ten_request *request, const ten_fields *fields, struct hi
     return r == TENURE_OK;
 }
 
-void ten_server_history_get(ten_request *request) {
+bool ten_server_history_get(ten_request *request) {
     struct history *history = ten_request_own(request, sizeof *history, NULL);
     ten_fields fields = {.limit = 100};
     if (!history || !ten_fields_take(request, &fields) || !take_after(request, fields.after, history) ||
         !take_query(request, &fields, history))
-        return;
+        return false;
     bool is_long = history->recent || history->query.limit > TEN_FLEET_FEED;
-    (void)ten_request_work(request, is_long ? TEN_LISTING : TEN_READING, read_changes, answer_changes);
+    return ten_request_work(request, is_long ? TEN_LISTING : TEN_READING, read_changes, answer_changes);
 }
 
 /* ---- the stream */
 
-void ten_server_events_get(ten_request *request) {
+bool ten_server_events_get(ten_request *request) {
     ten_fields fields = {0};
     if (!ten_fields_take(request, &fields))
-        return;
+        return false;
     const char *header = ten_request_header(request, "Last-Event-ID");
     const char *last = header && header[0] ? header : fields.last_event_id;
     uint64_t cursor = last ? strtoull(last, NULL, 10) : UINT64_MAX;
-    if (last && (last[0] == '\0' || strspn(last, "0123456789") != strlen(last) || cursor == UINT64_MAX)) {
-        ten_reply_wrong(request, "Last-Event-ID must be the id of an event, a number");
-        return;
-    }
+    if (last && (last[0] == '\0' || strspn(last, "0123456789") != strlen(last) || cursor == UINT64_MAX))
+        return ten_reply_wrong(request, "Last-Event-ID must be the id of an event, a number");
     if (!ten_gate_stream(request))
-        return;
+        return false;
     const char *where = request->route.namespace_name;
     request->reader = ten_events_join(request->server->events, where, cursor, request);
     if (request->reader)
-        return;
+        return true;
     ten_accounts_stream_end(&request->server->accounts, where);
-    ten_reply_error(request, 503, "unavailable", "too many event streams are open");
+    return ten_reply_error(request, 503, "unavailable", "too many event streams are open");
 }

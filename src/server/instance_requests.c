@@ -72,12 +72,9 @@ static int keep_text(struct nodes *nodes, const char *id) {
 }
 
 static void write_identity(ten_buf *reply, const ten_metadata_shown *shown) {
-    if (shown->role[0])
-        ten_json_text(reply, "role", shown->role);
-    if (shown->is_lock)
-        ten_json_bool(reply, "lock", true);
-    if (shown->address[0])
-        ten_json_text(reply, "address", shown->address);
+    ten_json_some_text(reply, "role", shown->role);
+    ten_json_flag(reply, "lock", shown->is_lock);
+    ten_json_some_text(reply, "address", shown->address);
     if (shown->labels.size)
         ten_json_raw(reply, "labels", ten_buf_string(&shown->labels));
 }
@@ -103,10 +100,8 @@ static int write_instance(const ten_instance *instance, void *userdata) {
     ten_json_number(reply, "since_ms", instance->since_ms);
     ten_json_number(reply, "ttl_ms", instance->ttl_ms);
     ten_json_number(reply, "remaining_ms", instance->remaining_ms);
-    if (instance->ask)
-        ten_json_number(reply, "ask", instance->ask);
-    if (instance->has_session)
-        ten_json_bool(reply, "session", true);
+    ten_json_some(reply, "ask", instance->ask);
+    ten_json_flag(reply, "session", instance->has_session);
     if (instance->metadata)
         ten_json_text(reply, "metadata", instance->metadata);
     write_identity(reply, &shown);
@@ -149,8 +144,7 @@ static int list_nodes(ten_request *request, ten_store *store) {
     int r = TENURE_OK;
     if (nodes->with_shares)
         r = ten_shares_read(&nodes->shares, store, where, nodes->with_plan, timeout_ms);
-    if (r == TENURE_OK)
-        r = store->ops->list_instances(store, where, write_instance, nodes, timeout_ms);
+    TEN_STEP(r, store->ops->list_instances(store, where, write_instance, nodes, timeout_ms));
     if (r == TENURE_OK)
         write_page(nodes, &request->reply);
     return r;
@@ -166,16 +160,16 @@ static void answer_nodes(ten_request *request) {
         ten_reply_next(request, query, nodes->found[nodes->shown - 1].id);
 }
 
-void ten_server_instances_get(ten_request *request) {
+bool ten_server_instances_get(ten_request *request) {
     struct nodes *nodes = ten_request_own(request, sizeof *nodes, free_nodes);
     ten_fields fields = {.limit = TEN_PAGE_MAX};
     if (!nodes || !ten_fields_take(request, &fields))
-        return;
+        return false;
     nodes->after = fields.after;
     nodes->limit = fields.limit;
     nodes->with_plan = fields.plan == TEN_YES;
     nodes->with_shares = nodes->with_plan || fields.shares != TEN_NO; /* our own clients count for themselves */
-    (void)ten_request_work(request, nodes->with_shares ? TEN_LISTING : TEN_READING, list_nodes, answer_nodes);
+    return ten_request_work(request, nodes->with_shares ? TEN_LISTING : TEN_READING, list_nodes, answer_nodes);
 }
 
 /* ---- heartbeats */
@@ -191,10 +185,10 @@ static void answer_heartbeat(ten_request *request, const ten_result *result) {
         ten_reply_status(request, 204);
 }
 
-static void apply(ten_request *request, enum ten_op_kind kind, const ten_fields *fields) {
+static bool apply(ten_request *request, enum ten_op_kind kind, const ten_fields *fields) {
     ten_op *op = ten_request_own(request, sizeof *op, NULL);
     if (!op || !ten_request_owns(request, request->route.id))
-        return;
+        return false;
     *op = (ten_op){.kind = kind,
                    .namespace_name = request->route.namespace_name,
                    .holder = request->route.id,
@@ -202,17 +196,16 @@ static void apply(ten_request *request, enum ten_op_kind kind, const ten_fields 
                    .weight = (uint32_t)fields->weight};
     if (kind == TEN_OP_LEAVE && ten_request_has_role(request, TEN_ROLE_ADMIN))
         ten_request_log_admin(request, ten_request_sender(request), "leave", request->route.id, 1);
-    (void)ten_request_apply(request, op, 1, TEN_URGENT, answer_heartbeat);
+    return ten_request_apply(request, op, 1, TEN_URGENT, answer_heartbeat);
 }
 
-void ten_server_instance_put(ten_request *request) {
+bool ten_server_instance_put(ten_request *request) {
     ten_fields fields = {.weight = 1, .ttl_ms = request->server->config->ttl_ms};
-    if (ten_fields_take(request, &fields))
-        apply(request, TEN_OP_ANNOUNCE, &fields);
+    return ten_fields_take(request, &fields) && apply(request, TEN_OP_ANNOUNCE, &fields);
 }
 
-void ten_server_instance_delete(ten_request *request) {
-    apply(request, TEN_OP_LEAVE, &(ten_fields){0});
+bool ten_server_instance_delete(ten_request *request) {
+    return apply(request, TEN_OP_LEAVE, &(ten_fields){0});
 }
 
 /* ---- who holds a target, and where it is */
@@ -266,6 +259,6 @@ static void answer_owner(ten_request *request) {
         ten_reply_error(request, 404, "not_found", "no instance holds %s", request->route.id);
 }
 
-void ten_server_owner_get(ten_request *request) {
-    (void)ten_request_work(request, TEN_READING, find_owner, answer_owner);
+bool ten_server_owner_get(ten_request *request) {
+    return ten_request_work(request, TEN_READING, find_owner, answer_owner);
 }

@@ -35,7 +35,6 @@ struct ten_lane {
     bool closing;
     bool down;
     uint64_t errors;
-    char message[256];
     size_t unsignalled; /* the loop's own: jobs since the thread was woken */
     /* The thread's own. */
     ten_op *ops;
@@ -59,22 +58,20 @@ void ten_finished_close(ten_finished *finished) {
 }
 
 static void hand_over(ten_finished *finished, ten_job *first, ten_job **last) {
-    pthread_mutex_lock(&finished->lock);
+    TEN_LOCKED(&finished->lock);
     bool was_empty = finished->first == NULL;
     *finished->last = first;
     finished->last = last;
-    pthread_mutex_unlock(&finished->lock);
     if (was_empty)
         ten_eventfd_poke(finished->fd);
 }
 
 ten_job *ten_finished_take(ten_finished *finished) {
     ten_eventfd_clear(finished->fd);
-    pthread_mutex_lock(&finished->lock);
+    TEN_LOCKED(&finished->lock);
     ten_job *first = finished->first;
     finished->first = NULL;
     finished->last = &finished->first;
-    pthread_mutex_unlock(&finished->lock);
     return first;
 }
 
@@ -144,17 +141,14 @@ static bool make_room(ten_lane *lane, size_t count) {
 static void note_state(ten_lane *lane, int error) {
     bool down = error == TENURE_E_UNREACHABLE || error == TENURE_E_TIMEOUT || error == TENURE_E_STORE ||
                 error == TENURE_E_FULL || error == TENURE_E_DENIED;
-    pthread_mutex_lock(&lane->lock);
+    TEN_LOCKED(&lane->lock);
     lane->down = down;
     lane->errors += down;
-    snprintf(lane->message, sizeof lane->message, "%.255s", down ? lane->store->error.message : "");
-    pthread_mutex_unlock(&lane->lock);
 }
 
 static void charge(ten_lane *lane, const ten_job *job, uint64_t weight) {
-    pthread_mutex_lock(&lane->lock);
+    TEN_LOCKED(&lane->lock);
     ten_account_charge(job->account, job->queue, weight);
-    pthread_mutex_unlock(&lane->lock);
 }
 
 /* Its account has paid for the operations when it got its turn; an answer that takes long to write is paid for here. */
@@ -327,19 +321,14 @@ void ten_lane_tell(ten_lane *lane) {
     lane->unsignalled = 0;
 }
 
-bool ten_lane_is_up(ten_lane *lane, char message[256]) {
-    pthread_mutex_lock(&lane->lock);
-    bool up = !lane->down;
-    memcpy(message, lane->message, sizeof lane->message);
-    pthread_mutex_unlock(&lane->lock);
-    return up;
+bool ten_lane_is_up(ten_lane *lane) {
+    TEN_LOCKED(&lane->lock);
+    return !lane->down;
 }
 
 uint64_t ten_lane_errors(ten_lane *lane) {
-    pthread_mutex_lock(&lane->lock);
-    uint64_t errors = lane->errors;
-    pthread_mutex_unlock(&lane->lock);
-    return errors;
+    TEN_LOCKED(&lane->lock);
+    return lane->errors;
 }
 
 const char *ten_lane_store_name(const ten_lane *lane) {

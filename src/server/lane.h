@@ -61,7 +61,7 @@ const ten_capabilities *ten_lane_capabilities(const ten_lane *lane);
 const char *ten_lane_store_name(const ten_lane *lane);
 /* Calls that failed. */
 uint64_t ten_lane_errors(ten_lane *lane);
-/* For people: the last error, and since when; "" when the store answers. */
-bool ten_lane_is_up(ten_lane *lane, char message[256]);
+/* Whether the last call was answered. */
+bool ten_lane_is_up(ten_lane *lane);
 
 #endif

@@ -307,55 +307,55 @@ static struct leases *own_leases(ten_request *request) {
 }
 
 /* An operation on the target of the path, with the fields of the request. */
-static void apply_one(ten_request *request, enum ten_op_kind kind, unsigned flags,
+static bool apply_one(ten_request *request, enum ten_op_kind kind, unsigned flags,
                       void (*answer)(ten_request *request, const ten_result *results)) {
     ten_fields fields = {.ttl_ms = TEN_NOT_GIVEN};
     struct leases *leases = own_leases(request);
     if (!leases || !ten_fields_take(request, &fields))
-        return;
+        return false;
     leases->holder = fields.holder_id;
     if (!add_op(request, kind, flags, request->route.id, &fields))
-        return;
+        return false;
     if (kind == TEN_OP_RELEASE)
         leases->ops[leases->count++] = (ten_op){.kind = TEN_OP_READ,
                                                 .flags = TEN_OP_REQUIRE_TARGET,
                                                 .namespace_name = request->route.namespace_name,
                                                 .target = request->route.id};
-    (void)ten_request_apply(request, leases->ops, leases->count, request->operation->urgency, answer);
+    return ten_request_apply(request, leases->ops, leases->count, request->operation->urgency, answer);
 }
 
-void ten_server_lease_get(ten_request *request) {
-    apply_one(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET, answer_get);
+bool ten_server_lease_get(ten_request *request) {
+    return apply_one(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET, answer_get);
 }
 
-void ten_server_lease_acquire(ten_request *request) {
-    apply_one(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_grant);
+bool ten_server_lease_acquire(ten_request *request) {
+    return apply_one(request, TEN_OP_ACQUIRE, TEN_OP_FRESH | TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT,
+                     answer_grant);
 }
 
-void ten_server_lease_renew(ten_request *request) {
-    apply_one(request, TEN_OP_RENEW, 0, answer_grant);
+bool ten_server_lease_renew(ten_request *request) {
+    return apply_one(request, TEN_OP_RENEW, 0, answer_grant);
 }
 
-void ten_server_lease_release(ten_request *request) {
-    apply_one(request, TEN_OP_RELEASE, 0, answer_release);
+bool ten_server_lease_release(ten_request *request) {
+    return apply_one(request, TEN_OP_RELEASE, 0, answer_release);
 }
 
-void ten_server_lease_hand(ten_request *request) {
-    apply_one(request, TEN_OP_HAND, 0, answer_grant);
+bool ten_server_lease_hand(ten_request *request) {
+    return apply_one(request, TEN_OP_HAND, 0, answer_grant);
 }
 
-void ten_server_checkpoint_get(ten_request *request) {
-    apply_one(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_checkpoint);
+bool ten_server_checkpoint_get(ten_request *request) {
+    return apply_one(request, TEN_OP_READ, TEN_OP_REQUIRE_TARGET | TEN_OP_WITH_CHECKPOINT, answer_checkpoint);
 }
 
-void ten_server_checkpoint_put(ten_request *request) {
-    apply_one(request, TEN_OP_CHECKPOINT, 0, answer_written);
+bool ten_server_checkpoint_put(ten_request *request) {
+    return apply_one(request, TEN_OP_CHECKPOINT, 0, answer_written);
 }
 
 /* ---- a batch */
 
 static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *result) {
-    ten_json_open(reply);
     ten_json_text(reply, "id", op->target ? op->target : op->holder);
     ten_json_text(reply, "outcome", ten_outcome_name(result->outcome));
     if (result->outcome == TEN_ERROR)
@@ -366,22 +366,14 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
     ten_json_text(reply, "holder_id", result->holder);
     ten_json_number(reply, "ttl_ms", result->ttl_ms);
     ten_json_number(reply, "remaining_ms", result->remaining_ms);
-    if (result->acquired_at_ms)
-        ten_json_number(reply, "acquired_at_ms", result->acquired_at_ms);
-    if (result->registered)
-        ten_json_bool(reply, "registered", true);
-    if (result->paused)
-        ten_json_bool(reply, "paused", true);
-    if (result->barred)
-        ten_json_bool(reply, "barred", true);
-    if (result->recovering)
-        ten_json_bool(reply, "recovering", true);
-    if (result->ask)
-        ten_json_number(reply, "ask", result->ask);
-    if (result->session)
-        ten_json_number(reply, "session", result->session);
-    if (result->session_version)
-        ten_json_number(reply, "session_version", result->session_version);
+    ten_json_some(reply, "acquired_at_ms", result->acquired_at_ms);
+    ten_json_flag(reply, "registered", result->registered);
+    ten_json_flag(reply, "paused", result->paused);
+    ten_json_flag(reply, "barred", result->barred);
+    ten_json_flag(reply, "recovering", result->recovering);
+    ten_json_some(reply, "ask", result->ask);
+    ten_json_some(reply, "session", result->session);
+    ten_json_some(reply, "session_version", result->session_version);
     if (result->checkpoint) {
         ten_json_text(reply, "checkpoint", result->checkpoint);
         ten_json_number(reply, "checkpoint_version", result->checkpoint_token);
@@ -392,7 +384,7 @@ static void write_outcome(ten_buf *reply, const ten_op *op, const ten_result *re
 static void write_outcomes(ten_request *request, const ten_result *results) {
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < request->job.op_count; i++) {
-        ten_buf_text(&request->reply, i ? ",\n" : "");
+        ten_json_item(&request->reply, i);
         write_outcome(&request->reply, &request->job.ops[i], &results[i]);
     }
     ten_buf_text(&request->reply, "]\n");
@@ -421,35 +413,30 @@ static bool take_op(ten_request *request, ten_items *items) {
     return add_op(request, kind, flags, fields.id, &fields);
 }
 
-void ten_server_lease_batch(ten_request *request) {
+bool ten_server_lease_batch(ten_request *request) {
     ten_fields fields = {0};
     struct leases *leases = own_leases(request);
     if (!leases || !ten_fields_take(request, &fields))
-        return;
+        return false;
     leases->holder = fields.holder_id;
     leases->require_target = fields.require_target == TEN_YES;
     leases->ops = ten_calloc(fields.ops.count, sizeof *leases->ops);
-    if (!leases->ops) {
-        ten_reply_no_memory(request);
-        return;
-    }
+    if (!leases->ops)
+        return ten_reply_no_memory(request);
     while (fields.ops.at < fields.ops.count)
         if (!take_op(request, &fields.ops))
-            return;
-    if (leases->checkpoints > CHECKPOINTS_MAX) {
-        (void)ten_reply_wrong(request, "at most 160 operations of a batch may return a checkpoint");
-        return;
-    }
+            return false;
+    if (leases->checkpoints > CHECKPOINTS_MAX)
+        return ten_reply_wrong(request, "at most 160 operations of a batch may return a checkpoint");
     if (leases->only_reads) { /* it needs no place among the renewals */
         request->job.ops = leases->ops;
         request->job.op_count = leases->count;
-        (void)ten_request_work(request, TEN_READING, read_leases, NULL);
-        return;
+        return ten_request_work(request, TEN_READING, read_leases, NULL);
     }
     if (leases->forced > 0) {
         const ten_op *first = leases->first_forced;
         ten_request_log_admin(request, leases->actor, first->kind == TEN_OP_ASK ? "ask" : "force", first->target,
                               leases->forced);
     }
-    (void)ten_request_apply(request, leases->ops, leases->count, leases->urgency, write_outcomes);
+    return ten_request_apply(request, leases->ops, leases->count, leases->urgency, write_outcomes);
 }

@@ -3,6 +3,8 @@
  */
 #include "server/metrics.h"
 
+#include "base/metric.h"
+
 static const unsigned codes[TEN_METRIC_CODES] = {200, 201, 204, 304, 308, 400, 401, 403, 404,
                                                  405, 409, 413, 415, 421, 429, 431, 500, 503};
 static const uint64_t bounds_us[TEN_METRIC_BUCKETS] = {100,   250,   500,    1000,    2500,
@@ -21,12 +23,8 @@ void ten_metrics_count(ten_metrics *metrics, enum ten_route_kind route, unsigned
     metrics->renew_sum_us += took_us;
 }
 
-void ten_metrics_head(ten_buf *to, const char *name, const char *type, const char *help) {
-    ten_buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
 static void write_requests(const ten_metrics *metrics, ten_buf *to) {
-    ten_metrics_head(to, "tenure_http_requests_total", "counter", "Requests answered, by kind and status.");
+    ten_metric_head(to, "tenure_http_requests_total", "counter", "Requests answered, by kind and status.");
     for (size_t route = 0; route < TEN_ROUTE_COUNT; route++)
         for (size_t i = 0; i < TEN_METRIC_CODES; i++)
             if (metrics->requests[route][i])
@@ -37,7 +35,7 @@ static void write_requests(const ten_metrics *metrics, ten_buf *to) {
 
 static void write_renewals(const ten_metrics *metrics, ten_buf *to) {
     uint64_t count = 0;
-    ten_metrics_head(to, "tenure_renew_seconds", "histogram", "Time from a renewal's arrival until its answer.");
+    ten_metric_head(to, "tenure_renew_seconds", "histogram", "Time from a renewal's arrival until its answer.");
     for (size_t i = 0; i < TEN_METRIC_BUCKETS; i++) {
         count += metrics->renew_buckets[i];
         ten_buf_format(to, "tenure_renew_seconds_bucket{le=\"%g\"} %llu\n", (double)bounds_us[i] / 1e6,
@@ -51,20 +49,15 @@ static void write_renewals(const ten_metrics *metrics, ten_buf *to) {
                    (unsigned long long)count, (double)metrics->renew_sum_us / 1e6, (unsigned long long)count);
 }
 
-static void write_gauge(ten_buf *to, const char *name, uint64_t value, const char *help) {
-    ten_metrics_head(to, name, "gauge", help);
-    ten_buf_format(to, "%s %llu\n", name, (unsigned long long)value);
-}
-
 void ten_metrics_write(const ten_metrics *metrics, const char *store, uint64_t store_errors, bool store_up,
                        uint64_t readers, ten_buf *to) {
     write_requests(metrics, to);
     write_renewals(metrics, to);
-    ten_metrics_head(to, "tenure_store_errors_total", "counter", "Calls on the store that failed.");
-    ten_buf_format(to, "tenure_store_errors_total{store=\"%s\"} %llu\n", store, (unsigned long long)store_errors);
-    write_gauge(to, "tenure_store_up", store_up, "Whether the store answered the last call.");
-    write_gauge(to, "tenure_http_connections", metrics->connections, "Open connections.");
-    write_gauge(to, "tenure_event_readers", readers, "Open event streams.");
-    ten_metrics_head(to, "tenure_build_info", "gauge", "The version that runs.");
-    ten_buf_format(to, "tenure_build_info{version=\"%s\"} 1\n", tenure_version());
+    TEN_METRIC(to, "tenure_store_errors_total", "counter", "Calls on the store that failed.", "{store=\"%s\"} %llu",
+               store, (unsigned long long)store_errors);
+    TEN_METRIC(to, "tenure_store_up", "gauge", "Whether the store answered the last call.", " %d", store_up);
+    TEN_METRIC(to, "tenure_http_connections", "gauge", "Open connections.", " %llu",
+               (unsigned long long)metrics->connections);
+    TEN_METRIC(to, "tenure_event_readers", "gauge", "Open event streams.", " %llu", (unsigned long long)readers);
+    TEN_METRIC(to, "tenure_build_info", "gauge", "The version that runs.", "{version=\"%s\"} 1", tenure_version());
 }

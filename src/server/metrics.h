@@ -17,8 +17,6 @@ typedef struct ten_metrics {
     uint64_t connections;
 } ten_metrics;
 
-/* The two lines before the values of a metric. */
-void ten_metrics_head(ten_buf *to, const char *name, const char *type, const char *help);
 void ten_metrics_count(ten_metrics *metrics, enum ten_route_kind route, unsigned status, uint64_t took_us);
 void ten_metrics_write(const ten_metrics *metrics, const char *store, uint64_t store_errors, bool store_up,
                        uint64_t readers, ten_buf *to);

@@ -37,20 +37,17 @@ static bool is_known(const ten_request *request, const char *etag) {
     return known && (strcmp(known, "*") == 0 || strstr(known, etag));
 }
 
-void ten_server_page_get(ten_request *request) {
+bool ten_server_page_get(ten_request *request) {
     const ten_page_file *file = find_file(request->route.id);
-    if (!file) {
-        ten_reply_error(request, 404, "not_found", "not found");
-        return;
-    }
+    if (!file)
+        return ten_reply_error(request, 404, "not_found", "not found");
     ten_reply_header(request, "ETag", "%s", file->etag);
-    if (is_known(request, file->etag)) {
-        ten_reply_status(request, 304);
-        return;
-    }
+    if (is_known(request, file->etag))
+        return ten_reply_status(request, 304);
     ten_reply_status(request, 200);
     request->type = type_of(file->name);
     ten_buf_text(&request->reply, file->text);
+    return false;
 }
 
 void ten_page_headers(const ten_request *request, struct MHD_Response *response) {

@@ -13,10 +13,11 @@
 #define TROUBLE_EVERY_MS 10000u
 #define STREAM_BLOCK     8192u
 
-void ten_reply_status(ten_request *request, unsigned status) {
+bool ten_reply_status(ten_request *request, unsigned status) {
     request->state = TEN_REQUEST_ANSWERED;
     request->status = status;
     request->type = status == 204 || status == 304 ? NULL : "application/json";
+    return false;
 }
 
 ten_buf *ten_reply_open(ten_request *request, unsigned status) {
@@ -245,7 +246,7 @@ enum MHD_Result ten_reply_stream(ten_request *request) {
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
     ten_reply_add_safety(response);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    ten_connection_streams(request);
+    ten_connection_expect(request, false);
     enum MHD_Result queued = MHD_queue_response(request->connection, MHD_HTTP_OK, response);
     MHD_destroy_response(response);
     ten_metrics_count(&request->server->metrics, request->route.kind, MHD_HTTP_OK, 0);

@@ -75,7 +75,7 @@ static bool wait(ten_request *request, enum ten_lane_number lane, enum ten_urgen
     if (!ten_gate_queue(request, urgency))
         return false;
     request->state = TEN_REQUEST_WAITING;
-    request->queued = true; /* from here on it is the lane's */
+    /* From here on it is the lane's. */
     ten_lane_put(request->server->lanes[lane], &request->job, urgency, request->account, 2 * (unsigned)lane);
     return true;
 }
@@ -214,16 +214,13 @@ static bool delay_refusal(ten_request *request) {
 static enum MHD_Result carry_out(ten_request *request) {
     if (request->state == TEN_REQUEST_COLLECTING && request->too_large)
         ten_reply_error(request, 413, "too_large", "the body is over %zu bytes", request->operation->body_max);
-    if (request->state == TEN_REQUEST_COLLECTING && ten_gate_read(request)) {
-        request->operation->handle(request);
+    if (request->state == TEN_REQUEST_COLLECTING && ten_gate_read(request) && request->operation->handle(request)) {
         if (request->reader)
             return ten_reply_stream(request);
-        if (request->queued) {
-            ten_connection_expect(request, false);
-            /* A lane may have the answer already; it is taken from there by this very thread. */
-            MHD_suspend_connection(request->connection);
-            return MHD_YES;
-        }
+        ten_connection_expect(request, false);
+        /* A lane may have the answer already; it is taken from there by this very thread. */
+        MHD_suspend_connection(request->connection);
+        return MHD_YES;
     }
     return delay_refusal(request) ? MHD_YES : ten_reply_send(request);
 }

@@ -20,6 +20,7 @@
 #include "agent/common/store_wait.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/id.h"
 #include "base/io.h"
 #include "base/notify.h"
@@ -77,28 +78,6 @@ static int listen_unix(struct loop *loop, const char *path, ten_error *error) {
     return TENURE_OK;
 }
 
-static int bind_one(struct loop *loop, const struct addrinfo *info) {
-    int on = 1;
-    loop->listen_fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    (void)setsockopt(loop->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (loop->listen_fd >= 0 && bind(loop->listen_fd, info->ai_addr, info->ai_addrlen) == 0 &&
-        listen(loop->listen_fd, SOMAXCONN) == 0)
-        return 0;
-    return -errno;
-}
-
-static void note_address(struct loop *loop) {
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    char host[64] = "";
-    char port[16] = "";
-    if (getsockname(loop->listen_fd, (struct sockaddr *)&bound, &size) == 0)
-        (void)getnameinfo((struct sockaddr *)&bound, size, host, sizeof host, port, sizeof port,
-                          NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(loop->server.address, sizeof loop->server.address, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
-             port);
-}
-
 /* An address that others can reach requires TLS and auth: without auth, every client that reaches it is an admin. */
 static int check_exposure(const ten_server_config *config, const struct addrinfo *info, ten_error *error) {
     bool safe = config->tls_cert && config->auth_file;
@@ -130,14 +109,11 @@ static int listen_tcp(struct loop *loop, const char *text, ten_error *error) {
     if (refused)
         return ten_fail(error, TENURE_E_INVALID, "--listen %.100s: %s", text, gai_strerror(refused));
     int r = check_exposure(loop->server.config, info, error);
-    if (r == TENURE_OK) {
-        int failed = bind_one(loop, info);
-        if (failed)
-            r = ten_fail_errno(error, TENURE_E_SYSTEM, -failed, "cannot listen on %s", text);
-    }
+    if (r == TENURE_OK && (loop->listen_fd = ten_host_listen(info)) < 0)
+        r = ten_fail_errno(error, TENURE_E_SYSTEM, -loop->listen_fd, "cannot listen on %s", text);
     freeaddrinfo(info);
     if (r == TENURE_OK)
-        note_address(loop);
+        ten_host_show(loop->listen_fd, loop->server.address);
     return r;
 }
 
@@ -364,8 +340,7 @@ static int open_all(struct loop *loop, ten_error *error) {
     const ten_server_config *config = server->config;
     int r = open_signals(loop, error);
     loop->connections = raise_limit();
-    if (r == TENURE_OK)
-        r = ten_id_make_instance("serve", server->instance, error);
+    TEN_STEP(r, ten_id_make_instance("serve", server->instance, error));
     if (r == TENURE_OK && config->auth_file) {
         r = ten_auth_read(config->auth_file, &server->auth, error);
         server->has_auth = true;
@@ -373,22 +348,17 @@ static int open_all(struct loop *loop, ten_error *error) {
     ten_accounts_open(&server->accounts,
                       &(ten_accounts_limits){.connections = loop->connections, .namespaces = config->namespaces},
                       server->has_auth);
-    if (r == TENURE_OK)
-        r = wait_for_store(loop, error);
-    if (r == TENURE_OK)
-        r = strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
-                                                     : listen_tcp(loop, config->listen, error);
-    if (r == TENURE_OK)
-        r = ten_finished_open(&server->finished, error);
+    TEN_STEP(r, wait_for_store(loop, error));
+    TEN_STEP(r, strncmp(config->listen, "unix:", 5) == 0 ? listen_unix(loop, config->listen + 5, error)
+                                                         : listen_tcp(loop, config->listen, error));
+    TEN_STEP(r, ten_finished_open(&server->finished, error));
     for (size_t i = 0; r == TENURE_OK && i < TEN_LANES; i++)
         r = ten_lane_open(config->store, config->timeout_ms, &server->finished, &server->lanes[i], error);
     if (r == TENURE_OK && !(server->gauges = ten_gauges_new()))
         r = ten_fail_memory(error, "the gauges");
-    if (r == TENURE_OK)
-        r = ten_events_open(config->store, config->timeout_ms, &server->events, error);
+    TEN_STEP(r, ten_events_open(config->store, config->timeout_ms, &server->events, error));
     ten_log_config log = log_of(server);
-    if (r == TENURE_OK)
-        r = ten_log_open(&log, &server->log, error);
+    TEN_STEP(r, ten_log_open(&log, &server->log, error));
     return r == TENURE_OK ? start_daemon(loop, error) : r;
 }
 

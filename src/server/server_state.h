@@ -5,6 +5,7 @@
 #define TEN_SERVER_SERVER_STATE_H
 
 #include <microhttpd.h>
+#include <sys/queue.h>
 
 #include "base/buf.h"
 #include "server/accounts.h"
@@ -28,19 +29,17 @@
 
 /* A connection of ours, beside libmicrohttpd's. */
 typedef struct ten_connection {
-    struct ten_connection *next;
-    struct ten_connection **link;       /* what points to it */
-    struct ten_connection *next_guest;  /* of those at the expense of their address */
-    struct ten_connection **guest_link; /* NULL: it is charged to a principal, or not at all */
+    LIST_ENTRY(ten_connection) all;
+    LIST_ENTRY(ten_connection) guests; /* those at the expense of their address */
+    bool is_guest;                     /* else it is charged to a principal, or not at all */
     int fd;
-    ten_account *address;     /* where it comes from */
-    ten_grant place;          /* at the expense of its address, or of the principal that it has shown a token of */
-    uint64_t since_ms;        /* when it came */
-    const char *uri_end;      /* of the request that arrives; NULL: none has come */
-    bool many_arguments;      /* more than it may have: the others are not there */
-    uint64_t deadline_ms;     /* for the request that arrives, or the answer that leaves; 0: none */
-    ten_event_reader *reader; /* of the stream that it carries; NULL: none */
-    const struct ten_request *streaming; /* the request of that stream */
+    ten_account *address; /* where it comes from */
+    ten_grant place;      /* at the expense of its address, or of the principal that it has shown a token of */
+    uint64_t since_ms;    /* when it came */
+    const char *uri_end;  /* of the request that arrives; NULL: none has come */
+    bool many_arguments;  /* more than it may have: the others are not there */
+    uint64_t deadline_ms; /* for the request that arrives, or the answer that leaves; 0: none */
+    const struct ten_request *streaming; /* the request of the stream that it carries; NULL: none */
     uint64_t looked_ms;                  /* when it was checked that the client of the stream is there */
     const struct ten_request *paused;    /* its refusal waits; NULL: none */
     uint64_t paused_ms;                  /* until then */
@@ -69,8 +68,8 @@ struct ten_server {
     char instance[TENURE_HOLDER_MAX + 1]; /* who forces, for the history */
     char address[256];                    /* as it listens */
     bool draining;
-    ten_connection *first_connection;
-    ten_connection *first_guest;
+    LIST_HEAD(, ten_connection) connections;
+    LIST_HEAD(, ten_connection) guests;
     size_t greeting; /* connections whose handshake is still to come, or under way */
     uint64_t swept_ms;
     size_t requests; /* under way */
@@ -100,7 +99,6 @@ struct ten_request {
     struct ten_server *server;
     struct MHD_Connection *connection;
     enum ten_request_state state;
-    bool queued; /* a lane has it */
     enum ten_method method;
     ten_route route;
     const ten_operation *operation; /* NULL: the route does not have this method */
@@ -137,7 +135,7 @@ struct ten_request {
 struct ten_operation {
     enum ten_route_kind kind;
     enum ten_method method;
-    void (*handle)(ten_request *request);
+    bool (*handle)(ten_request *request);
     enum ten_role role;
     enum ten_urgency urgency;
     size_t body_max;
@@ -215,10 +213,9 @@ const char *ten_request_header(const ten_request *request, const char *name);
 ten_connection *ten_connection_of(struct MHD_Connection *connection);
 void ten_connection_notice(void *server, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode what);
-/* From now on the request has so long to arrive, or the answer to be taken; or as long as it wants. */
+/* From now on the request has so long to arrive, or the answer to be taken; or, as an event stream, as long as it
+ * wants. */
 void ten_connection_expect(const ten_request *request, bool bounded);
-/* It carries an event stream, which takes as long as its client wants. */
-void ten_connection_streams(const ten_request *request);
 /* It does nothing for so long, and costs nothing meanwhile. False: it cannot. */
 bool ten_connection_pause(const ten_request *request, uint64_t pause_ms);
 void ten_connections_resume(struct ten_server *server);
@@ -240,7 +237,7 @@ bool ten_connection_is_certified(const ten_request *request);
 
 /* reply.c */
 /* It is answered with this status, and with what the reply holds, or will. */
-void ten_reply_status(ten_request *request, unsigned status);
+bool ten_reply_status(ten_request *request, unsigned status);
 /* 200, and an object to be filled in; ten_reply_close() ends it. */
 ten_buf *ten_reply_open(ten_request *request, unsigned status);
 void ten_reply_close(ten_request *request);
@@ -267,8 +264,8 @@ enum MHD_Result ten_reply_stream(ten_request *request);
 /* page.c */
 void ten_page_headers(const ten_request *request, struct MHD_Response *response);
 
-/* The handlers of api.def: each prepares a job, or answers at once. */
-#define OPERATION(kind, method, handler, role, urgency, size, place) void ten_server_##handler(ten_request *request);
+/* The handlers of api.def: each prepares a job or begins a stream. False: it has been answered. */
+#define OPERATION(kind, method, handler, role, urgency, size, place) bool ten_server_##handler(ten_request *request);
 #include "server/api.def"
 
 /* body.c: a request's body as JSON, an object; one without a body is empty. False: it has been answered. */

@@ -44,7 +44,7 @@ static bool plan_row(ten_shares *shares, const ten_row *row) {
         return true;
     uint32_t target = ten_plan_add_target(shares->plan, row->target.id);
     return target != TEN_PLAN_NONE && note_holder(shares, target, holder) &&
-           ten_plan_pin(shares->plan, target, row->pin.instance, row->pin.away);
+           ten_plan_pin_target(shares->plan, target, row->pin.instance, row->pin.away);
 }
 
 static int count_row(const ten_row *row, void *userdata) {
@@ -83,8 +83,7 @@ int ten_shares_read(ten_shares *shares, ten_store *store, const char *namespace_
         r = shares->plan ? store->ops->list_instances(store, namespace_name, add_instance, shares, timeout_ms)
                          : TENURE_E_NOMEM;
     }
-    if (r == TENURE_OK)
-        r = read_rows(shares, store, timeout_ms);
+    TEN_STEP(r, read_rows(shares, store, timeout_ms));
     if (r == TENURE_OK && with_plan && !ten_plan_settle(shares->plan))
         r = TENURE_E_NOMEM;
     return r;

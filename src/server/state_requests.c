@@ -12,17 +12,14 @@
 
 extern const char ten_openapi_text[];
 
-static void answer_text(ten_request *request, const char *text) {
-    ten_reply_status(request, 200);
-    ten_buf_text(&request->reply, text);
+bool ten_server_alive(ten_request *request) {
+    ten_buf_text(&request->reply, "{\"status\":\"alive\"}\n");
+    return ten_reply_status(request, 200);
 }
 
-void ten_server_alive(ten_request *request) {
-    answer_text(request, "{\"status\":\"alive\"}\n");
-}
-
-void ten_server_openapi_get(ten_request *request) {
-    answer_text(request, ten_openapi_text);
+bool ten_server_openapi_get(ten_request *request) {
+    ten_buf_text(&request->reply, ten_openapi_text);
+    return ten_reply_status(request, 200);
 }
 
 /* ---- whether the store answers */
@@ -42,8 +39,8 @@ static void answer_ready(ten_request *request) {
     ten_reply_close(request);
 }
 
-void ten_server_ready(ten_request *request) {
-    (void)ten_request_work(request, TEN_LISTING, ping, answer_ready);
+bool ten_server_ready(ten_request *request) {
+    return ten_request_work(request, TEN_LISTING, ping, answer_ready);
 }
 
 /* ---- metrics */
@@ -75,13 +72,14 @@ static void write_metrics(ten_request *request, bool up) {
                          &request->reply);
 }
 
-void ten_server_metrics_get(ten_request *request) {
+bool ten_server_metrics_get(ten_request *request) {
     struct ten_server *server = request->server;
-    char message[256];
-    bool up = ten_lane_is_up(server->lanes[TEN_LEASES], message);
+    bool up = ten_lane_is_up(server->lanes[TEN_LEASES]);
     write_metrics(request, up);
-    if (up && !ten_request_work(request, TEN_LISTING, read_gauges, answer_metrics))
-        write_metrics(request, up); /* without what the store would say */
+    if (up && ten_request_work(request, TEN_LISTING, read_gauges, answer_metrics))
+        return true;
+    write_metrics(request, up); /* without what the store would say */
+    return false;
 }
 
 /* ---- namespaces */
@@ -111,6 +109,6 @@ static int list_names(ten_request *request, ten_store *store) {
     return r;
 }
 
-void ten_server_namespaces_get(ten_request *request) {
-    (void)ten_request_work(request, TEN_LISTING, list_names, NULL);
+bool ten_server_namespaces_get(ten_request *request) {
+    return ten_request_work(request, TEN_LISTING, list_names, NULL);
 }

@@ -52,8 +52,7 @@ static int write_row(const ten_row *row, void *userdata) {
     ten_request *request = userdata;
     struct listing *listing = request->own;
     ten_buf *reply = &request->reply;
-    ten_buf_text(reply, listing->count++ ? ",\n" : "");
-    ten_json_open(reply);
+    ten_json_item(reply, listing->count++);
     ten_json_text(reply, "id", row->target.id);
     if (strcmp(request->route.namespace_name, "scenes") == 0)
         ten_json_text(reply, "scene_id", row->target.id);
@@ -67,15 +66,13 @@ static int write_row(const ten_row *row, void *userdata) {
         ten_json_number(reply, "ttl_ms", row->ttl_ms);
         ten_json_time(reply, "acquired_at", row->acquired_at_ms);
         ten_json_number(reply, "acquired_at_ms", row->acquired_at_ms);
-        if (row->barred)
-            ten_json_bool(reply, "barred", true);
+        ten_json_flag(reply, "barred", row->barred);
     }
     if (row->target.url)
         ten_json_text(reply, "url", row->target.url);
     if (row->target.exec)
         ten_json_text(reply, "exec", row->target.exec);
-    if (row->target.every_ms)
-        ten_json_number(reply, "every_ms", row->target.every_ms);
+    ten_json_some(reply, "every_ms", row->target.every_ms);
     if (row->target.spec)
         ten_json_value(reply, "spec", row->target.spec);
     if (row->pin.instance)
@@ -166,35 +163,28 @@ static enum MHD_Result take_id(void *userdata, enum MHD_ValueKind kind, const ch
     return arguments->good ? MHD_YES : MHD_NO;
 }
 
-static void get_certain(ten_request *request, struct arguments *arguments) {
+static bool get_certain(ten_request *request, struct arguments *arguments) {
     struct listing *listing = request->own;
-    if (arguments->others > 0) {
-        (void)ten_reply_wrong(request, "id cannot be combined with other parameters");
-        return;
-    }
+    if (arguments->others > 0)
+        return ten_reply_wrong(request, "id cannot be combined with other parameters");
     listing->ids = ten_calloc(arguments->ids, sizeof *listing->ids);
-    if (!listing->ids) {
-        ten_reply_no_memory(request);
-        return;
-    }
+    if (!listing->ids)
+        return ten_reply_no_memory(request);
     (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, take_id, arguments);
-    if (arguments->good)
-        (void)ten_request_work(request, TEN_READING, list_targets, answer_certain);
+    return arguments->good && ten_request_work(request, TEN_READING, list_targets, answer_certain);
 }
 
-void ten_server_targets_get(ten_request *request) {
+bool ten_server_targets_get(ten_request *request) {
     struct arguments arguments = {.request = request, .good = true};
     struct listing *listing = ten_request_own(request, sizeof *listing, free_listing);
     ten_fields fields = {.limit = 1000};
     if (!listing)
-        return;
+        return false;
     (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, count_argument, &arguments);
-    if (arguments.ids > 0) {
-        get_certain(request, &arguments);
-        return;
-    }
+    if (arguments.ids > 0)
+        return get_certain(request, &arguments);
     if (!ten_fields_take(request, &fields))
-        return;
+        return false;
     listing->filter = fields.registered == TEN_YES  ? TENURE_REGISTERED
                       : fields.leased == TEN_UNSAID ? TENURE_ALL
                       : fields.leased == TEN_YES    ? TENURE_LEASED
@@ -202,7 +192,7 @@ void ten_server_targets_get(ten_request *request) {
     listing->current = fields.current == TEN_YES;
     listing->after = fields.after;
     listing->limit = fields.limit;
-    (void)ten_request_work(request, TEN_LISTING, list_targets, answer_page);
+    return ten_request_work(request, TEN_LISTING, list_targets, answer_page);
 }
 
 /* ---- editing */
@@ -244,7 +234,7 @@ static int edit_targets(ten_request *request, ten_store *store) {
 }
 
 /* In the name of the principal; pins have an actor already. */
-static void edit_all(ten_request *request, void (*answer)(ten_request *request)) {
+static bool edit_all(ten_request *request, void (*answer)(ten_request *request)) {
     struct edits *edits = request->own;
     const ten_target_edit *first = &edits->edits[0];
     for (size_t i = 0; request->server->has_auth && i < edits->count; i++)
@@ -252,7 +242,7 @@ static void edit_all(ten_request *request, void (*answer)(ten_request *request))
             edits->edits[i].pin.actor = request->principal.name;
     ten_request_log_admin(request, first->pin.actor ? first->pin.actor : ten_request_sender(request),
                           ten_op_action_name(first->action), first->target.id, edits->count);
-    (void)ten_request_work(request, TEN_LISTING, edit_targets, answer);
+    return ten_request_work(request, TEN_LISTING, edit_targets, answer);
 }
 
 /* A line of a target file as an object. */
@@ -296,39 +286,39 @@ static void answer_edit(ten_request *request) {
 }
 
 /* The body is a line of a target file, without its id or with the same one. */
-void ten_server_target_put(ten_request *request) {
+bool ten_server_target_put(ten_request *request) {
     if (!ten_body_parse(request) || !own_edits(request, 1))
-        return;
+        return false;
     const char *id = json_string_value(json_object_get(request->json, "id"));
     if (id && strcmp(id, request->route.id) != 0)
-        (void)ten_reply_wrong(request, "the id in the body must be the one in the path");
-    else if (json_object_set_new(request->json, "id", json_string(request->route.id)) == 0 &&
-             take_target(request, request->json, 0))
-        edit_all(request, answer_edit);
+        return ten_reply_wrong(request, "the id in the body must be the one in the path");
+    if (json_object_set_new(request->json, "id", json_string(request->route.id)) != 0)
+        return ten_reply_no_memory(request);
+    return take_target(request, request->json, 0) && edit_all(request, answer_edit);
 }
 
 /* An edit of the target of the path that needs no registration. */
-static void edit_one(ten_request *request, enum ten_target_action action) {
+static bool edit_one(ten_request *request, enum ten_target_action action) {
     ten_fields fields = {.for_ms = TENURE_PIN_DEFAULT_MS};
     struct edits *edits = own_edits(request, 1);
     if (!edits)
-        return;
+        return false;
     edits->edits[0] = (ten_target_edit){.action = action, .target = {.id = request->route.id}};
-    if (action == TEN_TARGET_REMOVE ||
-        (ten_fields_take(request, &fields) && take_pin(request, &fields, &edits->edits[0])))
-        edit_all(request, answer_edit);
+    return (action == TEN_TARGET_REMOVE ||
+            (ten_fields_take(request, &fields) && take_pin(request, &fields, &edits->edits[0]))) &&
+           edit_all(request, answer_edit);
 }
 
-void ten_server_target_delete(ten_request *request) {
-    edit_one(request, TEN_TARGET_REMOVE);
+bool ten_server_target_delete(ten_request *request) {
+    return edit_one(request, TEN_TARGET_REMOVE);
 }
 
-void ten_server_pin_put(ten_request *request) {
-    edit_one(request, TEN_TARGET_PIN);
+bool ten_server_pin_put(ten_request *request) {
+    return edit_one(request, TEN_TARGET_PIN);
 }
 
-void ten_server_pin_delete(ten_request *request) {
-    edit_one(request, TEN_TARGET_UNPIN);
+bool ten_server_pin_delete(ten_request *request) {
+    return edit_one(request, TEN_TARGET_UNPIN);
 }
 
 /* ---- many of them */
@@ -337,8 +327,7 @@ static void answer_edits(ten_request *request) {
     const struct edits *edits = request->own;
     ten_buf_char(&request->reply, '[');
     for (size_t i = 0; i < edits->count; i++) {
-        ten_buf_text(&request->reply, i ? ",\n" : "");
-        ten_json_open(&request->reply);
+        ten_json_item(&request->reply, i);
         ten_json_text(&request->reply, "id", edits->edits[i].target.id);
         ten_json_bool(&request->reply, "found", edits->edits[i].found);
         ten_json_close(&request->reply);
@@ -364,14 +353,14 @@ static bool take_edit(ten_request *request, ten_items *items) {
            take_pin(request, &pin, edit);
 }
 
-void ten_server_targets_edit(ten_request *request) {
+bool ten_server_targets_edit(ten_request *request) {
     ten_fields fields = {0};
     if (!ten_fields_take(request, &fields) || !own_edits(request, fields.edits.count))
-        return;
+        return false;
     while (fields.edits.at < fields.edits.count)
         if (!take_edit(request, &fields.edits))
-            return;
-    edit_all(request, answer_edits);
+            return false;
+    return edit_all(request, answer_edits);
 }
 
 /* ---- forgetting */
@@ -393,8 +382,7 @@ static int forget_named(ten_request *request, ten_store *store) {
                              request->server->config->timeout_ms);
     ten_buf_char(reply, '[');
     for (size_t i = 0; r == TENURE_OK && i < named->count; i++) {
-        ten_buf_text(reply, i ? ",\n" : "");
-        ten_json_open(reply);
+        ten_json_item(reply, i);
         ten_json_text(reply, "id", named->items[i].id);
         ten_json_text(reply, "outcome", ten_forget_name(named->items[i].outcome));
         ten_json_close(reply);
@@ -440,19 +428,19 @@ static bool take_ids(ten_request *request, const ten_items *ids) {
     return true;
 }
 
-void ten_server_targets_forget(ten_request *request) {
+bool ten_server_targets_forget(ten_request *request) {
     struct forgetting *forgetting = ten_request_own(request, sizeof *forgetting, free_forgetting);
     ten_fields fields = {0};
     if (!forgetting || !ten_fields_take(request, &fields))
-        return;
+        return false;
     bool all = fields.unregistered == TEN_YES;
+    if (!all && fields.ids.count == 0)
+        return ten_reply_wrong(request, "the body must have ids, an array of 1 to 10000 ids, or \"unregistered\":true");
     if (all)
         snprintf(forgetting->after, sizeof forgetting->after, "%s", fields.after ? fields.after : "");
-    else if (fields.ids.count == 0)
-        (void)ten_reply_wrong(request, "the body must have ids, an array of 1 to 10000 ids, or \"unregistered\":true");
-    if (!all && (fields.ids.count == 0 || !take_ids(request, &fields.ids)))
-        return;
+    else if (!take_ids(request, &fields.ids))
+        return false;
     ten_request_log_admin(request, ten_request_sender(request), all ? "forget_unregistered" : "forget",
                           all ? NULL : forgetting->items[0].id, forgetting->count);
-    (void)ten_request_work(request, TEN_LISTING, all ? forget_unregistered : forget_named, NULL);
+    return ten_request_work(request, TEN_LISTING, all ? forget_unregistered : forget_named, NULL);
 }

@@ -123,10 +123,8 @@ int ten_tls_read(const char *cert_path, const char *key_path, bool *ret_exposed,
     mode_t mode = 0;
     struct identity *identity = ten_calloc(1, sizeof *identity);
     int r = identity ? ten_tls_read_file(cert_path, &cert, &mode, error) : ten_fail_memory(error, "the certificate");
-    if (r == TENURE_OK)
-        r = ten_tls_read_file(key_path, &key, &mode, error);
-    if (r == TENURE_OK)
-        r = parse(identity, &cert, &key, cert_path, key_path, error);
+    TEN_STEP(r, ten_tls_read_file(key_path, &key, &mode, error));
+    TEN_STEP(r, parse(identity, &cert, &key, cert_path, key_path, error));
     free_text(&cert);
     free_text(&key);
     if (r < 0) {

@@ -4,12 +4,9 @@
 #include "agent/common/exporter.h"
 
 #ifdef TEN_SERVER
-#include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/host.h"
@@ -86,7 +83,7 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
         return MHD_YES;
     }
     *size = 0;
-    ten_buf page = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf page = {0};
     if (status == MHD_HTTP_OK && tells_leader) {
         bool leads = exporter->config.leads(exporter->config.userdata);
         status = leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -101,7 +98,6 @@ static enum MHD_Result answer(void *userdata, struct MHD_Connection *connection,
     }
     struct MHD_Response *response =
         page.failed ? NULL : MHD_create_response_from_buffer(page.size, page.data, MHD_RESPMEM_MUST_COPY);
-    ten_buf_free(&page);
     if (!response)
         return MHD_NO;
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
@@ -121,7 +117,8 @@ static bool cut_address(const char *text, char host[64], char port[8]) {
         text++;
         size -= 2;
     }
-    if (number[0] == '\0' || strlen(number) > 5 || strspn(number, "0123456789") != strlen(number) || size >= 64)
+    if (number[0] == '\0' || strlen(number) > 5 || strspn(number, "0123456789") != strlen(number) ||
+        atoi(number) > UINT16_MAX || size >= 64)
         return false;
     snprintf(host, 64, "%.*s", (int)size, size ? text : "");
     snprintf(port, 8, "%s", number);
@@ -141,33 +138,19 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
     if (!cut_address(address, host, port) || getaddrinfo(host[0] ? host : "127.0.0.1", port, &hints, &found) != 0 ||
         !found)
         return ten_fail(error, TENURE_E_INVALID,
-                        "%s '%.80s' is no address: write a port for this host alone, or ADDR:PORT", option_of(exporter),
+                        "%s '%.80s' is no address: write a port up to 65535 for this host alone, or ADDR:PORT", option_of(exporter),
                         address);
-    int yes = 1;
     exporter->loopback = host[0] == '\0' || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
-    exporter->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (exporter->fd >= 0)
-        (void)setsockopt(exporter->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    bool bound = exporter->fd >= 0 && bind(exporter->fd, found->ai_addr, found->ai_addrlen) == 0 &&
-                 listen(exporter->fd, SOMAXCONN) == 0;
-    int failed = errno;
+    exporter->fd = ten_host_listen(found);
     freeaddrinfo(found);
-    return bound ? TENURE_OK
-                 : ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot serve %s at %.80s", option_of(exporter) + 2,
-                                  address);
+    return exporter->fd >= 0 ? TENURE_OK
+                             : ten_fail_errno(error, TENURE_E_SYSTEM, -exporter->fd, "cannot serve %s at %.80s",
+                                              option_of(exporter) + 2, address);
 }
 
 static void tell_where(const ten_exporter *exporter) {
-    struct sockaddr_storage at = {0};
-    socklen_t size = sizeof at;
-    char host[64];
-    char port[8];
-    char shown[80];
-    if (getsockname(exporter->fd, (struct sockaddr *)&at, &size) != 0 ||
-        getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return;
-    snprintf(shown, sizeof shown, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    char shown[TEN_HOST_SHOWN];
+    ten_host_show(exporter->fd, shown);
     TEN_LOG(exporter->config.log, TEN_LOG_INFO,
             exporter->config.kind == TEN_EXPORTS_LEADER ? "leader_served" : "metrics_served",
             TEN_TEXT("address", shown));

@@ -7,15 +7,12 @@
 #include "agent/common/exporter.h"
 #include "agent/warden/isolation.h"
 #include "base/clock.h"
-
-static void head(ten_buf *to, const char *name, const char *type, const char *help) {
-    ten_buf_format(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
+#include "base/metric.h"
 
 static void write_histogram(const ten_exporter_config *config, ten_buf *to, const char *name, const char *help,
                             const ten_histogram *histogram, const uint64_t bounds_us[TEN_MEASURE_BUCKETS]) {
     uint64_t count = 0;
-    head(to, name, "histogram", help);
+    ten_metric_head(to, name, "histogram", help);
     for (size_t i = 0; i < TEN_MEASURE_BUCKETS; i++) {
         count += ten_measure_get(&histogram->buckets[i]);
         ten_buf_format(to, "%s_bucket{namespace=\"%s\",le=\"%g\"} %llu\n", name, config->namespace_name,
@@ -32,9 +29,15 @@ static void write_histogram(const ten_exporter_config *config, ten_buf *to, cons
 /* ---- counters and gauges of one number, or of one for each value of a label */
 
 #define BIT(kind) (1u << (kind))
-#define FLEETS    (BIT(TEN_EXPORTS_FLEET) | BIT(TEN_EXPORTS_CRON))
+#define FLEET     BIT(TEN_EXPORTS_FLEET)
+#define CRON      BIT(TEN_EXPORTS_CRON)
+#define GUARD     BIT(TEN_EXPORTS_GUARD)
+#define FLEETS    (FLEET | CRON)
 #define WORKERS   (FLEETS | BIT(TEN_EXPORTS_ROLE))
-#define AT(field) offsetof(ten_measures, field)
+#define NUMBER(kinds, name, field, help)                                                                               \
+    { kinds, name, help, offsetof(ten_measures, field), NULL, NULL }
+#define BY(kinds, name, field, label, value, help)                                                                     \
+    { kinds, name, help, offsetof(ten_measures, field), label, value }
 
 static const struct number {
     unsigned kinds; /* of exporters that have it */
@@ -44,35 +47,28 @@ static const struct number {
     const char *label; /* NULL: it has none */
     const char *value;
 } numbers[] = {
-    {FLEETS, "tenure_leases_held", "Leases that this instance holds.", AT(held), NULL, NULL},
-    {FLEETS, "tenure_leases_planned", "Leases that the plan gives to this instance.", AT(planned), NULL, NULL},
-    {FLEETS, "tenure_targets_unowned", "Targets that no instance holds, as far as this one knows.", AT(unowned), NULL,
-     NULL},
-    {BIT(TEN_EXPORTS_FLEET), "tenure_polls_total", "Polls, by what became of them.", AT(polls_ok), "result", "ok"},
-    {BIT(TEN_EXPORTS_FLEET), "tenure_polls_total", NULL, AT(polls_failed), "result", "failed"},
-    {BIT(TEN_EXPORTS_FLEET), "tenure_polls_total", NULL, AT(polls_discarded), "result", "discarded"},
-    {BIT(TEN_EXPORTS_FLEET), "tenure_messages_dropped_total", "Messages that did not get to a sink.", AT(dropped), NULL,
-     NULL},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", "Runs of jobs, by how they ended.", AT(cron_ok), "result", "ok"},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_failed), "result", "failed"},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_timed_out), "result", "timed_out"},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_not_started), "result", "not_started"},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_runs_total", NULL, AT(cron_lost), "result", "lost"},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_skipped_total", "Instants that did not run, by the reason.", AT(cron_missed),
-     "reason", "missed"},
-    {BIT(TEN_EXPORTS_CRON), "tenure_cron_skipped_total", NULL, AT(cron_overlapped), "reason", "overlap"},
-    {BIT(TEN_EXPORTS_GUARD), "tenure_messages_passed_total", "Messages whose token was current.", AT(passed), NULL,
-     NULL},
-    {BIT(TEN_EXPORTS_GUARD), "tenure_stale_refused_total", "Messages with an older token than the newest.",
-     AT(refused_stale), NULL, NULL},
-    {BIT(TEN_EXPORTS_GUARD), "tenure_messages_refused_total",
-     "Messages refused for another reason: never granted, not confirmed, incomplete, malformed.", AT(refused_other),
-     NULL, NULL},
-    {WORKERS, "tenure_commands_not_isolated_total",
-     "Commands that could not be isolated in that form. They ran without, or not at all if it is required.",
-     AT(commands_not_isolated), NULL, NULL},
-    {WORKERS, "tenure_renewals_failed_total", "Requests with renewals that were not answered in time.",
-     AT(renewals_failed), NULL, NULL},
+    NUMBER(FLEETS, "tenure_leases_held", held, "Leases that this instance holds."),
+    NUMBER(FLEETS, "tenure_leases_planned", planned, "Leases that the plan gives to this instance."),
+    NUMBER(FLEETS, "tenure_targets_unowned", unowned, "Targets that no instance holds, as far as this one knows."),
+    BY(FLEET, "tenure_polls_total", polls_ok, "result", "ok", "Polls, by what became of them."),
+    BY(FLEET, "tenure_polls_total", polls_failed, "result", "failed", NULL),
+    BY(FLEET, "tenure_polls_total", polls_discarded, "result", "discarded", NULL),
+    NUMBER(FLEET, "tenure_messages_dropped_total", dropped, "Messages that did not get to a sink."),
+    BY(CRON, "tenure_cron_runs_total", cron_ok, "result", "ok", "Runs of jobs, by how they ended."),
+    BY(CRON, "tenure_cron_runs_total", cron_failed, "result", "failed", NULL),
+    BY(CRON, "tenure_cron_runs_total", cron_timed_out, "result", "timed_out", NULL),
+    BY(CRON, "tenure_cron_runs_total", cron_not_started, "result", "not_started", NULL),
+    BY(CRON, "tenure_cron_runs_total", cron_lost, "result", "lost", NULL),
+    BY(CRON, "tenure_cron_skipped_total", cron_missed, "reason", "missed", "Instants that did not run, by the reason."),
+    BY(CRON, "tenure_cron_skipped_total", cron_overlapped, "reason", "overlap", NULL),
+    NUMBER(GUARD, "tenure_messages_passed_total", passed, "Messages whose token was current."),
+    NUMBER(GUARD, "tenure_stale_refused_total", refused_stale, "Messages with an older token than the newest."),
+    NUMBER(GUARD, "tenure_messages_refused_total", refused_other,
+           "Messages refused for another reason: never granted, not confirmed, incomplete, malformed."),
+    NUMBER(WORKERS, "tenure_commands_not_isolated_total", commands_not_isolated,
+           "Commands that could not be isolated in that form. They ran without, or not at all if it is required."),
+    NUMBER(WORKERS, "tenure_renewals_failed_total", renewals_failed,
+           "Requests with renewals that were not answered in time."),
 };
 
 static bool is_counter(const char *name) {
@@ -85,7 +81,7 @@ static void write_numbers(const ten_exporter_config *config, ten_buf *to) {
         if (!(number->kinds & BIT(config->kind)))
             continue;
         if (number->help)
-            head(to, number->name, is_counter(number->name) ? "counter" : "gauge", number->help);
+            ten_metric_head(to, number->name, is_counter(number->name) ? "counter" : "gauge", number->help);
         ten_buf_format(to, "%s{namespace=\"%s\"", number->name, config->namespace_name);
         if (number->label)
             ten_buf_format(to, ",%s=\"%s\"", number->label, number->value);
@@ -107,7 +103,7 @@ static void write_renewals(const ten_exporter_config *config, ten_buf *to) {
 }
 
 static void write_takeovers(const ten_exporter_config *config, ten_buf *to) {
-    head(to, "tenure_takeovers_total", "counter", "Leases taken after another, by how that one ended.");
+    ten_metric_head(to, "tenure_takeovers_total", "counter", "Leases taken after another, by how that one ended.");
     for (unsigned i = TEN_REASON_NONE + 1; i < TEN_REASON_COUNT; i++)
         ten_buf_format(to, "tenure_takeovers_total{namespace=\"%s\",reason=\"%s\"} %llu\n", config->namespace_name,
                        ten_reason_name((enum ten_reason)i),
@@ -117,9 +113,8 @@ static void write_takeovers(const ten_exporter_config *config, ten_buf *to) {
 static void write_unowned(const ten_exporter_config *config, ten_buf *to) {
     uint64_t since_ms = ten_measure_get(&config->measures->unowned_since_ms);
     uint64_t unowned_ms = since_ms ? ten_sub_saturating(ten_now_ms(), since_ms) : 0;
-    head(to, "tenure_targets_unowned_seconds_max", "gauge", "How long the longest unowned of them has been so.");
-    ten_buf_format(to, "tenure_targets_unowned_seconds_max{namespace=\"%s\"} %.3f\n", config->namespace_name,
-                   (double)unowned_ms / 1e3);
+    TEN_METRIC(to, "tenure_targets_unowned_seconds_max", "gauge", "How long the longest unowned of them has been so.",
+               "{namespace=\"%s\"} %.3f", config->namespace_name, (double)unowned_ms / 1e3);
 }
 
 static void write_cron(const ten_exporter_config *config, ten_buf *to) {
@@ -129,22 +124,22 @@ static void write_cron(const ten_exporter_config *config, ten_buf *to) {
 }
 
 static void write_role(const ten_exporter_config *config, ten_buf *to) {
-    head(to, "tenure_leader_status", "gauge", "Whether this instance leads the role.");
-    ten_buf_format(to, "tenure_leader_status{namespace=\"%s\",role=\"%s\",kind=\"%s\"} %d\n", config->namespace_name,
-                   config->role, config->role_kind, config->leads(config->userdata) ? 1 : 0);
-    head(to, "tenure_leader_slots", "gauge", "How many may lead the role at a time, as this instance was told.");
-    ten_buf_format(to, "tenure_leader_slots{namespace=\"%s\",role=\"%s\"} %u\n", config->namespace_name, config->role,
-                   config->slots);
-    head(to, "tenure_leader_last_renewal_timestamp_seconds", "gauge",
-         "When this instance last renewed the role; 0 if it never led.");
-    ten_buf_format(to, "tenure_leader_last_renewal_timestamp_seconds{namespace=\"%s\",role=\"%s\"} %.3f\n",
-                   config->namespace_name, config->role, (double)ten_measure_get(&config->measures->led_at_ms) / 1e3);
+    const char *where = config->namespace_name;
+    const char *role = config->role;
+    TEN_METRIC(to, "tenure_leader_status", "gauge", "Whether this instance leads the role.",
+               "{namespace=\"%s\",role=\"%s\",kind=\"%s\"} %d", where, role, config->role_kind,
+               config->leads(config->userdata) ? 1 : 0);
+    TEN_METRIC(to, "tenure_leader_slots", "gauge", "How many may lead the role at a time, as this instance was told.",
+               "{namespace=\"%s\",role=\"%s\"} %u", where, role, config->slots);
+    TEN_METRIC(to, "tenure_leader_last_renewal_timestamp_seconds", "gauge",
+               "When this instance last renewed the role; 0 if it never led.", "{namespace=\"%s\",role=\"%s\"} %.3f",
+               where, role, (double)ten_measure_get(&config->measures->led_at_ms) / 1e3);
 }
 
 static void write_isolation(const ten_exporter_config *config, ten_buf *to) {
     const ten_measures *measures = config->measures;
     enum ten_isolation found = (enum ten_isolation)atomic_load(&measures->isolation);
-    head(to, "tenure_isolation", "gauge", "How commands are isolated: 1 for the form that is in force.");
+    ten_metric_head(to, "tenure_isolation", "gauge", "How commands are isolated: 1 for the form that is in force.");
     for (unsigned i = TEN_ISOLATION_NONE; i <= TEN_ISOLATION_PID_NAMESPACE; i++)
         ten_buf_format(to, "tenure_isolation{namespace=\"%s\",form=\"%s\"} %d\n", config->namespace_name,
                        ten_isolation_name((enum ten_isolation)i), i == found);
@@ -152,12 +147,12 @@ static void write_isolation(const ten_exporter_config *config, ten_buf *to) {
 
 /* ---- who it is */
 
-#define LABEL_SIZE 128u
+#define LABEL_SIZE 129u
 
-/* A label's name as Prometheus allows it: other characters become underscores. */
+/* A comma, and a label's name as Prometheus allows it: other characters become underscores. */
 static void label_name(const char *label, char name[LABEL_SIZE]) {
-    snprintf(name, LABEL_SIZE, "label_%.*s", (int)strcspn(label, "="), label);
-    for (char *at = name; *at; at++)
+    snprintf(name, LABEL_SIZE, ",label_%.*s", (int)strcspn(label, "="), label);
+    for (char *at = name + 1; *at; at++)
         if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", *at))
             *at = '_';
 }
@@ -175,27 +170,17 @@ static bool is_shown(const tenure_options *identity, size_t number) {
     return true;
 }
 
-static void write_label(ten_buf *to, const char *name, const char *value) {
-    ten_buf_format(to, ",%s=\"", name);
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            ten_buf_char(to, '\\');
-        ten_buf_char(to, *value);
-    }
-    ten_buf_char(to, '"');
-}
-
 static void write_identity(const ten_exporter_config *config, ten_buf *to) {
     const tenure_options *identity = config->identity;
-    head(to, "tenure_instance_info", "gauge", "The instance that this is, and what it says of itself.");
+    ten_metric_head(to, "tenure_instance_info", "gauge", "The instance that this is, and what it says of itself.");
     ten_buf_format(to, "tenure_instance_info{id=\"%s\"", config->instance);
     if (identity && identity->address)
-        write_label(to, "address", identity->address);
+        ten_metric_label(to, ",address", identity->address);
     for (size_t i = 0; identity && i < identity->label_count; i++) {
         char name[LABEL_SIZE];
         label_name(identity->labels[i], name);
         if (is_shown(identity, i))
-            write_label(to, name, strchr(identity->labels[i], '=') + 1);
+            ten_metric_label(to, name, strchr(identity->labels[i], '=') + 1);
     }
     ten_buf_text(to, "} 1\n");
 }
@@ -204,14 +189,11 @@ static void write_store(const ten_exporter_config *config, ten_buf *to) {
     char store[24] = "sqlite";
     if (config->store && config->store[0])
         snprintf(store, sizeof store, "%.*s", (int)ten_min_u64(strcspn(config->store, ":"), 20), config->store);
-    head(to, "tenure_store_errors_total", "counter", "Calls on the store that failed.");
-    ten_buf_format(to, "tenure_store_errors_total{store=\"%s\"} %llu\n", store,
-                   (unsigned long long)ten_measure_get(&config->measures->store_errors));
-    head(to, "tenure_store_up", "gauge", "Whether the store answered the last call.");
-    ten_buf_format(to, "tenure_store_up %d\n",
-                   atomic_load_explicit(&config->measures->store_up, memory_order_relaxed) ? 1 : 0);
-    head(to, "tenure_build_info", "gauge", "The version that runs.");
-    ten_buf_format(to, "tenure_build_info{version=\"%s\"} 1\n", tenure_version());
+    TEN_METRIC(to, "tenure_store_errors_total", "counter", "Calls on the store that failed.", "{store=\"%s\"} %llu",
+               store, (unsigned long long)ten_measure_get(&config->measures->store_errors));
+    TEN_METRIC(to, "tenure_store_up", "gauge", "Whether the store answered the last call.", " %d",
+               atomic_load(&config->measures->store_up) ? 1 : 0);
+    TEN_METRIC(to, "tenure_build_info", "gauge", "The version that runs.", "{version=\"%s\"} 1", tenure_version());
     write_identity(config, to);
 }
 

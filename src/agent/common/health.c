@@ -86,11 +86,10 @@ int ten_health_open(ten_health *health, const char *command, uint64_t every_ms, 
         (void)close(fds[0]);
         look_for_ever(command, every_ms, fds[1]);
     }
-    int failed = errno;
-    (void)close(fds[1]);
+    ten_close_fd(&fds[1]);
     if (pid < 0) {
-        (void)close(fds[0]);
-        return ten_fail_errno(error, TENURE_E_SYSTEM, failed, "cannot start the health check");
+        ten_close_fd(&fds[0]);
+        return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot start the health check");
     }
     health->pid = pid;
     health->fd = fds[0];

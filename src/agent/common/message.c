@@ -41,13 +41,12 @@ static void add_data(ten_buf *line, const ten_message *message) {
         return;
     }
     /* As text: up to a NUL, and without the newline at its end. */
-    ten_buf text = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf text = {0};
     ten_buf_add(&text, message->data, size);
     if (text.size > 0 && text.data[text.size - 1] == '\n')
         text.data[text.size - 1] = '\0';
     line->failed |= text.failed;
     ten_json_text(line, "data", ten_buf_string(&text));
-    ten_buf_free(&text);
 }
 
 void ten_message_write(const ten_message *message, ten_buf *line) {

@@ -101,21 +101,16 @@ static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings
                                         "password_file", "timeout", NULL};
     settings->tls = strcmp(url->scheme, "mqtts") == 0;
     int r = ten_url_check_options(url, input ? known : known + 1, error);
-    if (r == TENURE_OK)
-        r = ten_endpoint_read(url, settings->tls, "password_file", &settings->endpoint, error);
+    TEN_STEP(r, ten_endpoint_read(url, settings->tls, "password_file", &settings->endpoint, error));
     /* libmosquitto takes a certificate of ours only together with the CAs to be trusted. */
     if (r == TENURE_OK && settings->endpoint.cert_file && !settings->endpoint.ca_file)
         r = ten_fail(error, TENURE_E_INVALID,
                      "cert_file needs ca_file, too: the CA of the broker's certificate, or the file with the "
                      "system's CAs");
-    if (r == TENURE_OK)
-        r = ten_endpoint_timeout(url, ttl_ms, &settings->timeout_ms, error);
-    if (r == TENURE_OK)
-        r = read_place(url->hosts ? url->hosts : (char[]){""}, settings, error);
-    if (r == TENURE_OK)
-        r = read_topic(url->path, input, settings, error);
-    if (r == TENURE_OK)
-        r = read_client_id(url, settings, error);
+    TEN_STEP(r, ten_endpoint_timeout(url, ttl_ms, &settings->timeout_ms, error));
+    TEN_STEP(r, read_place(url->hosts ? url->hosts : (char[]){""}, settings, error));
+    TEN_STEP(r, read_topic(url->path, input, settings, error));
+    TEN_STEP(r, read_client_id(url, settings, error));
     if (r == TENURE_OK && url->user && url->user[0] && !(settings->user = ten_strdup(url->user)))
         r = ten_fail_memory(error, "the settings of an MQTT connection");
     if (r == TENURE_OK && settings->endpoint.secret_file && !settings->user)
@@ -124,14 +119,10 @@ static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings
 }
 
 static int read_text(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     *settings = (ten_mqtt_settings){0};
     int r = ten_url_parse(text, &url, error);
-    if (r < 0)
-        return r;
-    r = read_url(&url, input, ttl_ms, settings, error);
-    ten_url_free(&url);
-    return r;
+    return r == TENURE_OK ? read_url(&url, input, ttl_ms, settings, error) : r;
 }
 
 int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {

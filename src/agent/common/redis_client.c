@@ -42,17 +42,13 @@ static void interrupt(void *connection) {
 
 int ten_redis_client_open(ten_redis_client *client, ten_side_thread *thread, const ten_agent_config *config,
                           const char *what, ten_error *error) {
-    ten_url url = {0};
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     *client = (ten_redis_client){.thread = thread};
     thread->interrupt = interrupt;
     thread->connection = client;
     int r = read_url(config, what, &url, error);
-    if (r == TENURE_OK)
-        r = ten_endpoint_timeout(&url, config->runner.context.ttl_ms, &client->timeout_ms, error);
-    if (r == TENURE_OK)
-        r = ten_redis_settings_make(&url, &client->settings, error);
-    ten_url_free(&url);
-    return r;
+    TEN_STEP(r, ten_endpoint_timeout(&url, config->runner.context.ttl_ms, &client->timeout_ms, error));
+    return r == TENURE_OK ? ten_redis_settings_make(&url, &client->settings, error) : r;
 }
 
 void ten_redis_client_close(ten_redis_client *client) {

@@ -147,7 +147,7 @@ static bool may_be_another(const struct kind *expected, int failure) {
 }
 
 bool ten_server_probe(const char *store, int failure, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     ten_addresses addresses;
     ten_error unused;
     enum protocol found = PROTOCOL_COUNT;
@@ -156,7 +156,6 @@ bool ten_server_probe(const char *store, int failure, ten_error *error) {
     const struct kind *expected = expected_kind(&url);
     if (expected && may_be_another(expected, failure) && find_addresses(&url, expected->port, &addresses))
         found = find_other(&addresses, expected->protocol);
-    ten_url_free(&url);
     if (found == PROTOCOL_COUNT)
         return false;
     char shown[300];

@@ -82,8 +82,7 @@ int ten_guard_topic_in(ten_guard_filter *filter, ten_log *log, const char *url, 
     struct topic_in in = {.filter = filter, .out = out, .stop = stop, .error = error};
     const ten_mqtt_calls calls = {.received = receive, .userdata = &in};
     int r = ten_guard_broker_init(&in.broker, &calls, log, url, error);
-    if (r == TENURE_OK)
-        r = pass_on(&in);
+    TEN_STEP(r, pass_on(&in));
     ten_guard_broker_free(&in.broker, r == TENURE_OK);
     ten_free(in.messages);
     ten_buf_free(&in.data);

@@ -26,7 +26,7 @@ static void put(ten_guard_out *self, const ten_guard_filter_message *message) {
     struct topic_out *out = (struct topic_out *)self;
     const ten_message named = {
         .namespace_name = out->namespace_name, .target = message->target, .instance = "", .token = message->token};
-    ten_buf topic = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf topic = {0};
     ten_mqtt_topic(&out->broker.settings, &named, &topic);
     size_t size = message->size;
     if (message->is_line && size > 0 && message->data[size - 1] == '\n')
@@ -39,7 +39,6 @@ static void put(ten_guard_out *self, const ten_guard_filter_message *message) {
         outgoing->message = message->number;
         outgoing->judged_ms = ten_now_ms();
     }
-    ten_buf_free(&topic);
 }
 
 static void drop(struct topic_out *out, ten_outgoing *outgoing, const char *why) {

@@ -196,8 +196,7 @@ static int open_sinks(struct ten_agent *agent, ten_error *error) {
         return ten_fail_memory(error, "the sinks");
     agent->receipts_watched = (ten_watched){.ready = take_receipts, .owner = agent};
     int r = ten_receipts_open(&agent->receipts, error);
-    if (r == TENURE_OK)
-        r = ten_runner_watch(&agent->runner, ten_receipts_fd(agent->receipts), &agent->receipts_watched, error);
+    TEN_STEP(r, ten_runner_watch(&agent->runner, ten_receipts_fd(agent->receipts), &agent->receipts_watched, error));
     for (size_t i = 0; r == TENURE_OK && i < agent->config->sink_count; i++)
         r = ten_sink_open(agent->config->sinks[i], agent->config, &agent->sinks[i], error);
     return r;
@@ -246,14 +245,10 @@ static int open_agent(struct ten_agent *agent, ten_shared *shared, ten_error *er
                                 .go_on = go_on,
                                 .wait = ten_run_http_wait};
     int r = ten_runner_open(&agent->runner, &runner, shared, error);
-    if (r == TENURE_OK)
-        r = ten_run_http_open(agent, error);
-    if (r == TENURE_OK)
-        r = open_sinks(agent, error);
-    if (r == TENURE_OK)
-        r = ten_runner_open_context(&agent->runner, error);
-    if (r == TENURE_OK)
-        r = ten_source_open(config, agent->runner.log, agent, &agent->source, error);
+    TEN_STEP(r, ten_run_http_open(agent, error));
+    TEN_STEP(r, open_sinks(agent, error));
+    TEN_STEP(r, ten_runner_open_context(&agent->runner, error));
+    TEN_STEP(r, ten_source_open(config, agent->runner.log, agent, &agent->source, error));
     if (r == TENURE_OK && config->runner.metrics)
         r = open_exporter(agent, error);
     return r == TENURE_OK ? open_member(agent, error) : r;

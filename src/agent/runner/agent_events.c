@@ -8,6 +8,7 @@
 #include "agent/runner/agent_state.h"
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "runtime/member.h"
 
 #define LOST_EVERY_MS 1000u
@@ -16,9 +17,8 @@
 /* ---- in other threads */
 
 static void put(struct ten_agent *agent, struct ten_agent_event *event) {
-    pthread_mutex_lock(&agent->runner.lock);
+    TEN_LOCKED(&agent->runner.lock);
     STAILQ_INSERT_TAIL(&agent->left, event, link);
-    pthread_mutex_unlock(&agent->runner.lock);
     ten_eventfd_poke(agent->runner.event_fd);
 }
 
@@ -239,11 +239,10 @@ void ten_agent_make_up_for_lost(struct ten_agent *agent) {
 }
 
 static struct ten_agent_event *take_first(struct ten_agent *agent) {
-    pthread_mutex_lock(&agent->runner.lock);
+    TEN_LOCKED(&agent->runner.lock);
     struct ten_agent_event *event = STAILQ_FIRST(&agent->left);
     if (event)
         STAILQ_REMOVE_HEAD(&agent->left, link);
-    pthread_mutex_unlock(&agent->runner.lock);
     return event;
 }
 

@@ -3,6 +3,9 @@
  */
 #include "agent/runner/cron_gauges.h"
 
+#include "base/metric.h"
+#include "base/thread.h"
+
 void ten_jobs_gauges_open(ten_jobs_gauges *gauges, const char *namespace_name) {
     *gauges = (ten_jobs_gauges){.namespace_name = namespace_name};
     TAILQ_INIT(&gauges->shown);
@@ -47,25 +50,22 @@ void ten_jobs_gauges_hold(ten_jobs_gauges *gauges, ten_job_gauge *gauge, const c
     ten_jobs_gauges_drop(gauges, gauge);
     *gauge = (ten_job_gauge){.name = name};
     (void)ten_cron_log_each(checkpoint, take_known, gauge);
-    pthread_mutex_lock(&gauges->lock);
+    TEN_LOCKED(&gauges->lock);
     TAILQ_INSERT_TAIL(&gauges->shown, gauge, link);
-    pthread_mutex_unlock(&gauges->lock);
 }
 
 void ten_jobs_gauges_drop(ten_jobs_gauges *gauges, ten_job_gauge *gauge) {
-    pthread_mutex_lock(&gauges->lock);
+    TEN_LOCKED(&gauges->lock);
     if (gauge->name)
         TAILQ_REMOVE(&gauges->shown, gauge, link);
     gauge->name = NULL;
-    pthread_mutex_unlock(&gauges->lock);
 }
 
 void ten_jobs_gauges_note(ten_jobs_gauges *gauges, ten_job_gauge *gauge, const ten_cron_run *run) {
-    pthread_mutex_lock(&gauges->lock);
+    TEN_LOCKED(&gauges->lock);
     take_last(gauge, run);
     if (succeeded(run))
         take_success(gauge, run);
-    pthread_mutex_unlock(&gauges->lock);
 }
 
 /* ---- the exporter's side */
@@ -95,10 +95,9 @@ void ten_jobs_gauges_write(ten_buf *to, void *userdata) {
         [EXIT_CODE] = {"tenure_cron_last_exit_code", "The exit status of the last run of the job; 128 + N: signal N."},
     };
     ten_jobs_gauges *gauges = userdata;
-    pthread_mutex_lock(&gauges->lock);
+    TEN_LOCKED(&gauges->lock);
     for (unsigned i = 0; i < WHATS; i++) {
-        ten_buf_format(to, "# HELP %s %s\n# TYPE %s gauge\n", whats[i].metric, whats[i].help, whats[i].metric);
+        ten_metric_head(to, whats[i].metric, "gauge", whats[i].help);
         write_one(gauges, to, (enum what)i, whats[i].metric);
     }
-    pthread_mutex_unlock(&gauges->lock);
 }

@@ -223,8 +223,7 @@ static int open_leader(struct ten_leader *leader, ten_shared *shared, ten_error 
                                 .take_health = take_health,
                                 .go_on = go_on};
     int r = ten_runner_open(&leader->runner, &runner, shared, error);
-    if (r == TENURE_OK)
-        r = ten_runner_open_context(&leader->runner, error);
+    TEN_STEP(r, ten_runner_open_context(&leader->runner, error));
     return r == TENURE_OK ? open_election(leader, error) : r;
 }
 
@@ -240,8 +239,7 @@ int ten_leader_run(const ten_leader_config *config, ten_shared *shared, int *ret
     ten_exporter_close(leader.exporter);
     ten_exporter_close(leader.leader_http);
     tenure_election_close(leader.election);
-    if (r == TENURE_OK)
-        r = conclude(&leader, ret_exit, error);
+    TEN_STEP(r, conclude(&leader, ret_exit, error));
     if (r == TENURE_E_CANCELLED) { /* before there was a store */
         *ret_exit = config->once ? 128 + leader.runner.stop_signal : 0;
         r = TENURE_OK;

@@ -8,6 +8,7 @@
 
 #include "agent/runner/leader_state.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 static bool is_worth_saying(struct ten_leader *leader, const tenure_event *event) {
     if (event->kind == TENURE_EVENT_RENEWED)
@@ -111,9 +112,8 @@ void ten_leader_on_event(const tenure_event *event, void *userdata) {
         return;
     }
     log_event(leader, event);
-    pthread_mutex_lock(&leader->runner.lock);
+    TEN_LOCKED(&leader->runner.lock);
     note(leader->config, &leader->facts, event);
-    pthread_mutex_unlock(&leader->runner.lock);
     ten_eventfd_poke(leader->runner.event_fd);
 }
 

@@ -102,7 +102,7 @@ void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t
 }
 
 static void send(struct ten_agent *agent, struct ten_target_run *run) {
-    ten_buf line = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf line = {0};
     ten_message message = {.namespace_name = agent->namespace_name,
                            .target = run->target->id,
                            .instance = agent->runner.instance,
@@ -120,7 +120,6 @@ static void send(struct ten_agent *agent, struct ten_target_run *run) {
             !ten_sink_put(agent->sinks[i], &message, run->receipt, run->work.send_until_ms, line.data, line.size))
             ten_agent_count_dropped(agent, agent->config->sinks[i], 1);
     ten_receipt_end(run->receipt, false);
-    ten_buf_free(&line);
     ten_buf_free(&run->output);
 }
 

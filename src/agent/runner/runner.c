@@ -115,8 +115,7 @@ static int open_loop(ten_runner *runner, ten_error *error) {
     runner->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     runner->event_fd = ten_eventfd_open();
     int r = ten_runner_watch(runner, runner->signal_fd, &runner->signals, error);
-    if (r == TENURE_OK)
-        r = ten_runner_watch(runner, runner->event_fd, &runner->events, error);
+    TEN_STEP(r, ten_runner_watch(runner, runner->event_fd, &runner->events, error));
     if (r == TENURE_OK && runner->config.options->healthy)
         r = ten_runner_watch(runner, runner->health.fd, &runner->healths, error);
     return r;

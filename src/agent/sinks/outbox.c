@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define BYTES_MAX ((size_t)8 * 1024 * 1024) /* with what every message costs, unless its owner sets another bound */
 
@@ -88,60 +89,50 @@ ten_outgoing *ten_outbox_put(ten_outbox *outbox, const char *name, const ten_mes
     const ten_outgoing *oldest;
     if (!outgoing)
         return NULL;
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     /* While the server is away the oldest are late first. */
     while (outbox->bytes + outgoing->bytes > outbox->bytes_max && (oldest = TAILQ_FIRST(&outbox->waiting)) &&
            is_late(oldest, ten_now_ms()))
         end(outbox, take_first(&outbox->waiting), true);
-    bool fits = outbox->bytes + outgoing->bytes <= outbox->bytes_max;
-    if (fits) {
-        outgoing->receipt = receipt;
-        ten_receipt_hold(receipt);
-        outbox->bytes += outgoing->bytes;
-        outbox->count++;
-        TAILQ_INSERT_TAIL(&outbox->waiting, outgoing, link);
+    if (outbox->bytes + outgoing->bytes > outbox->bytes_max) {
+        ten_free(outgoing);
+        return NULL;
     }
-    pthread_mutex_unlock(&outbox->lock);
-    if (fits)
-        return outgoing;
-    ten_free(outgoing);
-    return NULL;
+    outgoing->receipt = receipt;
+    ten_receipt_hold(receipt);
+    outbox->bytes += outgoing->bytes;
+    outbox->count++;
+    TAILQ_INSERT_TAIL(&outbox->waiting, outgoing, link);
+    return outgoing;
 }
 
 size_t ten_outbox_count(ten_outbox *outbox) {
-    pthread_mutex_lock(&outbox->lock);
-    size_t count = outbox->count;
-    pthread_mutex_unlock(&outbox->lock);
-    return count;
+    TEN_LOCKED(&outbox->lock);
+    return outbox->count;
 }
 
 void ten_outbox_take_event(ten_outbox *outbox, ten_sink_event *ret_event) {
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     *ret_event = outbox->event;
     outbox->event = (ten_sink_event){0};
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 /* ---- sending */
 
 bool ten_outbox_has_waiting(ten_outbox *outbox) {
-    pthread_mutex_lock(&outbox->lock);
-    bool waiting = !TAILQ_EMPTY(&outbox->waiting);
-    pthread_mutex_unlock(&outbox->lock);
-    return waiting;
+    TEN_LOCKED(&outbox->lock);
+    return !TAILQ_EMPTY(&outbox->waiting);
 }
 
 ten_outgoing *ten_outbox_send_next(ten_outbox *outbox) {
-    ten_outgoing *next = NULL;
-    pthread_mutex_lock(&outbox->lock);
-    while (!next && (next = take_first(&outbox->waiting))) {
+    ten_outgoing *next;
+    TEN_LOCKED(&outbox->lock);
+    while ((next = take_first(&outbox->waiting))) {
         next->begun = next->ends_ms > ten_now_ms() && ten_receipt_begin(next->receipt);
-        if (!next->begun) {
-            end(outbox, next, true);
-            next = NULL;
-        }
+        if (next->begun)
+            break;
+        end(outbox, next, true);
     }
-    pthread_mutex_unlock(&outbox->lock);
     if (next) {
         TAILQ_INSERT_TAIL(&outbox->sent, next, link);
         outbox->sent_count++;
@@ -152,13 +143,12 @@ ten_outgoing *ten_outbox_send_next(ten_outbox *outbox) {
 void ten_outbox_finish(ten_outbox *outbox, ten_outgoing *sent, bool dropped) {
     TAILQ_REMOVE(&outbox->sent, sent, link);
     outbox->sent_count--;
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     if (!dropped && outbox->failing) {
         outbox->failing = false;
         outbox->event.works_again = true;
     }
     end(outbox, sent, dropped);
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 bool ten_outbox_confirm(ten_outbox *outbox, int number) {
@@ -172,16 +162,15 @@ bool ten_outbox_confirm(ten_outbox *outbox, int number) {
 }
 
 void ten_outbox_note_problem(ten_outbox *outbox, const ten_error *error) {
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     if (!outbox->failing)
         outbox->event.problem = *error;
     outbox->failing = true;
     outbox->event.works_again = false;
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 void ten_outbox_go_back(ten_outbox *outbox) {
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     ten_outgoing *sent;
     TAILQ_FOREACH(sent, &outbox->sent, link) {
         ten_receipt_go_back(sent->receipt);
@@ -190,12 +179,11 @@ void ten_outbox_go_back(ten_outbox *outbox) {
     TAILQ_CONCAT(&outbox->sent, &outbox->waiting, link);
     TAILQ_CONCAT(&outbox->waiting, &outbox->sent, link);
     outbox->sent_count = 0;
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 void ten_outbox_drop_late(ten_outbox *outbox) {
     uint64_t now = ten_now_ms();
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     for (ten_outgoing *next, *outgoing = TAILQ_FIRST(&outbox->waiting); outgoing; outgoing = next) {
         next = TAILQ_NEXT(outgoing, link);
         if (!is_late(outgoing, now))
@@ -203,7 +191,6 @@ void ten_outbox_drop_late(ten_outbox *outbox) {
         TAILQ_REMOVE(&outbox->waiting, outgoing, link);
         end(outbox, outgoing, true);
     }
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 uint64_t ten_outbox_sent_until_ms(const ten_outbox *outbox) {
@@ -215,7 +202,6 @@ uint64_t ten_outbox_sent_until_ms(const ten_outbox *outbox) {
 }
 
 void ten_outbox_note_late(ten_outbox *outbox) {
-    pthread_mutex_lock(&outbox->lock);
+    TEN_LOCKED(&outbox->lock);
     outbox->event.late++;
-    pthread_mutex_unlock(&outbox->lock);
 }

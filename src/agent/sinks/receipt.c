@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/thread.h"
 
 struct ten_receipts {
     pthread_mutex_t lock;
@@ -87,10 +88,6 @@ static void lock(const ten_receipt *receipt) {
     pthread_mutex_lock(&receipt->receipts->lock);
 }
 
-static void unlock(const ten_receipt *receipt) {
-    pthread_mutex_unlock(&receipt->receipts->lock);
-}
-
 void *ten_receipts_take(ten_receipts *receipts) {
     for (;;) {
         pthread_mutex_lock(&receipts->lock);
@@ -127,23 +124,19 @@ ten_receipt *ten_receipt_make(ten_receipts *receipts, void *owner) {
         return NULL;
     receipt->receipts = receipts;
     receipt->owner = owner;
-    pthread_mutex_lock(&receipts->lock);
+    TEN_LOCKED(&receipts->lock);
     receipts->count++;
-    pthread_mutex_unlock(&receipts->lock);
     return receipt;
 }
 
 bool ten_receipt_is_open(ten_receipt *receipt) {
-    lock(receipt);
-    bool open = is_open(receipt);
-    unlock(receipt);
-    return open;
+    TEN_LOCKED(&receipt->receipts->lock);
+    return is_open(receipt);
 }
 
 void ten_receipt_withdraw(ten_receipt *receipt) {
-    lock(receipt);
+    TEN_LOCKED(&receipt->receipts->lock);
     receipt->withdrawn = true;
-    unlock(receipt);
 }
 
 void ten_receipt_forget(ten_receipt *receipt) {
@@ -159,22 +152,19 @@ void ten_receipt_forget(ten_receipt *receipt) {
 void ten_receipt_hold(ten_receipt *receipt) {
     if (!receipt)
         return;
-    lock(receipt);
+    TEN_LOCKED(&receipt->receipts->lock);
     receipt->waiting++;
-    unlock(receipt);
 }
 
 bool ten_receipt_begin(ten_receipt *receipt) {
     if (!receipt)
         return true;
-    lock(receipt);
-    bool may = !receipt->withdrawn;
-    if (may) {
-        receipt->waiting--;
-        receipt->leaving++;
-    }
-    unlock(receipt);
-    return may;
+    TEN_LOCKED(&receipt->receipts->lock);
+    if (receipt->withdrawn)
+        return false;
+    receipt->waiting--;
+    receipt->leaving++;
+    return true;
 }
 
 void ten_receipt_go_back(ten_receipt *receipt) {
@@ -189,10 +179,8 @@ void ten_receipt_go_back(ten_receipt *receipt) {
 bool ten_receipt_is_withdrawn(ten_receipt *receipt) {
     if (!receipt)
         return false;
-    lock(receipt);
-    bool withdrawn = receipt->withdrawn;
-    unlock(receipt);
-    return withdrawn;
+    TEN_LOCKED(&receipt->receipts->lock);
+    return receipt->withdrawn;
 }
 
 void ten_receipt_end(ten_receipt *receipt, bool begun) {

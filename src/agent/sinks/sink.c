@@ -91,8 +91,7 @@ int ten_sink_open(const char *text, const ten_agent_config *config, ten_sink **r
     sink->thread.backoff_max_ms = BACKOFF_MS;
     ten_outbox_init(&sink->outbox);
     r = ops->open(sink, text, config, error);
-    if (r == TENURE_OK)
-        r = ten_side_thread_start(&sink->thread, text, run, free_sink, error);
+    TEN_STEP(r, ten_side_thread_start(&sink->thread, text, run, free_sink, error));
     if (r < 0)
         free_sink(&sink->thread);
     else
@@ -109,12 +108,11 @@ void ten_sink_close(ten_sink *sink, uint64_t flush_ms, ten_sink_event *ret_event
 
 bool ten_sink_put(ten_sink *sink, const ten_message *message, ten_receipt *receipt, uint64_t ends_ms, const char *line,
                   size_t size) {
-    ten_buf name = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf name = {0};
     if (sink->ops->name)
         sink->ops->name(sink, message, &name);
     bool taken = !name.failed && ten_outbox_put(&sink->outbox, ten_buf_string(&name), message, receipt, ends_ms, line,
                                                 sink->ops->name ? size - 1 : size);
-    ten_buf_free(&name);
     if (taken)
         ten_side_thread_wake(&sink->thread);
     return taken;

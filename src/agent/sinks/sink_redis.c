@@ -90,8 +90,7 @@ static int step(ten_sink *self, ten_error *error) {
         return TENURE_OK;
     }
     int r = ten_redis_client_connect(&sink->redis, error);
-    if (r == TENURE_OK)
-        r = send_batch(sink, error);
+    TEN_STEP(r, send_batch(sink, error));
     return r == TENURE_OK ? take_answers(sink, error) : r;
 }
 

@@ -107,11 +107,9 @@ int ten_http_page_next_link(const char *origin, const char *base, const char *va
         const char *open = memchr(at, '<', (size_t)(end - at));
         const char *close = open ? memchr(open, '>', (size_t)(end - open)) : NULL;
         if (close && is_next(close, end)) {
-            ten_buf reference = {0};
+            TEN_CLEANUP(ten_buf_free) ten_buf reference = {0};
             ten_buf_add(&reference, open + 1, (size_t)(close - open) - 1);
-            int r = resolve(origin, base, ten_buf_string(&reference), next, error);
-            ten_buf_free(&reference);
-            return r;
+            return resolve(origin, base, ten_buf_string(&reference), next, error);
         }
         at = *end ? end + 1 : end;
     }
@@ -141,13 +139,12 @@ static void take_headers(CURL *easy, const char *name, ten_buf *value) {
 }
 
 static bool add_header(struct curl_slist **list, const char *name, const char *value) {
-    ten_buf line = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf line = {0};
     ten_buf_text(&line, name);
     ten_buf_text(&line, value);
     struct curl_slist *longer = line.failed ? NULL : curl_slist_append(*list, line.data);
     if (line.data)
         explicit_bzero(line.data, line.size);
-    ten_buf_free(&line);
     if (longer)
         *list = longer;
     return longer != NULL;
@@ -249,9 +246,8 @@ int ten_http_page_client_get(ten_http_page_client *client, ten_side_thread *thre
         take_headers(client->easy, "ETag", &page->etag);
         answer.too_large |= answer.link.size + page->etag.size > HEADER_MAX;
         r = judge(result, &answer, why, error);
-        if (r == TENURE_OK)
-            r = ten_http_page_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next,
-                                        error);
+        TEN_STEP(r, ten_http_page_next_link(url, effective ? effective : url, ten_buf_string(&answer.link), &page->next,
+                                            error));
         curl_easy_reset(client->easy); /* it points to what is here */
     }
     free_headers(headers);

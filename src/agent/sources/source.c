@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "base/url.h"
 
 #define START_MS 2000u /* a file system that takes longer is not waited for at the start */
@@ -72,22 +73,18 @@ static bool pass_on(ten_source *source, const ten_source_event *event) {
 /* The agent and its log may be gone when a reading returns that was hanging. */
 static bool on_event(const ten_source_event *event, void *userdata) {
     ten_source *source = userdata;
-    pthread_mutex_lock(&source->thread.lock);
-    bool taken = source->agent && pass_on(source, event);
-    pthread_mutex_unlock(&source->thread.lock);
-    return taken;
+    TEN_LOCKED(&source->thread.lock);
+    return source->agent && pass_on(source, event);
 }
 
 /* False: the error becomes that of ten_source_open(). */
 static bool note_first(ten_source *source, int r, const ten_error *error) {
-    pthread_mutex_lock(&source->thread.lock);
-    bool is_awaited = source->is_awaited;
+    TEN_LOCKED(&source->thread.lock);
     source->first = r;
     if (r < 0)
         source->first_error = *error;
-    pthread_mutex_unlock(&source->thread.lock);
     ten_eventfd_poke(source->first_fd);
-    return r == TENURE_OK || !is_awaited;
+    return r == TENURE_OK || !source->is_awaited;
 }
 
 static void rest(ten_source *source, uint64_t start_ms, int r) {
@@ -184,12 +181,11 @@ static int start(ten_source *source, ten_error *error) {
     if (r < 0 || source->watch_fd < 0)
         return r;
     (void)ten_wait_readable(source->first_fd, -1, START_MS);
-    pthread_mutex_lock(&source->thread.lock);
+    TEN_LOCKED(&source->thread.lock);
     source->is_awaited = false;
     r = source->first;
     if (r < 0)
         *error = source->first_error;
-    pthread_mutex_unlock(&source->thread.lock);
     return r;
 }
 

@@ -122,8 +122,7 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
     }
     if (r == TENURE_OK && !target.id)
         r = ten_fail(error, TENURE_E_INVALID, "\"id\" is missing");
-    if (r == TENURE_OK)
-        r = ten_id_check_target(target.id, error);
+    TEN_STEP(r, ten_id_check_target(target.id, error));
     if (r < 0) {
         ten_target_file_line_free(storage);
         return r;

@@ -103,7 +103,7 @@ static void keep_etag(target_http *source, const ten_http_page *first, bool one_
 
 /* The pages after the first. */
 static int take_rest(target_http *source, const ten_http_page *first, ten_error *error) {
-    ten_buf url = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf url = {0};
     int r = TENURE_OK;
     ten_buf_text(&url, ten_buf_string(&first->next));
     for (unsigned pages = 1; r == TENURE_OK && url.size > 0; pages++) {
@@ -113,33 +113,27 @@ static int take_rest(target_http *source, const ten_http_page *first, ten_error 
         else
             r = ten_http_page_client_get(source->client, &source->source.thread, url.data, NULL, source->timeout_ms,
                                          &page, error);
-        if (r == TENURE_OK)
-            r = take_page(source, &page.body, error);
+        TEN_STEP(r, take_page(source, &page.body, error));
         if (r == TENURE_OK && page.next.size > 0 && strcmp(page.next.data, url.data) == 0)
             r = ten_fail(error, TENURE_E_STORE, "the list's next page is the same again: %.100s", url.data);
         ten_buf_clear(&url);
         ten_buf_text(&url, ten_buf_string(&page.next));
         ten_http_page_free(&page);
     }
-    if (r == TENURE_OK && url.failed)
-        r = ten_fail_memory(error, "the targets");
-    ten_buf_free(&url);
-    return r;
+    return r == TENURE_OK && url.failed ? ten_fail_memory(error, "the targets") : r;
 }
 
 static int read_targets(ten_source *self, ten_error *error) {
     target_http *source = (target_http *)self;
     ten_http_page first = {0};
     int r = source->client ? TENURE_OK : ten_http_page_client_open(&source->endpoint, &source->client, error);
-    if (r == TENURE_OK)
-        r = ten_http_page_client_get(source->client, &self->thread, source->url, source->etag, source->timeout_ms,
-                                     &first, error);
+    TEN_STEP(r, ten_http_page_client_get(source->client, &self->thread, source->url, source->etag, source->timeout_ms,
+                                         &first, error));
     if (r == TENURE_OK && first.status == 200) {
         ten_source_feed_begin(&source->source.feed);
         source->shown = 0;
         r = take_page(source, &first.body, error);
-        if (r == TENURE_OK)
-            r = take_rest(source, &first, error);
+        TEN_STEP(r, take_rest(source, &first, error));
         ten_source_feed_end(&source->source.feed, r == TENURE_OK, ten_now_ms());
         keep_etag(source, &first, r == TENURE_OK && first.next.size == 0);
     } else if (r == TENURE_OK && !source->etag) {
@@ -196,22 +190,16 @@ static int read_duration(const ten_url *url, const char *option, uint64_t otherw
 }
 
 static int read_url(target_http *source, const char *text, ten_error *error) {
-    ten_url url;
+    TEN_CLEANUP(ten_url_free) ten_url url = {0};
     int r = ten_url_parse(text, &url, error);
-    if (r < 0)
-        return r;
-    if (!url.hosts || url.hosts[0] == '\0')
+    if (r == TENURE_OK && (!url.hosts || url.hosts[0] == '\0'))
         r = ten_fail(error, TENURE_E_INVALID, "the target source %s: names no host: write %s://HOST/PATH", url.scheme,
                      url.scheme);
     if (r == TENURE_OK && url.user)
         r = ten_fail(error, TENURE_E_INVALID, "a target source is asked with a token, not as a user: token_file=PATH");
-    if (r == TENURE_OK)
-        r = ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error);
-    if (r == TENURE_OK)
-        r = read_duration(&url, "every", EVERY_MS, &source->source.every_ms, error);
-    if (r == TENURE_OK)
-        r = read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error);
-    ten_url_free(&url);
+    TEN_STEP(r, ten_endpoint_read(&url, strcmp(url.scheme, "https") == 0, "token_file", &source->endpoint, error));
+    TEN_STEP(r, read_duration(&url, "every", EVERY_MS, &source->source.every_ms, error));
+    TEN_STEP(r, read_duration(&url, "timeout", TIMEOUT_MS, &source->timeout_ms, error));
     if (r == TENURE_OK && !(source->url = make_url(text)))
         r = ten_fail_memory(error, "the targets");
     return r;

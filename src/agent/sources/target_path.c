@@ -136,18 +136,14 @@ static int watch(target_path *source, ten_error *error) {
 static int read_targets(ten_source *self, ten_error *error) {
     target_path *source = (target_path *)self;
     char events[4096];
-    ten_buf text = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf text = {0};
     while (ten_read_some(source->source.watch_fd, events, sizeof events) > 0)
         continue;
     ten_source_feed_reading_begins(&source->source.feed);
     int r = source->watching ? TENURE_OK : watch(source, error);
-    if (r == TENURE_OK)
-        r = read_whole(source->path, source->crontab, &text, error);
+    TEN_STEP(r, read_whole(source->path, source->crontab, &text, error));
     ten_source_feed_reading_ends(&source->source.feed);
-    if (r == TENURE_OK)
-        r = take_lines(source, &text, error);
-    ten_buf_free(&text);
-    return r;
+    return r == TENURE_OK ? take_lines(source, &text, error) : r;
 }
 
 /* ---- the kind */

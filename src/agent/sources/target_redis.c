@@ -63,7 +63,7 @@ static int strange(const char *what, ten_error *error) {
 static int ask_of_keys(target_redis *source, const char *command, size_t first, size_t count, ten_error *error) {
     const char *words[BATCH + 1] = {command};
     size_t sizes[BATCH + 1] = {strlen(command)};
-    ten_buf keys = {0};
+    TEN_CLEANUP(ten_buf_free) ten_buf keys = {0};
     for (size_t i = 0; i < count; i++) {
         size_t before = keys.size;
         ten_buf_text(&keys, source->prefix);
@@ -73,10 +73,8 @@ static int ask_of_keys(target_redis *source, const char *command, size_t first, 
     size_t at = 0;
     for (size_t i = 0; i < count && !keys.failed; at += sizes[++i])
         words[i + 1] = keys.data + at;
-    int r = keys.failed ? ten_fail_memory(error, "the targets")
-                        : ten_redis_link_send(source->redis.link, count + 1, words, sizes, error);
-    ten_buf_free(&keys);
-    return r;
+    return keys.failed ? ten_fail_memory(error, "the targets")
+                       : ten_redis_link_send(source->redis.link, count + 1, words, sizes, error);
 }
 
 /* A key without a value that MGET could show: of another type, or gone since SCAN saw it, or never there (the member of
@@ -88,8 +86,7 @@ static int take_absent(target_redis *source, size_t number, ten_error *error) {
     if (ten_source_feed_is_refused(&source->source.feed, source->prefix, id, size, REASON_ABSENT))
         return TENURE_OK;
     int r = ask_of_keys(source, "TYPE", number, 1, error);
-    if (r == TENURE_OK)
-        r = receive(source, "asking for the type of a key", &reply, error);
+    TEN_STEP(r, receive(source, "asking for the type of a key", &reply, error));
     if (r < 0)
         return r;
     const char *type = reply->type == REDIS_REPLY_STATUS ? reply->str : "";
@@ -114,8 +111,7 @@ static int take_values(target_redis *source, ten_error *error) {
     if (count == 0)
         return TENURE_OK;
     int r = ask_of_keys(source, "MGET", 0, count, error);
-    if (r == TENURE_OK)
-        r = receive(source, what, &reply, error);
+    TEN_STEP(r, receive(source, what, &reply, error));
     if (r < 0)
         return r;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
@@ -192,8 +188,8 @@ static int look_for_flush(target_redis *source, ten_error *error) {
     redisReply *reply = NULL;
     uint64_t flushes = FLUSHES_UNKNOWN;
     int r = ten_redis_link_send(source->redis.link, 2, words, (const size_t[]){4, 12}, error);
-    if (r == TENURE_OK)
-        r = ten_redis_link_receive(source->redis.link, ten_redis_client_deadline_ms(&source->redis), &reply, error);
+    TEN_STEP(r,
+             ten_redis_link_receive(source->redis.link, ten_redis_client_deadline_ms(&source->redis), &reply, error));
     if (r < 0)
         return r;
     if (reply->type == REDIS_REPLY_STRING)
@@ -253,8 +249,7 @@ static int read_targets(ten_source *self, ten_error *error) {
     target_redis *source = (target_redis *)self;
     unsigned steps = 0;
     int r = connect_source(source, error);
-    if (r == TENURE_OK)
-        r = run_pass(source, &steps, error);
+    TEN_STEP(r, run_pass(source, &steps, error));
     self->every_ms = steps == 1 ? SHORT_PASS_MS : PASS_MS;
     return r;
 }

@@ -32,33 +32,29 @@
 /* Where version 2 is mounted: in a line of mountinfo, the fifth field, if the type after the dash is cgroup2. */
 static bool find_mount(char ret_mount[TEN_CGROUP_PATH_SIZE]) {
     char line[4096];
-    bool found = false;
-    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    TEN_CLEANUP(ten_close_file) FILE *mounts = fopen("/proc/self/mountinfo", "re");
     if (!mounts)
         return false;
-    while (!found && fgets(line, sizeof line, mounts)) {
+    while (fgets(line, sizeof line, mounts)) {
         const char *type = strstr(line, " - ");
-        found = type && strncmp(type + 3, "cgroup2 ", 8) == 0 && sscanf(line, "%*s %*s %*s %*s %255s", ret_mount) == 1;
+        if (type && strncmp(type + 3, "cgroup2 ", 8) == 0 && sscanf(line, "%*s %*s %*s %*s %255s", ret_mount) == 1)
+            return true;
     }
-    (void)fclose(mounts);
-    if (!found)
-        errno = ENOENT;
-    return found;
+    errno = ENOENT;
+    return false;
 }
 
 /* The line `0::PATH`. */
 static bool find_own(char ret_path[TEN_CGROUP_PATH_SIZE]) {
     char line[FILE_SIZE];
-    bool found = false;
-    FILE *groups = fopen("/proc/self/cgroup", "re");
+    TEN_CLEANUP(ten_close_file) FILE *groups = fopen("/proc/self/cgroup", "re");
     if (!groups)
         return false;
-    while (!found && fgets(line, sizeof line, groups))
-        found = sscanf(line, "0::%255[^\n]", ret_path) == 1;
-    (void)fclose(groups);
-    if (!found)
-        errno = ENOENT;
-    return found;
+    while (fgets(line, sizeof line, groups))
+        if (sscanf(line, "0::%255[^\n]", ret_path) == 1)
+            return true;
+    errno = ENOENT;
+    return false;
 }
 
 /* ---- killing and removing */
@@ -75,25 +71,21 @@ static bool kill_all(const char *path, ten_trouble *trouble) {
 
 static bool is_populated(const char *path, ten_trouble *trouble) {
     char line[64];
-    bool populated = true;
-    FILE *events = fopen(path, "re");
-    if (!events) {
-        if (errno == ENOENT)
-            return false; /* the group itself is gone */
+    TEN_CLEANUP(ten_close_file) FILE *events = fopen(path, "re");
+    if (!events && errno == ENOENT)
+        return false; /* the group itself is gone */
+    if (!events)
         ten_trouble_note(trouble, 0);
-    }
     while (events && fgets(line, sizeof line, events))
         if (strcmp(line, "populated 0\n") == 0)
-            populated = false;
-    if (events)
-        (void)fclose(events);
-    return populated;
+            return false;
+    return true;
 }
 
 /* One process at a time. A number 0 is that of a process in another PID namespace. */
 static void signal_each(const char *path, int signal, ten_trouble *trouble) {
     char line[32];
-    FILE *list = fopen(path, "re");
+    TEN_CLEANUP(ten_close_file) FILE *list = fopen(path, "re");
     if (!list)
         ten_trouble_note(trouble, 0);
     while (list && fgets(line, sizeof line, list)) {
@@ -101,8 +93,15 @@ static void signal_each(const char *path, int signal, ten_trouble *trouble) {
         if (pid > 0)
             (void)ten_process_signal(pid, signal, trouble);
     }
-    if (list)
-        (void)fclose(list);
+}
+
+/* The next group in one that is being read. False: there is no more. */
+static bool next_group(const char *path, DIR *groups, char below[FILE_SIZE]) {
+    for (struct dirent *entry; groups && (entry = readdir(groups));)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+            (size_t)snprintf(below, FILE_SIZE, "%s/%s", path, entry->d_name) < FILE_SIZE)
+            return true;
+    return false;
 }
 
 /* A group with the groups in it. */
@@ -110,14 +109,9 @@ static void signal_group(const char *path, unsigned depth, int signal, ten_troub
     char below[FILE_SIZE];
     if ((size_t)snprintf(below, sizeof below, "%s/cgroup.procs", path) < sizeof below)
         signal_each(below, signal, trouble);
-    DIR *groups = depth < NESTED_MAX ? opendir(path) : NULL;
-    if (!groups)
-        return;
-    for (struct dirent *entry; (entry = readdir(groups));)
-        if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
-            (size_t)snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < sizeof below)
-            signal_group(below, depth + 1, signal, trouble);
-    closedir(groups);
+    TEN_CLEANUP(ten_close_directory) DIR *groups = depth < NESTED_MAX ? opendir(path) : NULL;
+    while (next_group(path, groups, below))
+        signal_group(below, depth + 1, signal, trouble);
 }
 
 /* The kernel kills all that is in a group, of any user, but for processes whose first thread has ended while
@@ -132,15 +126,11 @@ static void kill_group(const char *path, ten_trouble *trouble) {
 /* A group with the groups in it. They are empty. */
 static void remove_group(const char *path, unsigned depth) {
     char below[FILE_SIZE];
-    DIR *groups = depth < NESTED_MAX && rmdir(path) != 0 ? opendir(path) : NULL;
-    if (!groups)
-        return;
-    for (struct dirent *entry; (entry = readdir(groups));)
-        if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
-            (size_t)snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < sizeof below)
-            remove_group(below, depth + 1);
-    closedir(groups);
-    (void)rmdir(path);
+    TEN_CLEANUP(ten_close_directory) DIR *groups = depth < NESTED_MAX && rmdir(path) != 0 ? opendir(path) : NULL;
+    while (next_group(path, groups, below))
+        remove_group(below, depth + 1);
+    if (groups)
+        (void)rmdir(path);
 }
 
 unsigned ten_cgroup_end(const char *base, ten_trouble *trouble) {
@@ -165,9 +155,7 @@ static int lock(const char *path) {
     /* A worker that sweeps may have locked it first, and removed it. */
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && access(path, F_OK) == 0)
         return fd;
-    int failed = errno;
-    close(fd);
-    errno = failed;
+    ten_close_fd(&fd);
     return -1;
 }
 
@@ -186,11 +174,10 @@ static bool try_group(const char *base) {
         return false;
     snprintf(path, sizeof path, "%s/cgroup.kill", base);
     bool usable = ten_cgroup_put(fd, child) && kill_all(path, &trouble);
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     (void)kill(child, SIGKILL);
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
         ;
-    errno = failed;
     return usable;
 }
 
@@ -212,10 +199,9 @@ bool ten_cgroup_open(char ret_base[TEN_CGROUP_PATH_SIZE], int *ret_lock_fd) {
         *ret_lock_fd = fd;
         return true;
     }
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     remove_group(ret_base, 0);
     ten_close_fd(&fd);
-    errno = failed;
     return false;
 }
 
@@ -232,14 +218,12 @@ void ten_cgroup_sweep(const char *base) {
     char path[TEN_CGROUP_PATH_SIZE];
     size_t size = (size_t)(strrchr(base, '/') - base);
     snprintf(path, sizeof path, "%.*s", (int)size, base);
-    DIR *groups = opendir(path);
+    TEN_CLEANUP(ten_close_directory) DIR *groups = opendir(path);
     for (struct dirent *entry; groups && (entry = readdir(groups));)
         if (strncmp(entry->d_name, BASE_PREFIX, strlen(BASE_PREFIX)) == 0 &&
             strcmp(entry->d_name, base + size + 1) != 0 &&
             (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)size, base, entry->d_name) < sizeof path)
             sweep(path);
-    if (groups)
-        closedir(groups);
 }
 
 /* ---- a command's group */
@@ -255,10 +239,9 @@ int ten_cgroup_make(const char *base, pid_t worker, uint64_t mark) {
         return -1;
     name_file(path, base, worker, mark, "/cgroup.procs");
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     if (fd < 0)
         ten_cgroup_remove(base, worker, mark);
-    errno = failed;
     return fd;
 }
 

@@ -342,12 +342,11 @@ static pid_t launch_process(struct launch *launch, ten_children *children, uint6
         return -1;
     }
     pid_t pid = start_as(launch, found->form);
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     if (pid > 0 && found->form == TEN_ISOLATION_CGROUP)
         put_into_group(launch, children, pid, mark);
     else if (pid > 0 && found->unsure)
         note_isolation(children, found->errors[TEN_ISOLATION_CGROUP]);
-    errno = failed;
     return pid;
 }
 
@@ -412,14 +411,13 @@ static bool start(ten_children *children, const ten_child_command *command, uint
                             .go_fd = go_fd,
                             .descriptors = &children->descriptors};
     bool started = launch.variables && start_process(children, &launch, belief, child);
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     ten_environment_free(launch.variables);
     close(ends[1]);
     if (started)
         child->pipe_fd = ends[0];
     else
         close(ends[0]);
-    errno = failed;
     return started;
 }
 
@@ -437,13 +435,12 @@ bool ten_child_prepare(ten_children *children, const ten_child_command *command,
     if (!children->descriptors.known || pipe2(go, O_CLOEXEC) != 0)
         return false;
     bool started = start(children, command, TEN_CHILD_UNBOUND, go[0], child);
-    int failed = errno;
+    TEN_KEEP_ERRNO;
     close(go[0]);
     if (started)
         child->go_fd = go[1];
     else
         close(go[1]);
-    errno = failed;
     return started;
 }
 

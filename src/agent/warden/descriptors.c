@@ -9,6 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/io.h"
+#include "base/util.h"
+
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1u << 2)
 #endif
@@ -22,7 +25,7 @@ static int compare(const void *a, const void *b) {
 void ten_descriptors_note(ten_descriptors *descriptors) {
     descriptors->count = 0;
     descriptors->known = false;
-    DIR *directory = opendir("/proc/self/fd");
+    TEN_CLEANUP(ten_close_directory) DIR *directory = opendir("/proc/self/fd");
     if (!directory)
         return;
     descriptors->known = true;
@@ -37,7 +40,6 @@ void ten_descriptors_note(ten_descriptors *descriptors) {
         }
         descriptors->inherited[descriptors->count++] = fd;
     }
-    closedir(directory);
     qsort(descriptors->inherited, descriptors->count, sizeof *descriptors->inherited, compare);
 }
 

@@ -43,11 +43,8 @@ void ten_isolation_make_maps(ten_isolation_maps *ret_maps) {
 }
 
 static bool write_file(const char *path, const char *text) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0)
-        close(fd);
-    return written;
+    TEN_CLEANUP(ten_close_fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
 bool ten_isolation_write_maps(const ten_isolation_maps *maps) {

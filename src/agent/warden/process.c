@@ -50,13 +50,11 @@ static bool is_a_threads(pid_t pid) {
     char path[32];
     char line[256];
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *status = ten_process_proc_is_ours() ? fopen(path, "re") : NULL;
+    TEN_CLEANUP(ten_close_file) FILE *status = ten_process_proc_is_ours() ? fopen(path, "re") : NULL;
     long group = pid;
     while (status && fgets(line, sizeof line, status))
         if (sscanf(line, "Tgid: %ld", &group) == 1)
             break;
-    if (status)
-        (void)fclose(status);
     return group != pid;
 }
 

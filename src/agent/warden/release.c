@@ -65,8 +65,7 @@ int ten_release_all(const ten_release *release, ten_store *store) {
                     .holder = release->instance,
                     .ttl_ms = release->ttl_ms,
                     .reason = TEN_REASON_CRASHED};
-    if (r == TENURE_OK)
-        r = ten_store_apply(store, &leave, results, 1, release->ttl_ms);
+    TEN_STEP(r, ten_store_apply(store, &leave, results, 1, release->ttl_ms));
     while (r == TENURE_OK) {
         r = release_page(release, store, &held, results);
         if (held.seen < RELEASE_BATCH)

@@ -51,10 +51,8 @@ static bool is_vanished(int error) {
 static bool is_there(pid_t pid, const char *thread) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s", (int)pid, thread);
-    int failed = errno;
-    bool there = access(path, F_OK) == 0;
-    errno = failed;
-    return there;
+    TEN_KEEP_ERRNO;
+    return access(path, F_OK) == 0;
 }
 
 /* The children of one thread of a process. */
@@ -92,19 +90,14 @@ static void add_children(struct pids *pids, pid_t pid) {
         cannot_look(pids, pid);
         return;
     }
-    DIR *threads = opendir(path);
-    if (!threads) {
-        if (!is_vanished(errno))
-            cannot_look(pids, pid);
-        return;
-    }
-    errno = 0;
-    for (struct dirent *entry; (entry = readdir(threads)); errno = 0)
+    TEN_CLEANUP(ten_close_directory) DIR *threads = opendir(path);
+    if (threads)
+        errno = 0;
+    for (struct dirent *entry; threads && (entry = readdir(threads)); errno = 0)
         if (entry->d_name[0] != '.')
             add_children_of_thread(pids, pid, entry->d_name);
     if (errno != 0 && !is_vanished(errno))
         cannot_look(pids, pid);
-    closedir(threads);
 }
 
 bool ten_tree_each_child(pid_t parent, void (*take)(pid_t child, void *userdata), void *userdata,
