@@ -3,6 +3,8 @@
  */
 #include "base/encode.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- percent-coding */
@@ -115,4 +117,14 @@ const char *ten_digits(char text[TEN_DIGITS_SIZE], uint64_t number) {
     char *end = &text[TEN_DIGITS_SIZE - 1];
     *end = '\0';
     return ten_digits_before(end, number);
+}
+
+bool ten_digits_parse(const char *text, uint64_t most, uint64_t *ret_number) {
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = text ? strtoull(text, &end, 10) : 0;
+    if (!text || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > most)
+        return false;
+    *ret_number = number;
+    return true;
 }

@@ -30,5 +30,7 @@ bool ten_base64_decode(ten_buf *out, const char *text);
 char *ten_digits_before(char *end, uint64_t number);
 /* The same with a NUL behind them; the text is somewhere inside of the buffer. */
 const char *ten_digits(char text[TEN_DIGITS_SIZE], uint64_t number);
+/* The number that the text is, digits alone. False: it is none, or greater than `most`. NULL is none. */
+bool ten_digits_parse(const char *text, uint64_t most, uint64_t *ret_number);
 
 #endif

@@ -133,6 +133,11 @@ int ten_wait_writable(int fd, int fd2, uint64_t wait_ms) {
     return wait_for_any(polled, TEN_COUNT(polled), wait_ms);
 }
 
+int ten_wait_events(int fd, short events, uint64_t deadline_ms) {
+    struct pollfd polled = {.fd = fd, .events = events};
+    return wait_for_any(&polled, 1, ten_sub_saturating(deadline_ms, ten_now_ms()));
+}
+
 int ten_eventfd_open(void) {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }

@@ -36,6 +36,10 @@ int ten_wait_any_readable(const int *fds, size_t count, uint64_t wait_ms);
 /* Waits until `fd` can be written (or has failed: the write tells), or `fd2` is readable, as above. */
 int ten_wait_writable(int fd, int fd2, uint64_t wait_ms);
 
+/* Until one of these events of poll() has come, or `deadline_ms` of the boot clock: 1, 0 when it is late, or a negative
+ * errno. */
+int ten_wait_events(int fd, short events, uint64_t deadline_ms);
+
 /* An eventfd that wakes a thread: readable from a poke until it is cleared, however often it was poked. Neither call
  * waits or fails in a way that matters; a poke may come from a signal handler. */
 int ten_eventfd_open(void); /* -1: the system refused, see errno */

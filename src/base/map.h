@@ -32,7 +32,8 @@ const char *ten_map_key(const ten_map *map, const char *key);
 bool ten_map_put(ten_map *map, const char *key, void *value);
 /* Takes the entry out and returns its value; NULL when there was none. */
 void *ten_map_remove(ten_map *map, const char *key);
-/* The next entry from *at on, in no order; NULL at the end. Start with *at = 0; change nothing meanwhile. */
+/* The next entry from *at on, in no order; NULL at the end. Start with *at = 0; change nothing meanwhile, but
+ * for removing the entry that was given: *at goes back by one then, because another one may have come to its place. */
 const ten_map_entry *ten_map_next(const ten_map *map, size_t *at);
 
 #endif

@@ -12,17 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/encode.h"
 #include "base/io.h"
-
-static bool parse_number(const char *text, uint64_t *ret_number) {
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = text ? strtoull(text, &end, 10) : 0;
-    if (!text || text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0)
-        return false;
-    *ret_number = number;
-    return true;
-}
 
 /* A path, or with @ a name in the abstract namespace. */
 static int open_socket(const char *name) {
@@ -45,9 +36,9 @@ static uint64_t interval_from_environment(void) {
     uint64_t interval_us = 0;
     uint64_t pid = 0;
     const char *named = getenv("WATCHDOG_PID");
-    if (named && (!parse_number(named, &pid) || pid != (uint64_t)getpid()))
+    if (named && (!ten_digits_parse(named, UINT64_MAX, &pid) || pid != (uint64_t)getpid()))
         return 0;
-    if (!parse_number(getenv("WATCHDOG_USEC"), &interval_us) || interval_us == 0)
+    if (!ten_digits_parse(getenv("WATCHDOG_USEC"), UINT64_MAX, &interval_us) || interval_us == 0)
         return 0;
     return interval_us < 2000 ? 1 : interval_us / 2000;
 }

@@ -13,11 +13,13 @@
 
 #define TEN_ADDRESSES_MAX 8u
 
+typedef struct ten_address {
+    struct sockaddr_storage address;
+    socklen_t size;
+} ten_address;
+
 typedef struct ten_addresses {
-    struct {
-        struct sockaddr_storage address;
-        socklen_t size;
-    } at[TEN_ADDRESSES_MAX];
+    ten_address at[TEN_ADDRESSES_MAX];
     size_t count;
 } ten_addresses;
 

@@ -24,6 +24,16 @@
         }                                                                                                              \
     } while (0)
 
+/* Takes an item out of a list that is linked by that member; one that is not in it is ignored. */
+#define TEN_UNLINK(first, item, next)                                                                                  \
+    do {                                                                                                               \
+        __typeof__(first) *at_ = &(first);                                                                             \
+        while (*at_ && *at_ != (item))                                                                                 \
+            at_ = &(*at_)->next;                                                                                       \
+        if (*at_)                                                                                                      \
+            *at_ = (*at_)->next;                                                                                       \
+    } while (0)
+
 /* Where the item with that number is among `count` items of `size` bytes, or would be inserted. The number is the first
  * member of each, and they are in its order. */
 static inline uint32_t ten_place_of(const void *items, uint32_t count, size_t size, uint32_t number) {

@@ -49,7 +49,7 @@ static bool is_candidate(const ten_view_instance *instance) {
 static bool add_to_plan(ten_plan *plan, const tenure_info *info) {
     uint32_t number = ten_plan_add_target(plan, info->target);
     return number != TEN_PLAN_NONE &&
-           ten_plan_pin(plan, number, info->pin_instance[0] ? info->pin_instance : NULL, info->pin_away);
+           ten_plan_pin_target(plan, number, info->pin_instance[0] ? info->pin_instance : NULL, info->pin_away);
 }
 
 static bool make_plan(ten_view *view) {

@@ -56,12 +56,7 @@ static ten_checkpoint_entry *make_entry(ten_checkpoints *checkpoints, const char
 }
 
 static void leave_queue(ten_checkpoints *checkpoints, const ten_checkpoint_entry *entry) {
-    for (ten_checkpoint_entry **at = &checkpoints->first; *at; at = &(*at)->after) {
-        if (*at != entry)
-            continue;
-        *at = entry->after;
-        break;
-    }
+    TEN_UNLINK(checkpoints->first, entry, after);
     checkpoints->last = &checkpoints->first;
     while (*checkpoints->last)
         checkpoints->last = &(*checkpoints->last)->after;

@@ -21,7 +21,7 @@ typedef struct ten_checkpoints {
     const char *namespace_name; /* these two are the caller's, and outlive it */
     const char *instance;
     /* For TEN_FACT_WRITTEN. Its error is 0; TENURE_E_LOST: the lease is not held under that token, and nothing was
-     * written; else the error for which the write was given up. Nobody may call back, except for reading. */
+     * written; else the error for which the write was given up. It must not be called meanwhile, except for reading. */
     const ten_event_queue *events;
     ten_map entries;
     ten_checkpoint_entry *first; /* that wait to be sent, oldest first */

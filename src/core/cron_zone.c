@@ -72,14 +72,8 @@ static bool add(ten_zone *zone, int64_t at_s, int32_t offset_s) {
         return true;
     if (zone->count && zone->transitions[zone->count - 1].at_s >= at_s)
         return false;
-    if (zone->count == zone->room) {
-        size_t room = zone->room ? zone->room * 2 : 64;
-        ten_zone_transition *more = ten_realloc(zone->transitions, room * sizeof *more);
-        if (!more)
-            return false;
-        zone->transitions = more;
-        zone->room = room;
-    }
+    if (!TEN_GROW(zone->transitions, zone->room, zone->count + 1))
+        return false;
     zone->transitions[zone->count++] = (ten_zone_transition){.at_s = at_s, .offset_s = offset_s};
     return true;
 }

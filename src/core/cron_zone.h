@@ -19,8 +19,8 @@ typedef struct ten_zone_transition {
 typedef struct ten_zone {
     int32_t first_offset_s; /* before the first transition */
     ten_zone_transition *transitions;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
 } ten_zone;
 
 /* UTC. */

@@ -15,16 +15,14 @@
 #define RELEASE_JITTER_PART 16u
 #define NEW_RANK            4u
 
-/* moves[from][to]; every change of state goes through ten_election_move(). */
-static const bool moves[4][4] = {
-    /* From idle to leading: a grant that arrives after it was withdrawn is accepted in order to be released. */
-    [TEN_ELECTION_IDLE] = {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
-    [TEN_ELECTION_FOLLOWING] =
-        {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true},
-    [TEN_ELECTION_LEADING] =
-        {[TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_LEADING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
-    [TEN_ELECTION_STEPPING_DOWN] =
-        {[TEN_ELECTION_IDLE] = true, [TEN_ELECTION_FOLLOWING] = true, [TEN_ELECTION_STEPPING_DOWN] = true},
+/* Where each state leads; every change of state goes through ten_election_move(). From idle to leading: a grant that
+ * arrives after it was withdrawn is accepted in order to be released. */
+#define TO(state) (1u << TEN_ELECTION_##state)
+static const uint8_t moves[] = {
+    [TEN_ELECTION_IDLE] = TO(IDLE) | TO(FOLLOWING) | TO(LEADING),
+    [TEN_ELECTION_FOLLOWING] = TO(IDLE) | TO(FOLLOWING) | TO(LEADING),
+    [TEN_ELECTION_LEADING] = TO(FOLLOWING) | TO(LEADING) | TO(STEPPING_DOWN),
+    [TEN_ELECTION_STEPPING_DOWN] = TO(IDLE) | TO(FOLLOWING) | TO(STEPPING_DOWN),
 };
 
 /* A term has all of its slots. Without a term, what is left of one is closing: it is released when its work is over. */
@@ -38,7 +36,7 @@ static void check(const ten_election *election) {
 }
 
 void ten_election_move(ten_election *election, enum ten_election_state to) {
-    TEN_INVARIANT(moves[election->state][to]);
+    TEN_INVARIANT(moves[election->state] & 1u << to);
     election->state = to;
     check(election);
 }
@@ -55,11 +53,6 @@ static void tell_slot(ten_election *election, const ten_election_slot *slot, enu
 
 void ten_election_tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason) {
     tell_slot(election, ten_election_slot_at(election), kind, reason);
-}
-
-uint64_t ten_election_random(ten_election *election, uint64_t limit) {
-    election->random = ten_hash_mix(election->random + UINT64_C(0x9e3779b97f4a7c15));
-    return limit ? election->random % limit : 0;
 }
 
 uint64_t ten_election_at_least_max_ms(const ten_timing *timing) {
@@ -131,13 +124,13 @@ uint64_t ten_election_turn_ms(ten_election *election, uint64_t free_ms, bool rel
     if (own_rank != SIZE_MAX)
         return ten_add_saturating(free_ms, ten_turns_delay_ms(&election->turns, own_rank));
     uint64_t limit_ms = ten_min_u64(election->config.timing.ttl_ms / JITTER_PART, JITTER_MAX_MS) + 1;
-    uint64_t jitter_ms = ten_election_random(election, limit_ms);
+    uint64_t jitter_ms = ten_jitter(&election->random, limit_ms);
     /* Those who want all of several and were in each other's way must not meet again. */
     bool shortens = released && election->config.wants != TEN_ELECTION_ALL;
     return ten_add_saturating(free_ms, shortens ? jitter_ms / RELEASE_JITTER_PART : jitter_ms);
 }
 
-/* When to read the feed after a notice: whoever stands behind in the line reads later, and the release together with
+/* When to read the feed after a notice: a candidate further back in the line reads later, and the release together with
  * what came of it. */
 static uint64_t feed_ms(ten_election *election, uint64_t now_ms) {
     size_t own_rank = election->state == TEN_ELECTION_FOLLOWING ? rank(election) : SIZE_MAX;
@@ -218,7 +211,7 @@ void ten_election_keep_nothing(ten_election *election) {
 
 static void go_on(ten_election *election, uint64_t try_ms) {
     ten_election_move(election, election->campaigns ? TEN_ELECTION_FOLLOWING : TEN_ELECTION_IDLE);
-    /* Whoever lets others go first does so for every slot. */
+    /* A candidate that lets others go first does so for every slot. */
     for (uint32_t i = 0; i < ten_election_count(election); i++) {
         ten_election_slot *other = ten_election_slot_of(election, i);
         other->try_ms = ten_max_u64(other->try_ms, try_ms);
@@ -338,7 +331,7 @@ static void add_releases(ten_election *election, uint64_t now_ms) {
     TEN_ELECTION_EACH(election, slot) {
         if (steps_down && slot->barred && ten_holding_is_held(&slot->holding))
             tell_slot(election, slot, TENURE_EVENT_LOST, TEN_REASON_FORCED);
-        if (ends(slot)) /* whoever forced it has also ended what was to be kept */
+        if (ends(slot)) /* the force has also ended what should have been kept */
             add_op(election,
                    slot->barred ? ten_holding_release(&slot->holding, TEN_REASON_FORCED, 0)
                                 : ten_holding_release(&slot->holding, reason, keep_ms),
@@ -364,7 +357,7 @@ static void add_renewals(ten_election *election, uint64_t now_ms) {
 /* Any of the slots that may be free. Not always the first: candidates that come together would all want that. */
 static void choose_slot(ten_election *election, uint64_t now_ms) {
     uint32_t count = ten_election_count(election);
-    uint32_t start = (uint32_t)ten_election_random(election, count);
+    uint32_t start = (uint32_t)ten_jitter(&election->random, count);
     for (uint32_t i = 0; i < count && !election->unsure; i++) {
         uint32_t number = (start + i) % count;
         if (ten_election_slot_of(election, number)->try_ms > now_ms)

@@ -42,8 +42,8 @@ typedef struct ten_election_slot {
     const char *target;
     ten_holding holding;
     uint64_t try_ms;            /* when to campaign for it */
-    uint64_t holder;            /* ten_hash of the other instance that has it, as far as was heard; 0: none */
-    enum ten_reason end_reason; /* how the last term that was heard of ended */
+    uint64_t holder;            /* ten_hash of the other instance that has it, as far as is known; 0: none */
+    enum ten_reason end_reason; /* how the last known term ended */
     bool heard_of_leader;       /* another instance has led */
     bool barred;                /* its lease was forced: it is not renewed, and released when the work is over */
 } ten_election_slot;
@@ -51,7 +51,7 @@ typedef struct ten_election_slot {
 /* Whether the other candidates of the role get to know this one: it announces itself in the namespace. */
 enum ten_election_announces {
     TEN_ELECTION_SILENT,  /* never */
-    TEN_ELECTION_WAITING, /* from its first refusal on: whoever gets the role at once need not */
+    TEN_ELECTION_WAITING, /* from its first refusal on: a candidate that gets the role at once need not */
     TEN_ELECTION_ALWAYS,
 };
 
@@ -79,7 +79,7 @@ typedef struct ten_election_config {
     int64_t priority;     /* as announced: the highest leads when the role becomes free */
     bool is_lock;         /* kept until the work is over: a drain does not concern it */
     /* For how long a candidate with a higher priority must have been there before this leader steps down for it, but at
-     * least a TTL from the beginning of the term: if the better one does not take the role, nobody ping-pongs.
+     * least a TTL from the beginning of the term: if the better one does not take the role, it does not go to and fro.
      * UINT64_MAX: it does not. */
     uint64_t failback_ms;
 } ten_election_config;
@@ -113,7 +113,7 @@ typedef struct ten_election {
     bool drained;          /* an operator wants it to release the role, and not to campaign */
     bool waits;            /* it was refused once */
     bool announced;        /* or may be */
-    bool announce_refused; /* the namespace has another TTL: nobody gets to know of this candidate */
+    bool announce_refused; /* the namespace has another TTL: the others do not know of this candidate */
     bool campaigns;        /* it was not withdrawn */
     bool working;          /* from TENURE_EVENT_ACQUIRED until ten_election_stopped() */
     bool unkept;           /* leads, but not yet reported: the lease does not yet cover at_least_ms */
@@ -144,7 +144,7 @@ void ten_election_withdraw(ten_election *election, enum ten_reason reason);
 void ten_election_resign(ten_election *election, enum ten_reason reason, uint64_t pause_ms);
 /* Whether it is able to do the work. While it is not, it steps down and is no candidate. It is at the start. */
 void ten_election_set_fit(ten_election *election, bool is_fit, uint64_t now_ms);
-/* The work of the term has ended, by itself or because it was told to. Only now is the lease released, or is a new term
+/* The work of the term has ended, by itself or because it had to. Only now is the lease released, or is a new term
  * campaigned for: no term begins while the work of an earlier one still runs. */
 void ten_election_stopped(ten_election *election);
 /* The work of this term never began: its least time is not kept, so that another instance can do the work. */

@@ -24,7 +24,7 @@ static void begin_term(ten_election *election, uint64_t now_ms) {
 
 static void plan_renewal(ten_election *election) {
     uint64_t interval_ms = election->config.timing.renew_ms;
-    election->renew_ms = election->sent_ms + interval_ms - ten_election_random(election, interval_ms / 10 + 1);
+    election->renew_ms = election->sent_ms + interval_ms - ten_jitter(&election->random, interval_ms / 10 + 1);
 }
 
 /* The shortest TTL of the slots of the term. */
@@ -100,18 +100,18 @@ static void refuse_for_good(ten_election *election, int error) {
     ten_election_tell(election, (tenure_event){.kind = TENURE_EVENT_REFUSED, .error = error}, NULL);
 }
 
-static void note_refused(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_result *result) {
+static void note_refused(ten_election *election, ten_election_slot *slot, uint64_t now_ms, int error,
+                         const ten_result *result) {
     if (ten_result_is_withheld(result)) { /* another slot, which is waited for, was refused */
         slot->holder = 0;
         slot->try_ms = now_ms;
         return;
     }
-    if (result->outcome == TEN_HELD) {
+    if (error == TENURE_E_HELD) {
         note_held(election, slot, now_ms, result);
         tell_held(election, now_ms, result);
         return;
     }
-    int error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
     slot->try_ms = now_ms + election->config.timing.ttl_ms;
     if (error == TENURE_E_GONE || error == TENURE_E_TOKEN)
         refuse_for_good(election, error);
@@ -132,10 +132,10 @@ static void note_read(ten_election *election, ten_election_slot *slot, uint64_t 
         slot->try_ms = now_ms;
 }
 
-/* ---- a lease that somebody has forced */
+/* ---- a lease that was forced */
 
-/* It cannot be renewed, and nobody else enters before it ends or is released: what is believed stands, and the work has
- * until then to end in the orderly way. Others go first after that. */
+/* It cannot be renewed, and no other instance enters before it ends or is released: what is believed stands, and the
+ * work has until then to end in the orderly way. Others go first after that. */
 static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_ms) {
     barred->barred = true;
     if (election->state == TEN_ELECTION_LEADING && election->working)
@@ -145,35 +145,21 @@ static void bar(ten_election *election, ten_election_slot *barred, uint64_t now_
     election->renew_ms = UINT64_MAX;
 }
 
-/* Whether a renewal was refused for that reason alone: the lease is still there, under the same token. */
-static bool is_barred(const ten_election_slot *slot, const ten_result *result) {
-    const ten_holding *holding = &slot->holding;
-    return result->outcome == TEN_LOST && result->barred && result->holder && result->token == holding->token &&
-           holding->flight == TEN_FLIGHT_RENEW && ten_holding_is_held(holding);
-}
-
-static void note_taken(ten_election *election, ten_election_slot *slot, uint64_t now_ms, const ten_result *result) {
-    ten_election_demote(election, slot, now_ms, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
-    if (result->holder)
-        note_held(election, slot, now_ms, result);
-}
-
-static void note_released(ten_election *election, const ten_election_slot *slot, enum ten_holding_outcome outcome,
+static void note_released(ten_election *election, const ten_election_slot *slot, const ten_meaning *meaning,
                           const ten_result *result) {
-    enum ten_reason reason = (enum ten_reason)slot->holding.reason;
     if (slot != ten_election_slot_at(election) || slot->barred)
-        return; /* one word for all that belong together; of a forced one it was said that it is lost */
-    if (outcome == TEN_HOLDING_KEPT)
+        return; /* one event for all that belong together; the loss of a forced one was reported */
+    if (meaning->outcome == TEN_HOLDING_KEPT)
         ten_election_tell(election,
                           (tenure_event){.kind = TENURE_EVENT_KEPT,
                                          .token = slot->holding.token,
-                                         .reason = ten_reason_name(reason),
+                                         .reason = ten_reason_name(meaning->reason),
                                          .remaining_ms = result->remaining_ms},
                           NULL);
-    else if (outcome == TEN_HOLDING_UNKEPT)
-        ten_election_tell_term(election, TENURE_EVENT_LOST, result->barred ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
-    else if (reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* its end was reported when it expired */
-        ten_election_tell_term(election, TENURE_EVENT_RELEASED, reason);
+    else if (meaning->outcome == TEN_HOLDING_UNKEPT)
+        ten_election_tell_term(election, TENURE_EVENT_LOST, meaning->reason);
+    else if (meaning->reason != TEN_REASON_EXPIRED || result->outcome == TEN_OK) /* it was reported when it expired */
+        ten_election_tell_term(election, TENURE_EVENT_RELEASED, meaning->reason);
 }
 
 /* ---- this candidate among the others */
@@ -204,6 +190,7 @@ struct outcomes {
     uint32_t renewed;
     ten_election_slot *barred;
     ten_election_slot *lost; /* the first of them */
+    enum ten_reason lost_reason;
     const ten_result *lost_by;
     enum ten_ask ask;
     const ten_result *read; /* of the slot that it waits for: the one that is free first; with `all`, last */
@@ -213,13 +200,8 @@ static void take_slot(ten_election *election, ten_election_slot *slot, uint64_t 
                       struct outcomes *outcomes) {
     const ten_timing *timing = &election->config.timing;
     ten_holding *holding = &slot->holding;
-    if (is_barred(slot, result)) {
-        ten_holding_refuse(holding);
-        outcomes->barred = slot;
-        return;
-    }
-    enum ten_holding_outcome outcome = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
-    switch (outcome) {
+    ten_meaning meaning = ten_holding_answer(holding, timing, election->sent_ms, now_ms, result);
+    switch (meaning.outcome) {
     case TEN_HOLDING_GRANTED:
         slot->barred = false;
         outcomes->granted++;
@@ -236,19 +218,24 @@ static void take_slot(ten_election *election, ten_election_slot *slot, uint64_t 
         slot->try_ms = now_ms + (holding->token < holding->known_token ? timing->ttl_ms / 4 : 0);
         break;
     case TEN_HOLDING_REFUSED:
-        note_refused(election, slot, now_ms, result);
+        note_refused(election, slot, now_ms, meaning.error, result);
+        break;
+    case TEN_HOLDING_BARRED:
+        outcomes->barred = slot;
         break;
     case TEN_HOLDING_LOST:
-        outcomes->lost_by = outcomes->lost ? outcomes->lost_by : result;
-        outcomes->lost = outcomes->lost ? outcomes->lost : slot;
+        if (outcomes->lost)
+            break;
+        outcomes->lost = slot;
+        outcomes->lost_reason = meaning.reason;
+        outcomes->lost_by = result;
         break;
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_KEPT:
     case TEN_HOLDING_UNKEPT:
-        note_released(election, slot, outcome, result);
+        note_released(election, slot, &meaning, result);
         break;
     case TEN_HOLDING_HANDED: /* only fleets hand over */
-    case TEN_HOLDING_UNHANDED:
     case TEN_HOLDING_IGNORED:
         break;
     }
@@ -289,9 +276,11 @@ static void take_answer(ten_election *election, uint64_t now_ms, const ten_resul
     election->unsure = false;
     for (size_t i = 0; i < election->op_count; i++)
         take_result(election, &ops_of(election)[i], now_ms, &results[i], &outcomes);
-    if (outcomes.lost && ten_election_leads(election))
-        note_taken(election, outcomes.lost, now_ms, outcomes.lost_by);
-    else if (outcomes.barred && ten_election_leads(election))
+    if (outcomes.lost && ten_election_leads(election)) {
+        ten_election_demote(election, outcomes.lost, now_ms, outcomes.lost_reason);
+        if (outcomes.lost_by->holder)
+            note_held(election, outcomes.lost, now_ms, outcomes.lost_by);
+    } else if (outcomes.barred && ten_election_leads(election))
         bar(election, outcomes.barred, now_ms);
     if (outcomes.granted == wanted)
         note_granted(election, now_ms);
@@ -336,7 +325,7 @@ void ten_election_answer(ten_election *election, uint64_t now_ms, int error, con
     election->op_count = 0;
     election->answered |= error == TENURE_OK;
     /* The store cannot have a role of that name, or not under these settings: it will not be otherwise later. Nor will
-     * it let in whom it never did; somebody whom it let in before may have been given a new password. */
+     * it accept credentials that it never accepted; those that it accepted before may have been replaced. */
     bool is_final = error == TENURE_E_INVALID || (error == TENURE_E_DENIED && !election->answered);
     if (is_final && !ten_election_leads(election) && !election->refused) {
         election->announced &= election->answered; /* there is nothing to leave */
@@ -366,8 +355,8 @@ static void note_other(ten_election *election, ten_election_slot *slot, uint64_t
             ten_election_demote(election, slot, now_ms, TEN_REASON_TAKEN);
     }
     slot->holder = ten_hash_text(change->instance);
-    /* The feed does not say for how long. A lease of somebody in the line has its TTL; another one may be shorter than
-     * what this candidate would wait: it is read. */
+    /* The feed does not say for how long. A lease of a candidate in the line has its TTL; another one may be shorter
+     * than what this candidate would wait: it is read. */
     uint64_t ttl_ms = ten_turns_ttl_ms(&election->turns, slot->holder);
     slot->try_ms = ten_election_turn_ms(election, now_ms + ttl_ms, false);
     if (ttl_ms == 0)
@@ -395,10 +384,10 @@ static void note_instance(ten_election *election, uint64_t now_ms, const ten_cha
         ten_turns_left(&election->turns, change->instance);
     else if (own && change->kind == TENURE_EVENT_INSTANCE_CHANGED)
         election->beat_ms = now_ms; /* the answer says what is asked */
-    /* Whoever comes to wait for a lock stands behind. A candidate can have a higher priority. */
+    /* One that comes to wait for a lock stands behind. A candidate can have a higher priority. */
     else if (election->config.announces == TEN_ELECTION_ALWAYS)
         election->turns.list_ms =
-            ten_min_u64(election->turns.list_ms, now_ms + RELIST_MS + ten_election_random(election, RELIST_MS));
+            ten_min_u64(election->turns.list_ms, now_ms + RELIST_MS + ten_jitter(&election->random, RELIST_MS));
 }
 
 void ten_election_change(ten_election *election, uint64_t now_ms, const ten_change *change) {

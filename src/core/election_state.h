@@ -1,6 +1,6 @@
 /*
  * What the files of the election share: election.c (what the program wants, requests) and election_answer.c (answers,
- * the feed). Nobody else includes it.
+ * the feed). No other file includes it.
  */
 #ifndef TEN_CORE_ELECTION_STATE_H
 #define TEN_CORE_ELECTION_STATE_H
@@ -47,7 +47,6 @@ void ten_election_follow(ten_election *election, uint64_t now_ms);
 void ten_election_move(ten_election *election, enum ten_election_state to);
 void ten_election_tell(ten_election *election, tenure_event event, const char *other);
 void ten_election_tell_term(ten_election *election, enum tenure_event_kind kind, enum ten_reason reason);
-uint64_t ten_election_random(ten_election *election, uint64_t limit);
 /* Stops the term; the lease is released when its work is over. */
 void ten_election_step_down(ten_election *election, enum ten_reason reason, uint64_t pause_ms);
 /* A slot of the term has ended against this instance's will: so has the term. */

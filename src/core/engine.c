@@ -14,7 +14,7 @@
 #define RETRY_MS       250u  /* for what was not a request: a page that failed */
 #define BLIND_MS       250u  /* how often the feed of a store that sends no notices is read */
 #define FEED_BURST     3u    /* readings of the feed after notices that wait for no gap, after a quiet time */
-#define CHANGED_MAX    1000u /* more changed registrations than this: everything is listed */
+#define CHANGED_MAX    1024u /* more changed registrations than this: everything is listed */
 
 void ten_engine_init(ten_engine *engine, const ten_engine_config *config, uint64_t now_ms) {
     *engine = (ten_engine){.config = *config, .random = config->seed, .cursor = TEN_CURSOR_NOW};
@@ -43,7 +43,7 @@ static void want_feed(ten_engine *engine, uint64_t now_ms) {
 }
 
 /* Each reading costs a gap. Gaps that were not used are saved up, FEED_BURST of them, for notices: a target that is
- * handed over is often told of right after something else was. */
+ * handed over is often reported right after another change. */
 static void pay_for_feed(ten_engine *engine, uint64_t now_ms) {
     uint64_t gap_ms = engine->config.feed_gap_ms;
     engine->fed_ms = now_ms;
@@ -123,17 +123,11 @@ static void remember_changed(ten_engine *engine, uint64_t now_ms, const char *ta
     for (size_t i = engine->changed_at; i < engine->changed_count; i++)
         if (strcmp(engine->changed[i], target) == 0)
             return;
-    if (engine->changed_count == engine->changed_room) {
-        size_t room = engine->changed_room ? engine->changed_room * 2 : 16;
-        void *changed = room <= 2 * CHANGED_MAX ? ten_realloc(engine->changed, room * sizeof *engine->changed) : NULL;
-        if (!changed) {
-            want_listing(engine, now_ms);
-            return;
-        }
-        engine->changed = changed;
-        engine->changed_room = room;
-    }
-    (void)snprintf(engine->changed[engine->changed_count++], sizeof *engine->changed, "%s", target);
+    if (engine->changed_count < CHANGED_MAX &&
+        TEN_GROW(engine->changed, engine->changed_room, engine->changed_count + 1))
+        (void)snprintf(engine->changed[engine->changed_count++], sizeof *engine->changed, "%s", target);
+    else
+        want_listing(engine, now_ms);
 }
 
 static void add_reread(ten_engine *engine, uint64_t now_ms) {
@@ -213,7 +207,7 @@ static bool choose_call(ten_engine *engine, uint64_t now_ms) {
         return true;
     if (engine->urgent)
         due = ask(engine, now_ms); /* what was not sent may have changed the part */
-    /* Whoever is due takes turns, beginning behind the one that was last. */
+    /* Calls that are due take turns, beginning behind the one that was last. */
     for (unsigned i = 0; i + 1 < TEN_CALL_COUNT; i++) {
         enum ten_call_kind kind = (enum ten_call_kind)((engine->last + i) % (TEN_CALL_COUNT - 1) + 1);
         if ((kind == TEN_CALL_APPLY && engine->urgent) || due.at_ms[kind] > now_ms)
@@ -242,7 +236,7 @@ static void tell_state(const ten_engine *engine, bool was_told, int error) {
 }
 
 /* A store that takes requests and cannot be read keeps an instance from seeing what has become of the others: it would
- * take nothing over, and nobody would know why. */
+ * take nothing over, and no event would say why. */
 static void note_reading(ten_engine *engine, int error) {
     bool was_told = is_told(engine);
     if (error < 0 && error != TENURE_E_RESYNC)
@@ -297,7 +291,7 @@ static void answer_changes(ten_engine *engine, const ten_engine_event *answer) {
     }
     engine->moved |= answer->cursor != engine->cursor;
     engine->cursor = answer->cursor;
-    if (engine->lacking) { /* an epoch would have been told by now */
+    if (engine->lacking) { /* an epoch would have been reported by now */
         engine->lacking = false;
         want(engine, TEN_CALL_LIST, tell(engine, now_ms, TEN_ON_CHECKED).at_ms);
     }
@@ -342,7 +336,7 @@ static void answer_read(ten_engine *engine, const ten_engine_event *answer, size
         if (!engine->found[i])
             (void)pass(engine,
                        &(ten_engine_event){.kind = TEN_ON_ABSENT, .now_ms = now_ms, .target = engine->reading[i]});
-    engine->changed_at += error < 0 ? 0 : count;
+    engine->changed_at += error < 0 ? 0 : (uint32_t)count;
     if (engine->changed_at >= engine->changed_count) {
         engine->changed_count = engine->changed_at = 0;
         (void)tell(engine, now_ms, TEN_ON_READ_END);

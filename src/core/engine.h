@@ -1,7 +1,7 @@
 /*
  * The engine: one door between an instance and its store. A carrier (src/runtime, or the simulator) hands in one event
  * (the time has come, a notice, what a call brings, its end), and gets one update out: the call to make now, and when
- * to come back. It is pure: the time is told. What may be believed and what has happened is published on the way,
+ * to come back. It is pure: the time is passed in. What may be believed and what has happened is published on the way,
  * through the event queue of the part (core/event_queue.h).
  *
  * A part is who decides about leases: the fleet, the lease book, an election, checkpoints, a guard's questions. The
@@ -12,7 +12,7 @@
  *  - The feed. It keeps the cursor, reads after a notice, after an urgent request (a notice can be lost), and until
  *    there is no more; but on average not more often than every feed_gap_ms.
  *  - Reading everything again, at the start and after entries were missed: first the cursor, then the listing page by
- *    page. What changes in between is heard of twice rather than never. At the start, while nothing is held, the cursor
+ *    page. What changes in between is read twice rather than never. At the start, while nothing is held, the cursor
  *    comes before any request. A listing that is under way is never begun anew: it is read to its end, and then once
  *    more. So it ends, however often the feed is overrun.
  *  - What a listing lacks. The feed is read once more before that is believed: if it shows no epoch, the store had lost
@@ -71,7 +71,7 @@ enum ten_engine_event_kind {
     TEN_ON_LISTING,       /* everything is listed from now on */
     TEN_ON_LISTING_END,   /* the listing is complete */
     TEN_ON_CHECKED,       /* it lacked something, and since then the feed was read once more */
-    TEN_ON_REREAD,        /* the part names one registration that is to be read again although the feed says nothing */
+    TEN_ON_REREAD,        /* the part names one registration to be read again although the feed says nothing */
     TEN_ON_ABSENT,        /* a target whose registration had changed was read: it is registered no more */
     TEN_ON_READ_END,      /* all registrations that had changed have been read */
     TEN_ON_FED,           /* the feed had no more entries when this call was sent */
@@ -161,10 +161,10 @@ typedef struct ten_engine {
     bool list_again; /* a listing begins soon: what changes before that need not be remembered one by one */
     bool lacking;    /* the last listing lacked something, and the feed has not been read since */
     char after[TENURE_TARGET_MAX + 1];
-    char (*changed)[TENURE_TARGET_MAX + 1]; /* targets whose registrations are to be read */
-    size_t changed_count;
-    size_t changed_room;
-    size_t changed_at;
+    char (*changed)[TENURE_TARGET_MAX + 1]; /* targets whose registrations have to be read */
+    uint32_t changed_count;
+    uint32_t changed_room;
+    uint32_t changed_at;
     const char *reading[TEN_CALL_READ_MAX]; /* the registrations in flight */
     bool found[TEN_CALL_READ_MAX];          /* they are registered */
 } ten_engine;

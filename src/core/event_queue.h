@@ -1,6 +1,6 @@
 /*
  * The queue of events: what the parts and the engine report, in order, until the program takes it; and the way out for
- * facts, which whoever carries the part has to know at once: a belief that has ended must not wait in a queue.
+ * facts, which the carrier of the part has to know at once: a belief that has ended must not wait in a queue.
  * Nothing that matters depends on an event: what is held can always be read. So there is one rule for a program that
  * does not take them, and for memory that runs out: the oldest goes.
  */
@@ -34,7 +34,7 @@ typedef struct ten_fact {
 } ten_fact;
 
 typedef struct ten_event_queue {
-    void (*publish)(void *userdata, const ten_fact *fact); /* NULL: nobody wants to know */
+    void (*publish)(void *userdata, const ten_fact *fact); /* NULL: facts are not wanted */
     void *userdata;
     tenure_event *ring;
     size_t first;

@@ -49,6 +49,11 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t number) {
 
 void ten_fleet_lost(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     struct ten_fleet_target *target = &fleet->targets[number];
+    ten_holding *holding = &ten_fleet_held(fleet, number)->holding;
+    if (ten_holding_is_held(holding))
+        ten_holding_lose(holding);
+    if (reason == TEN_REASON_FORCED)
+        ten_holding_keep_for_release(holding);
     ten_fleet_leave_order(fleet, number);
     ten_fleet_changed(fleet, number);
     ten_fleet_tell_end(fleet, number, TENURE_EVENT_LOST, reason);
@@ -158,7 +163,6 @@ void ten_fleet_free(ten_fleet *fleet) {
     ten_timers_free(&fleet->looks);
     ten_free(fleet->targets);
     ten_free(fleet->held.list);
-    ten_free(fleet->pins.list);
     ten_free(fleet->instances);
     ten_free(fleet->request.ops);
     ten_free(fleet->request.targets);

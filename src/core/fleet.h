@@ -1,13 +1,13 @@
 /*
  * The fleet as one instance sees it: which targets it should hold, which it holds, and which it has to release. Pure:
- * it is told the time, the store's answers and what happened, and says what to send next and which events to report.
+ * the caller passes in the time, the store's answers and what happened; it returns what to send next, and events.
  * No clock, no I/O, no threads. It is a part of the engine (core/engine.h), which says when which call is made.
  *
  * How a fleet shares targets. Every instance announces itself and computes the same plan (core/plan.h). The planned
  * instance acquires a target at once; the others wait their turn by rank, and longer while the planned one is seen to
  * take something. So a target that its planned instance does not take goes to the next one, and the instances never ask
  * all at the same time. A holder that is no longer the planned one stops its work and then hands the target over to the
- * planned one, once that has been present for the settle time: nobody else can get it in between. Where the
+ * planned one, once that has been present for the settle time: no other instance can get it in between. Where the
  * store has sessions and all instances know them, leases hang on the session of their holder, and its heartbeat renews
  * them. Else they are renewed in batches, the oldest first, together with the heartbeat. A refused acquire says how
  * long the other lease lasts, and the next try is at that instant. When the store fails, no lease is believed beyond
@@ -29,7 +29,7 @@
 #define TEN_FLEET_BATCH     1000u /* operations of a request */
 #define TEN_FLEET_PAGE      4000u /* rows of a listing */
 #define TEN_FLEET_FEED      4000u /* changes */
-#define TEN_FLEET_FEED_PART 480u  /* of a TTL: the feed is read no more often. Nobody has to hear of a change sooner */
+#define TEN_FLEET_FEED_PART 480u  /* of a TTL: the feed is not read more often than this */
 #define TEN_FLEET_SETTLE_MS 2000u
 
 typedef struct ten_fleet ten_fleet;

@@ -68,61 +68,42 @@ static uint32_t holder_number(const ten_fleet *fleet, const char *holder) {
     return holder && (number == TEN_NOBODY || number == fleet->self) ? TEN_OUTSIDER : number;
 }
 
-static void note_refused(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    tenure_event event = {.kind = TENURE_EVENT_ACQUIRE_FAILED, .remaining_ms = result->remaining_ms};
-    const char *holder = result->outcome == TEN_HELD ? result->holder : NULL;
-    if (result->outcome == TEN_HELD) {
+static void note_refused(ten_fleet *fleet, uint32_t number, const ten_meaning *meaning, const ten_result *result) {
+    tenure_event event = {
+        .kind = TENURE_EVENT_ACQUIRE_FAILED, .error = meaning->error, .remaining_ms = result->remaining_ms};
+    const char *holder = meaning->error == TENURE_E_HELD ? result->holder : NULL;
+    if (meaning->error == TENURE_E_HELD) {
         uint32_t other = result->recovering || !holder ? TEN_OUTSIDER : holder_number(fleet, holder);
-        uint64_t ends_ms = fleet->now_ms + ten_max_u64(result->remaining_ms, 1);
         if (other < fleet->instance_room)
             fleet->instances[other].active_ms = fleet->now_ms;
         /* If it was handed over, it was tried after the first term: the holder has confirmed it. */
-        ten_fleet_note(fleet, number, other, ends_ms, TEN_NEWS_NONE);
-        event.error = TENURE_E_HELD;
+        ten_fleet_note(fleet, number, other, meaning->free_ms, TEN_NEWS_NONE);
         if (result->recovering) {
             event.kind = TENURE_EVENT_RECOVERING;
-            fleet->view.recovering_until_ms = ten_max_u64(fleet->view.recovering_until_ms, ends_ms);
+            fleet->view.recovering_until_ms = ten_max_u64(fleet->view.recovering_until_ms, meaning->free_ms);
         }
     } else {
-        event.error = result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET : result->error;
         /* The tokens are used up, or the instance was declared gone: trying again at once would not help. */
         ten_fleet_note(fleet, number, TEN_OUTSIDER, fleet->now_ms + fleet->config.timing.ttl_ms, TEN_NEWS_BARREN);
     }
     ten_event_queue_put_about(fleet->config.events, event, ten_plan_target_id(fleet->plan, number), holder);
-    if (result->outcome == TEN_ERROR && result->error == TENURE_E_GONE)
+    if (meaning->error == TENURE_E_GONE)
         fleet->end.refused = true;
 }
 
-static void note_taken(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    bool forced = result->barred && strcmp(result->holder, fleet->config.instance) == 0; /* its own to release */
-    uint64_t left_ms = result->holder && !forced ? ten_max_u64(result->remaining_ms, 1) : 0;
-    ten_fleet_note(fleet, number, holder_number(fleet, result->holder), fleet->now_ms + left_ms, TEN_NEWS_NONE);
-    if (forced)
-        ten_holding_keep_for_release(&ten_fleet_held(fleet, number)->holding);
-    ten_fleet_lost(fleet, number, forced ? TEN_REASON_FORCED : TEN_REASON_TAKEN);
-}
-
-static void note_released(ten_fleet *fleet, uint32_t number) {
+/* The planned holder has the first turn, and this instance waits from now on by its rank. If the planned holder has the
+ * target already, but does not take it, that lease ends, and this instance may get its turn. */
+static void note_released(ten_fleet *fleet, uint32_t number, const ten_meaning *meaning, const ten_result *result) {
     struct ten_fleet_target *target = &fleet->targets[number];
-    enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
-    if (reason != TEN_REASON_FORCED) /* its end was told when it was lost */
-        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
-    target->end_reason = (uint8_t)reason;
-    target->handed_over = reason == TEN_REASON_REBALANCE || reason == TEN_REASON_DRAIN;
-    /* The planned holder has the first turn; this instance waits from now on by its rank. */
-    ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
-    ten_fleet_fail(fleet, number);
-}
-
-/* The planned holder has it. Should it not take it, its lease ends, and this instance may get its turn. */
-static void note_handed(ten_fleet *fleet, uint32_t number, const ten_result *result) {
-    struct ten_fleet_target *target = &fleet->targets[number];
-    enum ten_reason reason = (enum ten_reason)ten_fleet_held(fleet, number)->holding.reason;
-    ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, reason);
-    target->end_reason = (uint8_t)reason;
-    target->handed_over = true;
-    ten_fleet_note(fleet, number, holder_number(fleet, result->holder),
-                   fleet->now_ms + ten_max_u64(result->remaining_ms, 1), TEN_NEWS_HANDED);
+    bool handed = meaning->outcome == TEN_HOLDING_HANDED;
+    if (meaning->reason != TEN_REASON_FORCED) /* its end was reported when it was lost */
+        ten_fleet_tell_end(fleet, number, TENURE_EVENT_RELEASED, meaning->reason);
+    target->end_reason = (uint8_t)meaning->reason;
+    target->handed_over = meaning->reason == TEN_REASON_REBALANCE || meaning->reason == TEN_REASON_DRAIN;
+    if (handed)
+        ten_fleet_note(fleet, number, holder_number(fleet, result->holder), meaning->free_ms, TEN_NEWS_HANDED);
+    else
+        ten_fleet_note(fleet, number, TEN_NOBODY, fleet->now_ms, TEN_NEWS_NONE);
     ten_fleet_fail(fleet, number);
 }
 
@@ -131,14 +112,14 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     ten_holding *holding = &held->holding;
     ten_fleet_look(fleet, number); /* decisions were put off while the operation was in flight */
     uint64_t sent_ms = ten_fleet_belief_ms(fleet, result);
-    enum ten_holding_outcome outcome =
-        ten_holding_answer(holding, &fleet->config.timing, sent_ms, fleet->now_ms, result);
-    if (outcome == TEN_HOLDING_GRANTED || outcome == TEN_HOLDING_RENEWED || outcome == TEN_HOLDING_LATE) {
+    ten_meaning meaning = ten_holding_answer(holding, &fleet->config.timing, sent_ms, fleet->now_ms, result);
+    if (meaning.outcome == TEN_HOLDING_GRANTED || meaning.outcome == TEN_HOLDING_RENEWED ||
+        meaning.outcome == TEN_HOLDING_LATE) {
         held->on_session = fleet->config.sessions && result->session != 0;
         if (held->in_order)
             ten_fleet_set_check(fleet, held, TEN_FLEET_SURE);
     }
-    switch (outcome) {
+    switch (meaning.outcome) {
     case TEN_HOLDING_GRANTED:
         holding->acquired_ms = fleet->request.sent_ms;
         note_granted(fleet, number, result);
@@ -151,19 +132,18 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
             ten_fleet_lost(fleet, number, TEN_REASON_EXPIRED);
         break;
     case TEN_HOLDING_REFUSED:
-        note_refused(fleet, number, result);
+        note_refused(fleet, number, &meaning, result);
         break;
+    case TEN_HOLDING_BARRED:
     case TEN_HOLDING_LOST:
-        note_taken(fleet, number, result);
+        ten_fleet_note(fleet, number, holder_number(fleet, result->holder), meaning.free_ms, TEN_NEWS_NONE);
+        ten_fleet_lost(fleet, number, meaning.reason);
         break;
     case TEN_HOLDING_RELEASED:
-        note_released(fleet, number);
-        break;
     case TEN_HOLDING_HANDED:
-        note_handed(fleet, number, result);
+        note_released(fleet, number, &meaning, result);
         break;
-    case TEN_HOLDING_UNHANDED: /* these are released with the next request */
-    case TEN_HOLDING_SPENT:
+    case TEN_HOLDING_SPENT: /* it is released with the next request */
     case TEN_HOLDING_IGNORED:
     case TEN_HOLDING_KEPT: /* only elections keep */
     case TEN_HOLDING_UNKEPT:
@@ -171,8 +151,8 @@ static void answer_target(ten_fleet *fleet, uint32_t number, const ten_result *r
     }
 }
 
-/* After an outage the heartbeats of all instances have expired. Whoever comes back first sees nobody else: it would
- * take everything, and hand it over again a moment later. So it waits for the others, as after a start; what was
+/* After an outage the heartbeats of all instances have expired. The first instance that is back sees no other: it
+ * would take everything, and hand it over again a moment later. So it waits for the others, as after a start; what was
  * planned for it before has come with this request. */
 static void note_heartbeat(ten_fleet *fleet) {
     if (fleet->own.announced && fleet->request.sent_ms >= fleet->own.beat_ms + fleet->config.timing.ttl_ms)

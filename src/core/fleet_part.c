@@ -3,9 +3,9 @@
  * when they come from the store's registry: the engine brings listings of everything and single registrations that have
  * changed. What is due when is in fleet_request.c.
  *
- * While registrations are being read, only some of them are known. Whoever planned with those would acquire targets
- * that the whole plan gives to others. So plan, acquires and releases wait until all have been read; after the first
- * time not for longer than the settle time: others may go on registering.
+ * While registrations are being read, only some of them are known. An instance that planned with those would acquire
+ * targets that the whole plan gives to others. So plan, acquires and releases wait until all have been read; after the
+ * first time not for longer than the settle time: others may go on registering.
  *
  * Removals come one by one through the feed. If entries of it were missed, a listing lacks what was removed. It may
  * also be that of a store which lost data: so it is believed after the feed has shown that no epoch had begun, and for

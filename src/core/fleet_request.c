@@ -79,7 +79,7 @@ static uint64_t turn_of_rank_ms(const ten_fleet *fleet, uint32_t planned, size_t
 }
 
 /* After a start the other instances are not known yet: wait until they have been seen and the plan has settled. As long
- * as others come it has not, but a fleet in which somebody always comes must begin, too. */
+ * as others come it has not, but a fleet that instances keep joining must begin, too. */
 static uint64_t settled_ms(const ten_fleet *fleet) {
     uint64_t last_ms = ten_min_u64(fleet->view.joined_ms, fleet->own.start_ms + SETTLE_TIMES * fleet->config.settle_ms);
     return ten_max_u64(fleet->own.start_ms, last_ms) + fleet->config.settle_ms;
@@ -142,7 +142,7 @@ static void add_release(ten_fleet *fleet, uint32_t number, enum ten_reason reaso
     ten_fleet_changed(fleet, number);
 }
 
-/* Whom to hand a target over to; NULL: nobody, it is released for whoever comes first. An instance of another program
+/* The instance to which a target is handed over; NULL: it is released for any. An instance of another program
  * would not notice. */
 static const char *successor_of(const ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
     uint32_t planned = ten_plan_holder(fleet->plan, number);
@@ -225,7 +225,7 @@ static void look_at_free(ten_fleet *fleet, uint32_t number) {
      * may live on in the store with its session, and would never end; but not while the store was away. */
     bool forced = fleet->targets[number].end_reason == TEN_REASON_FORCED;
     bool left = held && (held->on_session || forced) && held->holding.expired && !busy && !(now && was_away(fleet));
-    uint64_t ends_ms = fleet->targets[number].when_ms; /* unless somebody else has it by now */
+    uint64_t ends_ms = fleet->targets[number].when_ms; /* unless another instance has it by now */
     if (left && ends_ms <= fleet->now_ms) {
         disown(fleet, held, number, held->holding.token, forced ? TEN_REASON_FORCED : TEN_REASON_EXPIRED);
         return;
@@ -305,7 +305,7 @@ static bool is_stopped(const ten_fleet *fleet, uint64_t now_ms) {
     if (!fleet->end.stopping || fleet->held.count > 0 || (!fleet->end.parted && now_ms < fleet->end.part_until_ms))
         return false;
     if (fleet->own.announced && !fleet->end.leaving && ten_timers_next(&fleet->looks) <= now_ms)
-        return false; /* the feed may just have told of what was handed over to it */
+        return false; /* the feed may just have brought what was handed over to it */
     for (uint32_t i = 0; i < fleet->held.bound; i++)
         if (fleet->held.list[i].used &&
             (fleet->held.list[i].busy || fleet->held.list[i].holding.state == TEN_HOLDING_RELEASING))

@@ -4,7 +4,7 @@
  * a fleet uses sessions at all. Called by the fleet's other files.
  *
  *  - A lease is sure if it was granted or read after the last heartbeat that reported another version. If a heartbeat
- *    reports the session and the version that are known, nobody has touched a lease of the session since: those that
+ *    reports the session and the version that are known, no lease of the session was touched since: those that
  *    are sure are held for longer, counted from the sending of that heartbeat.
  *  - If it reports another version, all are unsure, and keep their deadlines. They are read. What is as it should be is
  *    believed from the sending of the heartbeat, because it was read after that. The others are renewed one by one,

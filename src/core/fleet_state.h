@@ -33,7 +33,7 @@ enum ten_fleet_want {
 enum ten_fleet_move {
     TEN_MOVE_PUT,
     TEN_MOVE_CLAIM,
-    TEN_MOVE_UNCLAIM, /* by the program, or somebody has asked this instance to release it */
+    TEN_MOVE_UNCLAIM, /* by the program, or this instance was asked to release it */
     TEN_MOVE_REMOVE,
     TEN_MOVE_HAND, /* this instance got it, and does not want it */
     TEN_MOVE_END,  /* it is no longer held */
@@ -52,7 +52,7 @@ enum ten_fleet_registration {
 /* What is known of its holder, beside who that is. */
 enum ten_fleet_news {
     TEN_NEWS_NONE,
-    TEN_NEWS_HANDED, /* it did not acquire the target: that was handed over to it, and it may not have heard of that */
+    TEN_NEWS_HANDED, /* it did not acquire the target: it was handed over, and the holder may not know yet */
     TEN_NEWS_BARREN, /* the last acquire was refused, and not because there is a holder */
 };
 
@@ -113,14 +113,6 @@ struct ten_fleet_instance {
     bool foreign; /* of another program: it announces no TTL, and does not report what it releases */
 };
 
-/* A target that is pinned. */
-struct ten_fleet_pin {
-    uint32_t target;
-    uint64_t until_ms; /* by the store's clock: tells one pin from the next */
-    uint64_t ends_ms;  /* by this instance's, as far as it can tell */
-    uint64_t look_ms;  /* when to read its registration again */
-};
-
 /* The request in flight, or the last one. */
 struct ten_fleet_request {
     ten_op *ops;
@@ -171,17 +163,14 @@ struct ten_fleet_own {
 struct ten_fleet_end {
     uint64_t part_until_ms; /* for which it waits no longer than this */
     bool stopping;
-    bool parted; /* since it is stopping, nothing is handed over to it, and it has heard of all that was */
+    bool parted; /* since it is stopping, nothing is handed over to it, and it knows of all that was */
     bool refused;
     bool leaving; /* that was sent: a heartbeat would be refused from now on */
     bool left;
 };
 
-/* By the numbers of their targets. */
+/* Of the plan's pins. */
 struct ten_fleet_pins {
-    struct ten_fleet_pin *list;
-    uint32_t count;
-    uint32_t room;
     uint64_t next_ms;       /* the first look_ms of them; UINT64_MAX: there is none */
     uint64_t rest_until_ms; /* a pin has ended: nothing is handed over before */
 };
@@ -236,7 +225,8 @@ void ten_fleet_fail(ten_fleet *fleet, uint32_t target);
 void ten_fleet_expire(ten_fleet *fleet);
 /* Decides about the target with the next request. */
 void ten_fleet_look(ten_fleet *fleet, uint32_t target);
-/* The lease of a target has just ended against this instance's will: reports it, and decides anew. */
+/* The lease of a target has ended against this instance's will: reports it, and decides anew. One that was forced is
+ * released when its work has stopped. */
 void ten_fleet_lost(ten_fleet *fleet, uint32_t target, enum ten_reason reason);
 
 /* fleet_target.c */
@@ -371,7 +361,7 @@ void ten_fleet_settle(ten_fleet *fleet);
 bool ten_fleet_is_eligible(const ten_fleet *fleet, uint32_t instance);
 /* Who holds a target, says a listing. */
 void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row);
-/* The listing is complete: whoever was known to hold what it lacks does so no longer. */
+/* The listing is complete: what it lacks is no longer held by the holder that was known. */
 void ten_fleet_note_unlisted(ten_fleet *fleet);
 uint32_t ten_fleet_put_instance(ten_fleet *fleet, const char *id, uint32_t weight);
 

@@ -63,7 +63,7 @@ bool ten_fleet_is_full(const ten_fleet *fleet) {
     return fleet->known_count >= fleet->config.targets_max;
 }
 
-/* The number of a target, which is to be moved if it was not known; TEN_NOBODY: out of memory, or one too many. */
+/* The number of a target; the caller moves it if it was not known. TEN_NOBODY: out of memory, or one too many. */
 static uint32_t number_of(ten_fleet *fleet, const char *id) {
     if (ten_fleet_is_full(fleet) && ten_plan_find_target(fleet->plan, id) == TEN_NOBODY)
         return TEN_NOBODY;

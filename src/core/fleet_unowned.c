@@ -31,7 +31,7 @@ static bool is_mine_to_tell(const ten_fleet *fleet, uint32_t number) {
     return planned == fleet->self || (planned == TEN_NOBODY && is_first_by_name(fleet));
 }
 
-/* Of what this instance held until now, nobody has written it down. */
+/* For what this instance held until now, this is not known. */
 static uint64_t since_when_ms(const ten_fleet *fleet, const struct ten_fleet_target *target) {
     uint64_t known_ms = target->when_ms ? target->when_ms : fleet->now_ms;
     return ten_max_u64(ten_min_u64(known_ms, fleet->now_ms), 1);

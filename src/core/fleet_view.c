@@ -150,14 +150,6 @@ void ten_fleet_instances_end(ten_fleet *fleet, int error) {
 
 /* ---- who holds what */
 
-static void lose(ten_fleet *fleet, uint32_t number, enum ten_reason reason) {
-    struct ten_fleet_held *held = ten_fleet_held(fleet, number);
-    ten_holding_lose(&held->holding);
-    if (reason == TEN_REASON_FORCED)
-        ten_holding_keep_for_release(&held->holding);
-    ten_fleet_lost(fleet, number, reason);
-}
-
 /* The store has a lease of this instance that it does not believe in, and never will: it was released, or its deadline
  * has passed, and then the store lost that, or a late request brought it back. On a session it would not end by itself.
  */
@@ -199,17 +191,18 @@ static void note_holder(ten_fleet *fleet, uint32_t number, const char *holder, u
     ten_fleet_note(fleet, number, holder && instance == TEN_NOBODY ? TEN_OUTSIDER : instance,
                    fleet->now_ms + (holder ? ten_max_u64(remaining_ms, 1) : 0),
                    handed ? TEN_NEWS_HANDED : TEN_NEWS_NONE);
-    /* The planned holder has taken it, after all. What this instance handed over to it, it may not have heard of. */
+    /* The planned holder has taken it, after all. It may not know yet of what this instance handed over to it. */
     if (holder && instance == ten_plan_holder(fleet->plan, number) && !target->handed_over)
         target->strikes = 0;
     if (ten_fleet_is_held(fleet, number))
-        lose(fleet, number, TEN_REASON_TAKEN);
+        ten_fleet_lost(fleet, number, TEN_REASON_TAKEN);
     else
         ten_fleet_look(fleet, number);
 }
 
-/* A listing shows that a target is free which somebody else was known to hold: the entry of the feed that said so was
- * missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be had. */
+/* A listing shows that a target is free which another instance was known to hold: the entry of the feed that said so
+ * was missed. It is not free for this instance while the store refuses it: it is recovering, or the lease cannot be
+ * had. */
 static void note_free(ten_fleet *fleet, uint32_t number, uint64_t token) {
     struct ten_fleet_target *target = &fleet->targets[number];
     if (token < ten_fleet_known_token(fleet, number) || ten_fleet_is_held(fleet, number) ||
@@ -237,7 +230,7 @@ void ten_fleet_note_row(ten_fleet *fleet, const ten_row *row) {
         note_free(fleet, number, row->token);
 }
 
-/* A listing has no row for what is free and not registered. Should somebody have taken it since its page was read, an
+/* A listing has no row for what is free and not registered. If it was taken since its page was read, an
  * acquire is refused, and says who holds it. */
 void ten_fleet_note_unlisted(ten_fleet *fleet) {
     for (uint32_t i = 0; i < fleet->target_bound; i++) {
@@ -275,7 +268,7 @@ static void note_forced(ten_fleet *fleet, uint32_t number, uint64_t token) {
     bool own = ten_fleet_is_held(fleet, number);
     uint64_t when_ms = own ? fleet->now_ms : forced_ms(fleet, target);
     if (own)
-        lose(fleet, number, TEN_REASON_FORCED);
+        ten_fleet_lost(fleet, number, TEN_REASON_FORCED);
     if (!ten_fleet_is_known(target))
         return;
     ten_fleet_note(fleet, number, TEN_OUTSIDER, when_ms, TEN_NEWS_NONE);

@@ -38,8 +38,8 @@ struct ten_history {
     ten_map hands; /* by target */
     ten_arena texts;
     ten_change *entries;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
 };
 
 ten_history *ten_history_new(const ten_history_config *config) {
@@ -74,14 +74,8 @@ void ten_history_free(ten_history *history) {
 static int keep(ten_history *history, const ten_change *change) {
     if (change->at_ms < history->config.since_ms)
         return TENURE_OK;
-    if (history->count == history->room) {
-        size_t room = history->room ? history->room * 2 : 64;
-        ten_change *entries = ten_realloc(history->entries, room * sizeof *entries);
-        if (!entries)
-            return TENURE_E_NOMEM;
-        history->entries = entries;
-        history->room = room;
-    }
+    if (!TEN_GROW(history->entries, history->room, history->count + 1))
+        return TENURE_E_NOMEM;
     ten_change *entry = &history->entries[history->count];
     *entry = *change;
     entry->namespace_name = ten_arena_text(&history->texts, change->namespace_name);

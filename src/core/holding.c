@@ -5,24 +5,13 @@
 
 #include "base/util.h"
 
-/* moves[from][to]; every change of state goes through move(). */
-static const bool moves[4][4] = {
-    [TEN_HOLDING_NONE] = {[TEN_HOLDING_NONE] = true, [TEN_HOLDING_HELD] = true, [TEN_HOLDING_RELEASING] = true},
-    [TEN_HOLDING_HELD] =
-        {
-            [TEN_HOLDING_NONE] = true,
-            [TEN_HOLDING_HELD] = true,
-            [TEN_HOLDING_CLOSING] = true,
-            [TEN_HOLDING_RELEASING] = true,
-        },
-    [TEN_HOLDING_CLOSING] =
-        {
-            [TEN_HOLDING_NONE] = true,
-            [TEN_HOLDING_HELD] = true,
-            [TEN_HOLDING_CLOSING] = true,
-            [TEN_HOLDING_RELEASING] = true,
-        },
-    [TEN_HOLDING_RELEASING] = {[TEN_HOLDING_NONE] = true, [TEN_HOLDING_RELEASING] = true},
+/* Where each state leads; every change of state goes through move(). */
+#define TO(state) (1u << TEN_HOLDING_##state)
+static const uint8_t moves[] = {
+    [TEN_HOLDING_NONE] = TO(NONE) | TO(HELD) | TO(RELEASING),
+    [TEN_HOLDING_HELD] = TO(NONE) | TO(HELD) | TO(CLOSING) | TO(RELEASING),
+    [TEN_HOLDING_CLOSING] = TO(NONE) | TO(HELD) | TO(CLOSING) | TO(RELEASING),
+    [TEN_HOLDING_RELEASING] = TO(NONE) | TO(RELEASING),
 };
 
 static bool is_believing(enum ten_holding_state state) {
@@ -37,7 +26,7 @@ static void check(const ten_holding *holding) {
 }
 
 static void move(ten_holding *holding, enum ten_holding_state to) {
-    TEN_INVARIANT(moves[holding->state][to]);
+    TEN_INVARIANT(moves[holding->state] & 1u << to);
     holding->state = (uint8_t)to;
     if (!is_believing(to)) {
         holding->deadline_ms = 0;
@@ -154,10 +143,19 @@ static enum ten_holding_outcome answer_acquire(ten_holding *holding, const ten_t
     return TEN_HOLDING_GRANTED;
 }
 
+/* Its own lease is still there, under the same token, but barred. */
+static bool is_forced(const ten_holding *holding, const ten_result *result) {
+    return result->outcome == TEN_LOST && result->barred && result->token == holding->token;
+}
+
 static enum ten_holding_outcome answer_renewal(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
                                                uint64_t now_ms, const ten_result *result) {
     if (!ten_holding_is_held(holding))
         return TEN_HOLDING_IGNORED;
+    if (is_forced(holding, result)) {
+        (void)ten_holding_doubt(holding);
+        return TEN_HOLDING_BARRED;
+    }
     if (result->outcome != TEN_OK) {
         ten_holding_lose(holding);
         return TEN_HOLDING_LOST;
@@ -177,14 +175,14 @@ enum ten_holding_outcome ten_holding_extend(ten_holding *holding, const ten_timi
 /* Refused: it is still in the store, and is released next. */
 static enum ten_holding_outcome answer_hand(ten_holding *holding, const ten_result *result) {
     if (result->outcome != TEN_OK && result->outcome != TEN_LOST)
-        return TEN_HOLDING_UNHANDED;
+        return TEN_HOLDING_IGNORED;
     ten_holding_know(holding, result->token);
     move(holding, TEN_HOLDING_NONE);
     return result->outcome == TEN_OK ? TEN_HOLDING_HANDED : TEN_HOLDING_RELEASED;
 }
 
-enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
-                                            uint64_t now_ms, const ten_result *result) {
+static enum ten_holding_outcome outcome_of(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
+                                           uint64_t now_ms, const ten_result *result) {
     enum ten_flight flight = (enum ten_flight)holding->flight;
     holding->flight = TEN_FLIGHT_NONE;
     switch (flight) {
@@ -206,10 +204,29 @@ enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timi
     return TEN_HOLDING_IGNORED;
 }
 
-void ten_holding_refuse(ten_holding *holding) {
-    TEN_INVARIANT(holding->flight == TEN_FLIGHT_RENEW);
-    holding->flight = TEN_FLIGHT_NONE;
-    (void)ten_holding_doubt(holding);
+static enum ten_reason reason_of(const ten_holding *holding, enum ten_holding_outcome outcome,
+                                 const ten_result *result) {
+    if (outcome != TEN_HOLDING_BARRED && outcome != TEN_HOLDING_LOST && outcome != TEN_HOLDING_UNKEPT)
+        return (enum ten_reason)holding->reason;
+    if (is_forced(holding, result))
+        return TEN_REASON_FORCED;
+    return result->holder ? TEN_REASON_TAKEN : TEN_REASON_STORE;
+}
+
+static int error_of(const ten_result *result) {
+    return result->outcome == TEN_HELD      ? TENURE_E_HELD
+           : result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET
+                                            : result->error;
+}
+
+ten_meaning ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
+                               const ten_result *result) {
+    enum ten_holding_outcome outcome = outcome_of(holding, timing, sent_ms, now_ms, result);
+    bool other = (result->outcome == TEN_HELD || result->holder) && outcome != TEN_HOLDING_BARRED;
+    return (ten_meaning){.outcome = outcome,
+                         .error = error_of(result),
+                         .reason = reason_of(holding, outcome, result),
+                         .free_ms = now_ms + (other ? ten_max_u64(result->remaining_ms, 1) : 0)};
 }
 
 bool ten_holding_unanswered(ten_holding *holding) {

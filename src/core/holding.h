@@ -1,8 +1,8 @@
 /*
  * The life of one held target, as one instance sees it: what may be believed about its lease, which request about it is
  * in flight, and what an answer, a missing answer or an entry of the feed means. A fleet has one for each target, an
- * election has one, and a lease of the C API has one. Pure: it is told the time and what happened. It does not decide
- * whether a target is wanted, nor whether its work has stopped: that is its owner's part.
+ * election has one, and a lease of the C API has one. Pure: the caller passes in the time and what happened. It does
+ * not decide whether a target is wanted, nor whether its work has stopped: that is its owner's part.
  *
  *                granted                     a reason to release
  *        none -----------------> held ------------------------------> closing
@@ -52,7 +52,7 @@ typedef struct ten_holding {
     uint64_t deadline_ms; /* 0 unless held or closing */
     uint64_t sent_ms;     /* when the last confirmed request was sent */
     uint64_t acquired_ms; /* the same for the acquire */
-    uint64_t known_token; /* the highest seen, whoever it was granted to */
+    uint64_t known_token; /* the highest seen, of any instance */
     uint8_t state;        /* enum ten_holding_state; every change goes through one function */
     uint8_t flight;       /* enum ten_flight: the request that has not been answered */
     uint8_t reason;       /* enum ten_reason, while releasing */
@@ -95,36 +95,41 @@ ten_op ten_holding_hand(ten_holding *holding, enum ten_reason reason, const char
 /* ---- answers */
 
 enum ten_holding_outcome {
-    TEN_HOLDING_IGNORED, /* about a lease that has ended meanwhile */
+    TEN_HOLDING_IGNORED, /* about a lease that has ended meanwhile, or is released next: it could not be handed over */
     TEN_HOLDING_GRANTED, /* held from now on */
     TEN_HOLDING_RENEWED,
     TEN_HOLDING_LATE,     /* granted or renewed, but the answer came too late to be believed */
     TEN_HOLDING_SPENT,    /* granted under a token that must not be believed: to be released */
-    TEN_HOLDING_REFUSED,  /* not granted: the result says why */
+    TEN_HOLDING_REFUSED,  /* not granted */
+    TEN_HOLDING_BARRED,   /* it was forced: it cannot be renewed, and keeps others out until its deadline. Uncertain */
     TEN_HOLDING_LOST,     /* not held any more, says the store */
     TEN_HOLDING_RELEASED, /* of a release, whatever its outcome */
     TEN_HOLDING_HANDED,   /* the successor has it */
-    TEN_HOLDING_UNHANDED, /* the successor cannot have it: to be released */
     TEN_HOLDING_KEPT,
-    TEN_HOLDING_UNKEPT, /* it was to be kept, but was not held any more */
+    TEN_HOLDING_UNKEPT, /* it should have been kept, but was no longer held */
 };
 
-/* The answer to the request that was sent at sent_ms. */
-enum ten_holding_outcome ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
-                                            uint64_t now_ms, const ten_result *result);
+/* What an answer means for a claim on the target. */
+typedef struct ten_meaning {
+    enum ten_holding_outcome outcome;
+    int error;              /* refused: why. TENURE_E_HELD: others have it, or the store is recovering */
+    enum ten_reason reason; /* how the lease has ended; barred: it was forced */
+    uint64_t free_ms;       /* when the lease of another holder ends, as far as the answer says; else now */
+} ten_meaning;
+
+/* The answer to the request that was sent at sent_ms. Only here is it decided what an answer means. */
+ten_meaning ten_holding_answer(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms, uint64_t now_ms,
+                               const ten_result *result);
 /* The lease was held when the store took a heartbeat that was sent at sent_ms and renewed it for ttl_ms:
  * TEN_HOLDING_RENEWED, or _LATE. Nothing about it may be in flight. */
 enum ten_holding_outcome ten_holding_extend(ten_holding *holding, const ten_timing *timing, uint64_t sent_ms,
                                             uint64_t now_ms, uint64_t ttl_ms);
-/* The renewal in flight was refused, and the lease stays as it is until its deadline: it was forced. It is uncertain.
- */
-void ten_holding_refuse(ten_holding *holding);
 /* There was none, or an error: the request may have taken effect or not. True: the lease has just become uncertain. */
 bool ten_holding_unanswered(ten_holding *holding);
 
 /* ---- what else happens */
 
-/* The store has granted this token to somebody. */
+/* The store has granted this token to some instance. */
 void ten_holding_know(ten_holding *holding, uint64_t token);
 /* After ten_holding_lose(): the store still names this instance as the holder, so the lease has to be released. */
 void ten_holding_keep_for_release(ten_holding *holding);

@@ -35,11 +35,16 @@ void ten_lease_book_look(ten_lease_book *book, const ten_book_lease *lease, uint
         ten_timers_set(&book->due, lease->number, at_ms);
 }
 
+bool ten_lease_book_is_acquiring(const ten_book_lease *lease) {
+    bool held = ten_holding_is_held(&lease->holding) && !lease->release;
+    return !held && ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
+}
+
 void ten_lease_book_count_follower(ten_lease_book *book, ten_book_lease *lease) {
     bool waits = false;
     for (const ten_book_user *user = lease->users; user; user = user->next)
         waits |= user->claim == TEN_BOOK_WAITING && user->patient;
-    bool follows = (lease->acquiring && waits) || lease->attentive > 0;
+    bool follows = (waits && ten_lease_book_is_acquiring(lease)) || lease->attentive > 0;
     if (follows != lease->following)
         book->followers += follows ? 1 : (size_t)-1;
     lease->following = follows;
@@ -62,7 +67,7 @@ static void drop_claim(ten_book_lease *lease, ten_book_user *user) {
     user->claim = TEN_BOOK_NO_CLAIM;
 }
 
-static void drop_claims(ten_book_lease *lease, enum ten_book_claim claim) {
+void ten_lease_book_drop_claims(ten_book_lease *lease, enum ten_book_claim claim) {
     for (ten_book_user *user = lease->users; user; user = user->next)
         if (user->claim == claim)
             drop_claim(lease, user);
@@ -74,15 +79,9 @@ void ten_lease_book_grant(ten_book_lease *lease) {
             user->claim = TEN_BOOK_HOLDING;
 }
 
-void ten_lease_book_end(ten_book_lease *lease) {
-    drop_claims(lease, TEN_BOOK_HOLDING);
-}
-
-/* What nobody wants any more is not sent later. */
+/* What is no longer wanted is not sent later. */
 void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease) {
-    bool waited_for = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    lease->acquiring &= waited_for;
-    lease->renew_now &= waited_for || lease->waits || lease->renewed > 0;
+    lease->renew_now &= ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) || lease->waits || lease->renewed > 0;
     ten_lease_book_count_follower(book, lease);
 }
 
@@ -101,19 +100,15 @@ static void add_user(ten_book_lease *lease, ten_book_user *user, uint64_t now_ms
 static bool grow(ten_lease_book *book) {
     if (book->free_count > 0)
         return true;
-    uint32_t room = book->room ? book->room * 2 : 16;
-    ten_book_lease **leases = ten_realloc(book->leases, room * sizeof *leases);
-    if (leases)
-        book->leases = leases;
-    uint32_t *numbers = ten_realloc(book->free_numbers, room * sizeof *numbers);
-    if (numbers)
-        book->free_numbers = numbers;
-    if (!leases || !numbers || !ten_timers_reserve(&book->due, room) || !ten_timers_reserve(&book->deadlines, room) ||
+    uint32_t room = book->room;
+    uint32_t numbers = book->room;
+    if (!TEN_GROW(book->leases, room, book->room + 1) || !TEN_GROW(book->free_numbers, numbers, room) ||
+        !ten_timers_reserve(&book->due, room) || !ten_timers_reserve(&book->deadlines, room) ||
         !ten_timers_reserve(&book->rests, room))
         return false;
     for (uint32_t i = room; i > book->room; i--) {
-        leases[i - 1] = NULL;
-        numbers[book->free_count++] = i - 1;
+        book->leases[i - 1] = NULL;
+        book->free_numbers[book->free_count++] = i - 1;
     }
     book->room = room;
     return true;
@@ -146,7 +141,7 @@ void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease) {
         return;
     if (lease->following)
         book->followers--;
-    lease->following = lease->acquiring = lease->renew_now = false;
+    lease->following = lease->renew_now = false;
     ten_timers_clear(&book->due, lease->number);
     ten_timers_clear(&book->deadlines, lease->number);
     lease->resting = ten_holding_is_held(&lease->holding) || lease->holding.expired;
@@ -162,7 +157,7 @@ static void forget_rested(ten_lease_book *book, uint64_t now_ms) {
         forget(book, book->leases[number]);
 }
 
-/* It has a user again. Nobody believed in it while it rested, so nobody is told if it has expired. */
+/* It has a user again. It was not believed while it rested, so no event reports that it has expired. */
 static void wake(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     lease->resting = false;
     ten_timers_clear(&book->rests, lease->number);
@@ -273,9 +268,9 @@ bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_bo
 }
 
 void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result) {
-    lease->acquiring = lease->tried = false;
+    lease->tried = false;
     ten_timers_clear(&book->due, lease->number);
-    drop_claims(lease, TEN_BOOK_WAITING);
+    ten_lease_book_drop_claims(lease, TEN_BOOK_WAITING);
     tell_failure(book, lease, error, result);
 }
 
@@ -328,8 +323,6 @@ ten_book_lease *ten_lease_book_acquire(ten_lease_book *book, uint64_t now_ms, co
         wait->user = user;
     if (ten_holding_is_held(&lease->holding) && !lease->release)
         lease->renew_now = true;
-    else
-        lease->acquiring = true;
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_look(book, lease, now_ms);
     return lease;
@@ -341,7 +334,7 @@ void ten_lease_book_renew(ten_lease_book *book, uint64_t now_ms, ten_book_lease 
     ten_lease_book_look(book, lease, now_ms);
 }
 
-/* A user stops waiting. False: nobody else has a claim, so what it waited for is to be released. */
+/* A user stops waiting. False: no other user has a claim, so what it waited for has to be released. */
 static bool withdraw(ten_lease_book *book, ten_book_lease *lease, ten_book_user *user) {
     drop_claim(lease, user);
     if (!ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING) && !ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING))
@@ -354,8 +347,9 @@ static bool withdraw(ten_lease_book *book, ten_book_lease *lease, ten_book_user 
 void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user,
                             ten_book_wait *wait) {
     bool withdrawn = user && user->claim == TEN_BOOK_WAITING;
+    bool acquiring = ten_lease_book_is_acquiring(lease);
     bool others = withdrawn && withdraw(book, lease, user);
-    if (!others && (withdrawn || book->stopping) && lease->acquiring)
+    if (!others && (withdrawn || book->stopping) && acquiring)
         ten_lease_book_give_up(book, lease, TENURE_E_CANCELLED, NULL);
     if (lease->barred && !withdrawn) {
         lease->yield = true;
@@ -365,7 +359,8 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
     }
     /* Its deadline has passed, and it was not renewed by the context, which would have released it: the store has it
      * still. */
-    bool left = lease->holding.expired && lease->holding.state == TEN_HOLDING_NONE && !lease->acquiring;
+    bool left =
+        lease->holding.expired && lease->holding.state == TEN_HOLDING_NONE && !ten_lease_book_is_acquiring(lease);
     bool ends = left || ten_holding_is_held(&lease->holding) || lease->holding.state == TEN_HOLDING_RELEASING ||
                 lease->holding.flight == TEN_FLIGHT_ACQUIRE;
     if (others || !ends) {
@@ -385,19 +380,14 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
     } else if (held) {
         ten_holding_close(&lease->holding); /* the renewal that is in flight is not believed any more */
     }
-    ten_lease_book_end(lease);
+    ten_lease_book_drop_claims(lease, TEN_BOOK_HOLDING);
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_changed(book, lease);
     ten_lease_book_look(book, lease, now_ms);
 }
 
 void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait) {
-    for (ten_book_wait **at = &lease->waits; *at; at = &(*at)->next) {
-        if (*at == wait) {
-            *at = wait->next;
-            break;
-        }
-    }
+    TEN_UNLINK(lease->waits, wait, next);
     if (wait->kind == TEN_BOOK_ACQUIRE)
         drop_claim(lease, wait->user);
     ten_lease_book_recount(book, lease);
@@ -422,12 +412,7 @@ void ten_lease_book_attend(ten_lease_book *book, ten_book_lease *lease, ten_book
 void ten_lease_book_leave(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_user *user) {
     forget_rested(book, now_ms);
     drop_claim(lease, user);
-    for (ten_book_user **at = &lease->users; *at; at = &(*at)->next) {
-        if (*at == user) {
-            *at = user->next;
-            break;
-        }
-    }
+    TEN_UNLINK(lease->users, user, next);
     ten_lease_book_recount(book, lease);
     ten_lease_book_look(book, lease, now_ms);
     ten_lease_book_tidy(book, lease);

@@ -13,7 +13,7 @@
  *    releases it: then the work has stopped.
  *  - A lease that its users left without releasing it rests: it is neither renewed nor released, but remembered until
  *    the store must have ended it. So its token is not believed again once its deadline has passed.
- *  - The feed is followed only while a caller waits for a target, or wants to hear of the end of its lease at once.
+ *  - The feed is followed only while a caller waits for a target, or wants to learn of the end of its lease at once.
  */
 #ifndef TEN_CORE_LEASE_BOOK_H
 #define TEN_CORE_LEASE_BOOK_H
@@ -35,7 +35,7 @@ enum ten_book_claim {
 /* A user of a lease: a handle of the program. It belongs to the caller. */
 typedef struct ten_book_user {
     bool renewed;              /* set by the caller: the book renews its lease */
-    bool attentive;            /* it wants to hear of the end of its lease at once */
+    bool attentive;            /* it wants to learn of the end of its lease at once */
     enum ten_book_claim claim; /* set by the book, like all that follows */
     bool patient;              /* its acquire is tried more than once */
     uint64_t until_ms;         /* of its acquire: a refusal after this is the answer */
@@ -65,8 +65,7 @@ typedef struct ten_book_lease {
     ten_book_user *users;
     uint32_t number;
     uint32_t renewed;   /* of the users with a claim, those for whom it is renewed */
-    uint32_t attentive; /* of them, those who want to hear of its end at once */
-    bool acquiring : 1; /* wanted, and not held */
+    uint32_t attentive; /* of them, those who want to learn of its end at once */
     bool tried : 1;     /* the acquire got a spent token before */
     bool renew_now : 1; /* a caller asks for it, or the feed says that something happened to the lease */
     bool release : 1;   /* to be released */
@@ -100,7 +99,7 @@ void ten_lease_book_free(ten_lease_book *book);
 void ten_lease_book_step(void *book, const ten_engine_event *event, ten_part_update *update);
 void ten_lease_book_due(const void *book, uint64_t now_ms, ten_part_due *due);
 
-/* ---- what the program wants. A `wait` may be NULL: nobody waits for the answer */
+/* ---- what the program wants. A `wait` may be NULL: no caller waits for the answer */
 
 /* One more user of a lease on the target, which is acquired, or renewed if it is held. It is tried until until_ms, and
  * at least once. NULL: out of memory. */
@@ -114,7 +113,7 @@ void ten_lease_book_release(ten_lease_book *book, uint64_t now_ms, ten_book_leas
                             ten_book_wait *wait);
 /* The caller waits no longer. If it waited for a renewal, the lease becomes uncertain. */
 void ten_lease_book_abandon(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, ten_book_wait *wait);
-/* A user wants to hear of its end at once, or no longer does. */
+/* A user wants to learn of its end at once, or no longer does. */
 void ten_lease_book_attend(ten_lease_book *book, ten_book_lease *lease, ten_book_user *user, bool attentive);
 /* One user less; without any, a lease that is held is not renewed and not released: it rests. The lease may be freed by
  * this. */

@@ -20,9 +20,11 @@ static void tell_end(ten_lease_book *book, const ten_book_lease *lease, enum ten
 
 /* ---- the end of a lease against the will of its users */
 
-/* True: the program has to hear of it. */
+/* True: the program learns of it. */
 static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason reason, const ten_result *result) {
     bool wanted = ten_lease_book_is_claimed(lease, TEN_BOOK_HOLDING);
+    if (ten_holding_is_held(&lease->holding))
+        ten_holding_lose(&lease->holding);
     lease->barred = reason == TEN_REASON_FORCED;
     lease->yield = lease->barred && lease->release; /* the work has stopped already */
     lease->renew_now = lease->release = false;
@@ -34,23 +36,22 @@ static bool lose(ten_lease_book *book, ten_book_lease *lease, enum ten_reason re
         return false;
     tell_end(book, lease, TENURE_EVENT_LOST, reason);
     ten_event_queue_publish(book->config.events, &(ten_fact){.kind = TEN_FACT_LOST, .lease = lease, .reason = reason});
-    ten_lease_book_end(lease);
+    ten_lease_book_drop_claims(lease, TEN_BOOK_HOLDING);
     ten_lease_book_count_follower(book, lease);
     return true;
 }
 
-/* Somebody may have asked for it meanwhile, and gets a new lease. */
+/* A user that has asked for it meanwhile gets a new lease. */
 static void after_loss(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
-    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
     ten_lease_book_count_follower(book, lease);
-    if (lease->acquiring || lease->yield || lease->holding.state == TEN_HOLDING_RELEASING)
+    if (ten_lease_book_is_acquiring(lease) || lease->yield || lease->holding.state == TEN_HOLDING_RELEASING)
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_timers_clear(&book->due, lease->number);
     ten_lease_book_tidy(book, lease);
 }
 
-/* True: it has just expired, and the program has to hear of it. */
+/* True: it has just expired, and the program learns of it. */
 static bool expire_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
     if (!ten_holding_expire(&lease->holding, now_ms))
         return false;
@@ -100,7 +101,7 @@ static bool request_one(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         *ret_op = ten_holding_renew(&lease->holding, &timing, 0);
         return true;
     }
-    if (!lease->acquiring || book->stopping)
+    if (!ten_lease_book_is_acquiring(lease) || book->stopping)
         return false;
     *ret_op = ten_holding_acquire(&lease->holding, &timing);
     return true;
@@ -130,7 +131,7 @@ static const ten_op *request(ten_lease_book *book, uint64_t now_ms, size_t *ret_
 
 /* ---- answers */
 
-/* It was to be released, but there is nothing to release. */
+/* It should have been released, but there is nothing to release. */
 static void forget_release(ten_book_lease *lease, int error) {
     if (lease->holding.state != TEN_HOLDING_NONE || lease->yield)
         return;
@@ -149,7 +150,7 @@ static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_
         ten_lease_book_changed(book, lease);
         return;
     }
-    lease->acquiring = lease->tried = false;
+    lease->tried = false;
     ten_lease_book_grant(lease);
     ten_lease_book_count_follower(book, lease);
     ten_lease_book_changed(book, lease);
@@ -159,7 +160,7 @@ static void note_granted(ten_lease_book *book, ten_book_lease *lease, const ten_
 
 static void note_renewed(ten_lease_book *book, ten_book_lease *lease, const ten_result *result) {
     bool acquired = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING); /* by one user more */
-    if (lease->release) {                                               /* meanwhile; whoever waits gets a new one */
+    if (lease->release) {                                               /* meanwhile; those who wait get a new one */
         ten_lease_book_changed(book, lease);
         return;
     }
@@ -184,32 +185,29 @@ static uint64_t first_end_ms(const ten_book_lease *lease) {
 }
 
 /* Those whose time is over learn the refusal; the others wait for the end of the other lease. */
-static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
-    int error = result->outcome == TEN_HELD      ? TENURE_E_HELD
-                : result->outcome == TEN_UNKNOWN ? TENURE_E_UNKNOWN_TARGET
-                                                 : result->error;
+static void note_refused(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_meaning *meaning,
+                         const ten_result *result) {
     forget_release(lease, TENURE_OK);
-    if (!lease->acquiring)
+    if (!ten_lease_book_is_acquiring(lease))
         return;
-    if (error != TENURE_E_HELD) {
-        ten_lease_book_give_up(book, lease, error, result);
+    if (meaning->error != TENURE_E_HELD) {
+        ten_lease_book_give_up(book, lease, meaning->error, result);
         return;
     }
-    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, result);
-    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    if (!lease->acquiring)
+    (void)ten_lease_book_refuse_overdue(book, now_ms, lease, meaning->error, result);
+    if (!ten_lease_book_is_acquiring(lease))
         return;
     if (result->recovering)
         ten_lease_book_tell(
             book, lease, (tenure_event){.kind = TENURE_EVENT_RECOVERING, .remaining_ms = result->remaining_ms}, NULL);
-    uint64_t again_ms = now_ms + ten_max_u64(result->remaining_ms, 1) + ten_jitter(&book->random, 3);
+    uint64_t again_ms = meaning->free_ms + ten_jitter(&book->random, 3);
     ten_lease_book_look(book, lease, ten_min_u64(again_ms, first_end_ms(lease)));
 }
 
 /* A token that must not be believed was granted, and is being released: then once more. */
 static void note_spent(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
     ten_lease_book_changed(book, lease);
-    if (lease->tried && lease->acquiring) {
+    if (lease->tried && ten_lease_book_is_acquiring(lease)) {
         for (ten_book_wait *wait = lease->waits; wait; wait = wait->next)
             wait->spent = wait->kind == TEN_BOOK_ACQUIRE;
         ten_lease_book_give_up(book, lease, TENURE_E_STORE, result);
@@ -224,31 +222,35 @@ static void note_late(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lea
         wait->late = true;
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RENEW, TENURE_E_TIMEOUT, result);
     forget_release(lease, TENURE_OK);
-    if (!ten_holding_is_held(&lease->holding) && lease->acquiring) {
+    if (!ten_holding_is_held(&lease->holding) && ten_lease_book_is_acquiring(lease)) {
         (void)ten_lease_book_refuse_overdue(book, now_ms, lease, TENURE_E_TIMEOUT, result);
-        lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-        if (lease->acquiring)
+        if (ten_lease_book_is_acquiring(lease))
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
     ten_lease_book_plan(book, lease, now_ms); /* it expires, or is renewed */
 }
 
-static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
-    enum ten_reason reason = (enum ten_reason)lease->holding.reason;
+/* The lease is over. Those who have asked for it meanwhile get a new one. */
+static void go_on(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease) {
+    ten_lease_book_count_follower(book, lease);
+    if (ten_lease_book_is_acquiring(lease))
+        ten_lease_book_look(book, lease, now_ms);
+}
+
+static void note_released(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, enum ten_reason reason,
+                          const ten_result *result) {
     lease->barred = lease->yield = false;
     ten_lease_book_answer_waits(lease, 1u << TEN_BOOK_RELEASE, TENURE_OK, result);
     if (reason == TEN_REASON_DONE)
         tell_end(book, lease, TENURE_EVENT_RELEASED, reason);
-    lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-    ten_lease_book_count_follower(book, lease);
-    if (lease->acquiring)
-        ten_lease_book_look(book, lease, now_ms);
+    go_on(book, now_ms, lease);
 }
 
 static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, const ten_result *result) {
     ten_timing timing = timing_of(book, lease);
-    switch (ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result)) {
+    ten_meaning meaning = ten_holding_answer(&lease->holding, &timing, book->sent_ms, now_ms, result);
+    switch (meaning.outcome) {
     case TEN_HOLDING_GRANTED:
         note_granted(book, lease, result);
         break;
@@ -262,28 +264,21 @@ static void take_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease *l
         note_spent(book, now_ms, lease, result);
         return;
     case TEN_HOLDING_REFUSED:
-        note_refused(book, now_ms, lease, result);
+        note_refused(book, now_ms, lease, &meaning, result);
         return;
+    case TEN_HOLDING_BARRED:
     case TEN_HOLDING_LOST:
-        (void)lose(book, lease,
-                   result->barred   ? TEN_REASON_FORCED
-                   : result->holder ? TEN_REASON_TAKEN
-                                    : TEN_REASON_STORE,
-                   result);
-        lease->acquiring = ten_lease_book_is_claimed(lease, TEN_BOOK_WAITING);
-        ten_lease_book_count_follower(book, lease);
-        if (lease->acquiring)
-            ten_lease_book_look(book, lease, now_ms);
+        (void)lose(book, lease, meaning.reason, result);
+        go_on(book, now_ms, lease);
         return;
     case TEN_HOLDING_RELEASED:
     case TEN_HOLDING_KEPT:
     case TEN_HOLDING_UNKEPT:
-        note_released(book, now_ms, lease, result);
+        note_released(book, now_ms, lease, meaning.reason, result);
         return;
     case TEN_HOLDING_HANDED: /* only fleets hand over */
-    case TEN_HOLDING_UNHANDED:
     case TEN_HOLDING_IGNORED:
-        if (lease->acquiring || lease->holding.state == TEN_HOLDING_RELEASING)
+        if (ten_lease_book_is_acquiring(lease) || lease->holding.state == TEN_HOLDING_RELEASING)
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
@@ -297,14 +292,14 @@ static void take_no_answer(ten_lease_book *book, uint64_t now_ms, ten_book_lease
     ten_lease_book_changed(book, lease);
     ten_lease_book_answer_waits(lease, WAITS_FOR_LESS, error, NULL);
     forget_release(lease, error);
-    if (acquire && lease->acquiring && !tenure_error_retryable(error))
+    if (acquire && ten_lease_book_is_acquiring(lease) && !tenure_error_retryable(error))
         ten_lease_book_give_up(book, lease, error, NULL);
     else
         (void)ten_lease_book_refuse_overdue(book, now_ms, lease, error, NULL);
     ten_lease_book_recount(book, lease);
     if (uncertain && !lease->release)
         ten_lease_book_tell(book, lease, (tenure_event){.kind = TENURE_EVENT_RENEW_FAILED, .error = error}, NULL);
-    if (acquire && lease->acquiring)
+    if (acquire && ten_lease_book_is_acquiring(lease))
         ten_lease_book_look(book, lease, now_ms);
     else
         ten_lease_book_plan(book, lease, now_ms);
@@ -344,7 +339,7 @@ static void change(ten_lease_book *book, uint64_t now_ms, const ten_change *entr
     bool ended = entry->kind == TENURE_EVENT_RELEASED || entry->kind == TENURE_EVENT_LOST;
     bool mine = strcmp(entry->instance, book->config.instance) == 0;
     if (!ten_holding_is_held(&lease->holding)) {
-        if (lease->acquiring && ended)
+        if (ten_lease_book_is_acquiring(lease) && ended)
             ten_lease_book_look(book, lease, now_ms);
         return;
     }
@@ -352,7 +347,6 @@ static void change(ten_lease_book *book, uint64_t now_ms, const ten_change *entr
     bool this_one = ended && entry->token == lease->holding.token;
     if (!newer && !this_one)
         return;
-    ten_holding_lose(&lease->holding);
     (void)lose(book, lease,
                newer                                ? TEN_REASON_TAKEN
                : entry->reason == TEN_REASON_FORCED ? TEN_REASON_FORCED

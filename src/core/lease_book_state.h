@@ -43,21 +43,23 @@ uint64_t ten_lease_book_due_ms(const ten_lease_book *book, const ten_book_lease 
 void ten_lease_book_plan(ten_lease_book *book, const ten_book_lease *lease, uint64_t now_ms);
 /* Whether the feed is followed for it: it waits for another holder's end, or for its own. */
 void ten_lease_book_count_follower(ten_lease_book *book, ten_book_lease *lease);
-/* Who has a claim on it has changed: what nobody wants any more is not sent. */
+/* The claims on it have changed: what is no longer wanted is not sent. */
 void ten_lease_book_recount(ten_lease_book *book, ten_book_lease *lease);
 /* Frees it when nothing is left of it, or lets it rest. */
 void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease);
 
 /* Whether a user has this claim on it. */
 bool ten_lease_book_is_claimed(const ten_book_lease *lease, enum ten_book_claim claim);
+/* It is wanted, and not held or about to be released. */
+bool ten_lease_book_is_acquiring(const ten_book_lease *lease);
 /* Those who waited hold it now. */
 void ten_lease_book_grant(ten_book_lease *lease);
-/* It has ended for those who held it. */
-void ten_lease_book_end(ten_book_lease *lease);
-/* Those whose time is over learn that it was refused; false: the others wait on, or nobody does. */
+/* Those that have this claim lose it. */
+void ten_lease_book_drop_claims(ten_book_lease *lease, enum ten_book_claim claim);
+/* Those whose time is over learn that it was refused; false: none did. */
 bool ten_lease_book_refuse_overdue(ten_lease_book *book, uint64_t now_ms, ten_book_lease *lease, int error,
                                    const ten_result *result);
-/* Nobody acquires it any more. */
+/* It is no longer acquired. */
 void ten_lease_book_give_up(ten_lease_book *book, ten_book_lease *lease, int error, const ten_result *result);
 void ten_lease_book_answer_wait(ten_book_wait *wait, int error, const ten_result *result);
 /* Answers those who wait for one of these kinds, as bits, and takes them out. */

@@ -59,7 +59,7 @@ uint32_t ten_plan_add_target(ten_plan *plan, const char *id) {
 
 void ten_plan_remove_target(ten_plan *plan, uint32_t number) {
     TEN_INVARIANT(number < plan->targets.bound && plan->targets.ids[number]);
-    (void)ten_plan_pin(plan, number, NULL, false);
+    (void)ten_plan_pin_target(plan, number, NULL, false);
     uint32_t holder = plan->targets.holders[number];
     if (holder != TEN_PLAN_NONE)
         plan->instances[holder].share--;
@@ -93,7 +93,7 @@ static uint32_t find_in_order(const ten_plan *plan, const char *id, uint64_t has
     return place;
 }
 
-static uint32_t find_instance(const ten_plan *plan, const char *id) {
+uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id) {
     uintptr_t value = (uintptr_t)ten_map_get(&plan->instance_numbers, id);
     return value ? (uint32_t)(value - 1) : TEN_PLAN_NONE;
 }
@@ -121,7 +121,7 @@ static uint32_t add_instance(ten_plan *plan, const char *id) {
 }
 
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight) {
-    uint32_t number = find_instance(plan, id);
+    uint32_t number = ten_plan_find_instance(plan, id);
     if (number == TEN_PLAN_NONE)
         number = add_instance(plan, id);
     if (number == TEN_PLAN_NONE)
@@ -201,10 +201,6 @@ uint32_t ten_plan_find_target(const ten_plan *plan, const char *id) {
     return ten_plan_targets_find(&plan->targets, id);
 }
 
-uint32_t ten_plan_find_instance(const ten_plan *plan, const char *id) {
-    return find_instance(plan, id);
-}
-
 const char *ten_plan_target_id(const ten_plan *plan, uint32_t target) {
     return plan->targets.ids[target];
 }
@@ -222,7 +218,7 @@ uint32_t ten_plan_instance_bound(const ten_plan *plan) {
 }
 
 size_t ten_plan_target_count(const ten_plan *plan) {
-    return ten_plan_planned_count(plan);
+    return plan->targets.count - plan->targets.aside_count;
 }
 
 size_t ten_plan_instance_count(const ten_plan *plan) {
@@ -249,9 +245,9 @@ size_t ten_plan_rank(const ten_plan *plan, uint32_t target, uint32_t instance) {
     if (instance == holder)
         return 0;
     size_t rank = holder != TEN_PLAN_NONE;
-    const struct ten_plan_pin *pin = ten_plan_find_pin(plan, target);
+    const ten_plan_pin *pin = ten_plan_find_pin(plan, target);
     uint32_t last =
-        pin && pin->away && pin->holder != TEN_PLAN_NONE ? find_instance(plan, pin->instance) : TEN_PLAN_NONE;
+        pin && pin->away && pin->holder != TEN_PLAN_NONE ? ten_plan_find_instance(plan, pin->instance) : TEN_PLAN_NONE;
     uint64_t weight = ten_plan_pair_weight(plan, instance, target);
     for (uint32_t place = 0; place < plan->order_count; place++) {
         uint32_t other = plan->order[place];

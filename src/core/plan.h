@@ -43,11 +43,25 @@ uint32_t ten_plan_add_target(ten_plan *plan, const char *id);
 void ten_plan_remove_target(ten_plan *plan, uint32_t target);
 /* A target that is set aside keeps its number, but has no planned holder and counts for no quota. */
 void ten_plan_set_aside(ten_plan *plan, uint32_t target, bool aside);
+/* A target that is pinned. The times are the caller's. */
+typedef struct ten_plan_pin {
+    uint32_t target;
+    char *instance;
+    uint32_t holder; /* to whom it gives the target, as of the last settling; TEN_PLAN_NONE: it has no effect */
+    bool away;
+    uint64_t until_ms; /* by the store's clock: two pins of a target differ in it */
+    uint64_t ends_ms;  /* by this instance's clock, as far as is known */
+    uint64_t look_ms;  /* when to read its registration again */
+} ten_plan_pin;
+
 /* Pins a target to an instance, or with `away` keeps it away from that one: then its planned holder is the instance
  * that it ranks first among the others. A pin to what is not there or has no weight has no effect, nor has one away
  * from the only instance, or from one that is not there. NULL: it is not pinned. False: out of memory; nothing has
  * changed. */
-bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool away);
+bool ten_plan_pin_target(ten_plan *plan, uint32_t target, const char *instance, bool away);
+/* The pin of a target; NULL: none. All of them, by the numbers of their targets. Valid until the next change. */
+ten_plan_pin *ten_plan_find_pin(const ten_plan *plan, uint32_t target);
+ten_plan_pin *ten_plan_pins(const ten_plan *plan, uint32_t *ret_count);
 uint32_t ten_plan_set_instance(ten_plan *plan, const char *id, uint32_t weight);
 void ten_plan_remove_instance(ten_plan *plan, uint32_t instance);
 

@@ -13,13 +13,14 @@ static uint32_t find_place(const ten_plan *plan, uint32_t target) {
     return ten_place_of(plan->pins, plan->pin_count, sizeof *plan->pins, target);
 }
 
-static struct ten_plan_pin *find(const ten_plan *plan, uint32_t target) {
-    uint32_t place = find_place(plan, target);
+ten_plan_pin *ten_plan_find_pin(const ten_plan *plan, uint32_t target) {
+    uint32_t place = plan->pin_count ? find_place(plan, target) : 0;
     return place < plan->pin_count && plan->pins[place].target == target ? &plan->pins[place] : NULL;
 }
 
-const struct ten_plan_pin *ten_plan_find_pin(const ten_plan *plan, uint32_t target) {
-    return plan->pin_count ? find(plan, target) : NULL;
+ten_plan_pin *ten_plan_pins(const ten_plan *plan, uint32_t *ret_count) {
+    *ret_count = plan->pin_count;
+    return plan->pins;
 }
 
 /* ---- whom a pin gives its target to */
@@ -45,7 +46,7 @@ static uint32_t best_other(const ten_plan *plan, uint32_t target, uint32_t left_
     return best;
 }
 
-static uint32_t resolve(const ten_plan *plan, const struct ten_plan_pin *pin) {
+static uint32_t resolve(const ten_plan *plan, const ten_plan_pin *pin) {
     uint32_t named = ten_plan_find_instance(plan, pin->instance);
     if ((plan->targets.aside[pin->target] & TEN_PLAN_ASIDE) || !is_usable(plan, named))
         return TEN_PLAN_NONE;
@@ -53,7 +54,7 @@ static uint32_t resolve(const ten_plan *plan, const struct ten_plan_pin *pin) {
 }
 
 /* The pin gives its target to that instance from now on; TEN_PLAN_NONE: the matching decides. */
-static void give(ten_plan *plan, struct ten_plan_pin *pin, uint32_t holder) {
+static void give(ten_plan *plan, ten_plan_pin *pin, uint32_t holder) {
     struct ten_plan_targets *targets = &plan->targets;
     if (pin->holder == holder)
         return;
@@ -87,7 +88,7 @@ void ten_plan_release_pins(ten_plan *plan, uint32_t instance) {
 
 /* ---- the pins */
 
-static void remove_pin(ten_plan *plan, struct ten_plan_pin *pin) {
+static void remove_pin(ten_plan *plan, ten_plan_pin *pin) {
     give(plan, pin, TEN_PLAN_NONE);
     ten_free(pin->instance);
     plan->pin_count--;
@@ -95,9 +96,9 @@ static void remove_pin(ten_plan *plan, struct ten_plan_pin *pin) {
     memmove(pin, pin + 1, (plan->pin_count - place) * sizeof *pin);
 }
 
-bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool away) {
+bool ten_plan_pin_target(ten_plan *plan, uint32_t target, const char *instance, bool away) {
     TEN_INVARIANT(target < plan->targets.bound && plan->targets.ids[target]);
-    struct ten_plan_pin *pin = find(plan, target);
+    ten_plan_pin *pin = ten_plan_find_pin(plan, target);
     if (!instance) {
         if (pin)
             remove_pin(plan, pin);
@@ -113,7 +114,7 @@ bool ten_plan_pin(ten_plan *plan, uint32_t target, const char *instance, bool aw
     if (!pin) {
         pin = &plan->pins[find_place(plan, target)];
         memmove(pin + 1, pin, (size_t)(plan->pins + plan->pin_count - pin) * sizeof *pin);
-        *pin = (struct ten_plan_pin){.target = target, .holder = TEN_PLAN_NONE};
+        *pin = (ten_plan_pin){.target = target, .holder = TEN_PLAN_NONE};
         plan->pin_count++;
     }
     ten_free(pin->instance);

@@ -88,7 +88,7 @@ bool ten_plan_set_quotas(ten_plan *plan) {
         instance->closed = instance->weight == 0;
     }
     uint64_t taken = 0;
-    uint64_t left = ten_plan_planned_count(plan);
+    uint64_t left = ten_plan_target_count(plan);
     do {
         left -= taken;
         if (!share_out(plan, left))

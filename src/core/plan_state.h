@@ -29,13 +29,6 @@ struct ten_plan_instance {
     uint32_t rejected_clean;       /* how many were left when outdated entries were last removed */
 };
 
-struct ten_plan_pin {
-    uint32_t target;
-    char *instance;
-    uint32_t holder; /* whom it gives the target to, as of the last settling; TEN_PLAN_NONE: it has no effect */
-    bool away;
-};
-
 struct ten_plan {
     struct ten_plan_targets targets;
     struct ten_plan_instance *instances;
@@ -52,8 +45,8 @@ struct ten_plan {
     uint32_t *touched; /* targets to be placed, or whose planned holder may differ from the one last reported */
     uint32_t touched_count;
     uint32_t touched_room;
-    ten_map instance_numbers;  /* id to number + 1 */
-    struct ten_plan_pin *pins; /* by the numbers of their targets */
+    ten_map instance_numbers; /* id to number + 1 */
+    ten_plan_pin *pins;       /* by the numbers of their targets */
     uint32_t pin_count;
     uint32_t pin_room;
     ten_plan_moved_fn moved;
@@ -62,11 +55,6 @@ struct ten_plan {
     bool scratch; /* make the matching from scratch: it is the first, or the last settling ran out of memory */
     bool failed;  /* out of memory */
 };
-
-/* Targets that are not set aside. */
-static inline uint32_t ten_plan_planned_count(const ten_plan *plan) {
-    return plan->targets.count - plan->targets.aside_count;
-}
 
 /* The weight of a pair. For one target, two weights are equal only if the hashes of the instances are equal, and the
  * other way round: mixing is one to one. */
@@ -87,8 +75,6 @@ static inline bool ten_plan_prefers(const ten_plan *plan, uint32_t a, uint64_t a
 }
 
 /* plan_pin.c */
-/* The pin of a target; NULL: none. */
-const struct ten_plan_pin *ten_plan_find_pin(const ten_plan *plan, uint32_t target);
 /* Decides for each pin whom it gives its target to: before the quotas are set. */
 void ten_plan_settle_pins(ten_plan *plan);
 /* No target is pinned to the instance any more; those that were are touched. */

@@ -7,19 +7,19 @@
 
 #define HOOK_MS 10000u /* a hook that still runs then is ended */
 
-/* moves[from][to]; every change of state goes through move(). */
-static const bool moves[6][6] = {
-    [TEN_TERM_WAITING] = {[TEN_TERM_BEGINNING] = true, [TEN_TERM_READY] = true, [TEN_TERM_OVER] = true},
-    [TEN_TERM_BEGINNING] =
-        {[TEN_TERM_READY] = true, [TEN_TERM_ENDING] = true, [TEN_TERM_WAITING] = true, [TEN_TERM_OVER] = true},
-    [TEN_TERM_READY] =
-        {[TEN_TERM_COMMAND] = true, [TEN_TERM_ENDING] = true, [TEN_TERM_WAITING] = true, [TEN_TERM_OVER] = true},
-    [TEN_TERM_COMMAND] = {[TEN_TERM_ENDING] = true, [TEN_TERM_WAITING] = true, [TEN_TERM_OVER] = true},
-    [TEN_TERM_ENDING] = {[TEN_TERM_WAITING] = true, [TEN_TERM_OVER] = true},
+/* Where each state leads; every change of state goes through move(). */
+#define TO(state) (1u << TEN_TERM_##state)
+static const uint8_t moves[] = {
+    [TEN_TERM_WAITING] = TO(BEGINNING) | TO(READY) | TO(OVER),
+    [TEN_TERM_BEGINNING] = TO(READY) | TO(ENDING) | TO(WAITING) | TO(OVER),
+    [TEN_TERM_READY] = TO(COMMAND) | TO(ENDING) | TO(WAITING) | TO(OVER),
+    [TEN_TERM_COMMAND] = TO(ENDING) | TO(WAITING) | TO(OVER),
+    [TEN_TERM_ENDING] = TO(WAITING) | TO(OVER),
+    [TEN_TERM_OVER] = 0,
 };
 
 static void move(ten_term *term, enum ten_term_state to) {
-    TEN_INVARIANT(moves[term->state][to]);
+    TEN_INVARIANT(moves[term->state] & 1u << to);
     TEN_INVARIANT(ten_work_is_free(&term->work));
     TEN_INVARIANT(term->token != 0 || to == TEN_TERM_OVER);
     term->state = to;

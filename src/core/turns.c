@@ -13,7 +13,7 @@
 #define STEP_PART   100u /* of the TTL: what one place in the line costs */
 #define STEP_MIN_MS 1u
 #define STEP_MAX_MS 20u
-#define RANK_MAX    32u /* whoever stands behind waits as if it stood here */
+#define RANK_MAX    32u /* one further back waits as if it stood here */
 
 void ten_turns_init(ten_turns *turns, const char *role, const char *self, uint64_t ttl_ms) {
     *turns = (ten_turns){.role = role,

@@ -1,12 +1,12 @@
 /*
  * Who tries first when a role is free: the candidates of a role take turns, so that a release makes one of them try,
- * and not all. Pure: it is told which instances are announced and who has led, and says how long this candidate leaves
- * the role to those before it. Called by the election (core/election.h).
+ * and not all. Pure: the caller passes in which instances are announced and which have led; it says how long this
+ * candidate leaves the role to those before it. Called by the election (core/election.h).
  *
  * Candidates announce themselves with "role" and "priority" in their metadata, before "labels". In the line stand those
- * with the higher priority first, then those that have waited longer; whoever has led goes to its end. Each place costs
- * one step of delay, so a first candidate that is dead and not yet known to be so costs one step. A delay only spares
- * requests: whoever tries out of turn is refused by the store, and nothing depends on it.
+ * with the higher priority first, then those that have waited longer; one that has led goes to its end. Each place
+ * costs one step of delay, so a first candidate that is dead and not yet known to be so costs one step. A delay only
+ * spares requests: a try out of turn is refused by the store, and nothing depends on it.
  *
  * The feed is read with the same delay after a notice. So those who stand behind read the release together with the
  * acquire that followed it, once.
@@ -36,7 +36,7 @@ typedef struct ten_turns {
     uint32_t room;
     ten_turns_place *old; /* those of the last listing, while a new one is read */
     uint32_t old_count;
-    uint64_t served;     /* terms that were heard of */
+    uint64_t served;     /* known terms */
     uint64_t list_ms;    /* when to list the instances; UINT64_MAX: not */
     uint64_t noticed_ms; /* when the notice came after which the feed is read; 0: there was none */
     bool listed;         /* the line is known, and this candidate stands in it */

@@ -6,23 +6,19 @@
 
 #include "base/util.h"
 
-/* moves[from][to]; every change of state goes through move(). */
-static const bool moves[6][6] = {
-    [TEN_WORK_IDLE] = {[TEN_WORK_RUNNING] = true},
-    [TEN_WORK_RUNNING] = {[TEN_WORK_ASKED] = true,
-                          [TEN_WORK_KILLED] = true,
-                          [TEN_WORK_WITHHELD] = true,
-                          [TEN_WORK_SENDING] = true,
-                          [TEN_WORK_IDLE] = true},
-    [TEN_WORK_ASKED] =
-        {[TEN_WORK_KILLED] = true, [TEN_WORK_WITHHELD] = true, [TEN_WORK_SENDING] = true, [TEN_WORK_IDLE] = true},
-    [TEN_WORK_KILLED] = {[TEN_WORK_WITHHELD] = true, [TEN_WORK_SENDING] = true, [TEN_WORK_IDLE] = true},
-    [TEN_WORK_WITHHELD] = {[TEN_WORK_SENDING] = true, [TEN_WORK_IDLE] = true},
-    [TEN_WORK_SENDING] = {[TEN_WORK_IDLE] = true},
+/* Where each state leads; every change of state goes through move(). */
+#define TO(state) (1u << TEN_WORK_##state)
+static const uint8_t moves[] = {
+    [TEN_WORK_IDLE] = TO(RUNNING),
+    [TEN_WORK_RUNNING] = TO(ASKED) | TO(KILLED) | TO(WITHHELD) | TO(SENDING) | TO(IDLE),
+    [TEN_WORK_ASKED] = TO(KILLED) | TO(WITHHELD) | TO(SENDING) | TO(IDLE),
+    [TEN_WORK_KILLED] = TO(WITHHELD) | TO(SENDING) | TO(IDLE),
+    [TEN_WORK_WITHHELD] = TO(SENDING) | TO(IDLE),
+    [TEN_WORK_SENDING] = TO(IDLE),
 };
 
 static void move(ten_work *work, enum ten_work_state to) {
-    TEN_INVARIANT(moves[work->state][to]);
+    TEN_INVARIANT(moves[work->state] & 1u << to);
     bool ending = to == TEN_WORK_ASKED || to == TEN_WORK_KILLED;
     work->state = to;
     if (!ending)

@@ -71,12 +71,7 @@ static const char *const actions[] = {
     [TEN_TARGET_RESUME] = "resume", [TEN_TARGET_PIN] = "pin",       [TEN_TARGET_UNPIN] = "unpin",
 };
 
-static const char *const filters[] = {
-    [TENURE_ALL] = "all",
-    [TENURE_LEASED] = "leased",
-    [TENURE_FREE] = "free",
-    [TENURE_REGISTERED] = "registered",
-};
+static const char *const forgets[TEN_FORGET_OUTCOMES] = {"forgotten", "held", "registered", "unknown", "recovering"};
 
 /* Those with flags first: of an operation the first that fits is its word. */
 static const struct {
@@ -93,15 +88,11 @@ static const struct {
 };
 
 /* Where the word stands in the list; `count` when it does not. */
-static size_t find(const char *word, const char *const *words, size_t count) {
-    for (size_t i = 0; word && i < count; i++)
-        if (strcmp(word, words[i]) == 0)
-            return i;
-    return count;
-}
-
-const char *ten_op_kind_name(enum ten_op_kind kind) {
-    return op_kinds[kind];
+static unsigned find(const char *word, const char *const *words, size_t count) {
+    unsigned i = 0;
+    while (i < count && (!word || strcmp(word, words[i]) != 0))
+        i++;
+    return i;
 }
 
 const char *ten_op_word(const ten_op *op) {
@@ -119,10 +110,10 @@ bool ten_op_word_parse(const char *word, enum ten_op_kind *ret_kind, unsigned *r
             return true;
         }
     }
-    size_t kind = find(word, op_kinds, TEN_COUNT(op_kinds));
+    unsigned kind = find(word, op_kinds, TEN_COUNT(op_kinds));
     if (kind == TEN_COUNT(op_kinds))
         return false;
-    *ret_kind = (enum ten_op_kind)kind;
+    *ret_kind = kind;
     *ret_flags = 0;
     return true;
 }
@@ -139,11 +130,10 @@ const char *ten_outcome_name(enum ten_outcome outcome) {
 }
 
 bool ten_outcome_parse(const char *word, enum ten_outcome *ret_outcome) {
-    size_t outcome = find(word, outcomes, TEN_COUNT(outcomes));
-    if (outcome == TEN_COUNT(outcomes))
-        return false;
-    *ret_outcome = (enum ten_outcome)outcome;
-    return true;
+    unsigned outcome = find(word, outcomes, TEN_COUNT(outcomes));
+    if (outcome < TEN_COUNT(outcomes))
+        *ret_outcome = outcome;
+    return outcome < TEN_COUNT(outcomes);
 }
 
 const char *ten_reason_name(enum ten_reason reason) {
@@ -172,28 +162,19 @@ const char *ten_op_action_name(enum ten_target_action action) {
 }
 
 bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action) {
-    size_t action = find(word, actions, TEN_COUNT(actions));
-    if (action == TEN_COUNT(actions))
-        return false;
-    *ret_action = (enum ten_target_action)action;
-    return true;
+    unsigned action = find(word, actions, TEN_COUNT(actions));
+    if (action < TEN_COUNT(actions))
+        *ret_action = action;
+    return action < TEN_COUNT(actions);
 }
 
-static const char *const forget_names[TEN_FORGET_OUTCOMES] = {"forgotten", "held", "registered", "unknown",
-                                                              "recovering"};
-
 const char *ten_forget_name(enum ten_forget_outcome outcome) {
-    return forget_names[outcome];
+    return forgets[outcome];
 }
 
 bool ten_forget_parse(const char *word, enum ten_forget_outcome *ret_outcome) {
-    size_t outcome = find(word, forget_names, TEN_COUNT(forget_names));
-    if (outcome == TEN_COUNT(forget_names))
-        return false;
-    *ret_outcome = (enum ten_forget_outcome)outcome;
-    return true;
-}
-
-const char *ten_filter_name(enum tenure_filter filter) {
-    return filters[filter];
+    unsigned outcome = find(word, forgets, TEN_COUNT(forgets));
+    if (outcome < TEN_COUNT(forgets))
+        *ret_outcome = outcome;
+    return outcome < TEN_COUNT(forgets);
 }

@@ -276,7 +276,6 @@ typedef struct ten_change {
 /* ---- words --------------------------------------------------------------------------------------------- */
 
 /* What logs, the API, the stores' scripts and the wire call these things. Parsing takes NULL for an unknown word. */
-const char *ten_op_kind_name(enum ten_op_kind kind);
 /* An operation together with its flags in one word, as REST has it: "acquire", "acquire_fresh", "force_now".
  * TEN_OP_REQUIRE_TARGET is not part of it. */
 const char *ten_op_word(const ten_op *op);
@@ -290,7 +289,6 @@ const char *ten_event_name(enum tenure_event_kind kind); /* "lease_acquired" */
 int ten_event_parse(const char *word);                   /* TEN_EVENT_COUNT when it is unknown */
 const char *ten_op_action_name(enum ten_target_action action);
 bool ten_op_action_parse(const char *word, enum ten_target_action *ret_action);
-const char *ten_filter_name(enum tenure_filter filter);
 const char *ten_forget_name(enum ten_forget_outcome outcome); /* "forgotten", "held"... */
 bool ten_forget_parse(const char *word, enum ten_forget_outcome *ret_outcome);
 

@@ -12,7 +12,7 @@
 
 /* One target: 24 bytes, also for one that is not held. Times are of the boot clock. */
 typedef struct ten_belief {
-    _Atomic(uint64_t) deadline; /* see below; one word, so that nobody reads half of a change */
+    _Atomic(uint64_t) deadline; /* see below; one word, so that no reader sees half of a change */
     _Atomic(uint64_t) token;
     _Atomic(uint64_t) generation; /* how many targets have had this place: a handle is about one of them */
 } ten_belief;

@@ -1,6 +1,6 @@
 /*
  * The C API of elections: the core's candidate (core/election.h) as a task of its context's carrier. Here the program
- * is told what came of it.
+ * learns what came of it.
  */
 #include "runtime/candidate.h"
 
@@ -23,37 +23,27 @@ struct tenure_election {
     ten_carrier *carrier;
     const ten_clock *clock;
     ten_task task;
-    ten_timing timing;
     tenure_election_options options;
     ten_belief own_belief;
     ten_belief *belief;
     _Atomic(uint64_t) *last_end_ms; /* of the warden's beliefs, or NULL */
     ten_measures *measures;
-    const char *instance; /* the context's */
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     char role[TENURE_TARGET_MAX + 1];
-    uint32_t slot_count; /* 0: the role is its only target */
-    ten_election_slot *slots;
-    ten_op *ops;
     char (*targets)[TENURE_TARGET_MAX + 1]; /* of the slots */
-    enum ten_election_wants wants;
-    enum ten_election_announces announces;
     ten_buf metadata;
-    int64_t priority;
-    bool is_lock;
-    uint64_t failback_ms;
 
     /* Under the carrier's lock. */
-    ten_election core;
-    bool begun; /* its task is the carrier's */
+    ten_election core; /* its config is what the program has set */
+    bool begun;        /* its task is the carrier's */
     bool ending;
     int refused;
     int trouble; /* why the last campaign failed; 0: it did not */
     /* The work is not over when on_demoted has returned: tenure_election_run()'s function, or a command. */
     bool works_elsewhere;
     bool told_to_stop;                  /* and its end has not been reported */
-    bool in_term;                       /* the program was told that it leads, and not yet that it no longer does */
-    char leader[TENURE_HOLDER_MAX + 1]; /* as far as was heard; "" */
+    bool in_term;                       /* the program knows that it leads, and not yet that it no longer does */
+    char leader[TENURE_HOLDER_MAX + 1]; /* as far as is known; "" */
 };
 
 static uint64_t now_ms(const tenure_election *election) {
@@ -62,14 +52,15 @@ static uint64_t now_ms(const tenure_election *election) {
 
 /* ---- what may be believed, for readers */
 
-static uint32_t slot_of(const tenure_election *election) {
-    return election->wants == TEN_ELECTION_ANY ? election->core.at : 0;
+static bool has_all(const tenure_election *election) {
+    return election->core.config.wants == TEN_ELECTION_ALL;
 }
 
 static void publish(void *owner) {
     tenure_election *election = owner;
     uint64_t deadline_ms = ten_election_deadline_ms(&election->core);
-    uint64_t term = TEN_TERM_ID(ten_election_slot_at(&election->core)->holding.token, slot_of(election));
+    uint64_t term =
+        TEN_TERM_ID(ten_election_slot_at(&election->core)->holding.token, has_all(election) ? 0 : election->core.at);
     atomic_store_explicit(&election->belief->token, term, memory_order_relaxed);
     ten_belief_set(election->belief, deadline_ms, ten_election_is_leader(&election->core, now_ms(election)));
     if (election->last_end_ms)
@@ -165,38 +156,54 @@ static void measure(void *owner, const ten_call *call, uint64_t took_us, int err
 
 static const ten_task_hooks hooks = {.answered = measure, .changed = publish, .tell = tell};
 
-/* ---- opening */
+/* ---- the end of its context */
 
-static bool has_all(const tenure_election *election) {
-    return election->wants == TEN_ELECTION_ALL;
+static void begin_end(ten_object *object) {
+    tenure_election *election = (tenure_election *)object;
+    if (!election->ending && election->begun)
+        ten_election_withdraw(&election->core, TEN_REASON_SHUTDOWN);
+    election->ending = true;
+    if (election->begun)
+        publish(election);
 }
+
+/* The role has been released, and the program knows. */
+static bool is_ended(const void *arg) {
+    const tenure_election *election = arg;
+    return !election->begun ||
+           (ten_election_is_gone(&election->core) && election->task.events.count == 0 && !election->task.telling);
+}
+
+static bool has_ended(const ten_object *object) {
+    return is_ended(object);
+}
+
+static bool may_hold(const ten_object *object) {
+    return !is_ended(object);
+}
+
+static void end(ten_object *object) {
+    tenure_election *election = (tenure_election *)object;
+    ten_task_remove(&election->task);
+    ten_belief_set(election->belief, 0, false);
+    if (election->last_end_ms)
+        atomic_store_explicit(election->last_end_ms, 0, memory_order_release);
+}
+
+static const ten_object_ends ends = {.begin = begin_end, .is_ended = has_ended, .may_hold = may_hold, .end = end};
+
+/* ---- opening */
 
 static void make_core(tenure_election *election) {
     const ten_capabilities *capabilities = &election->task.channel->store->capabilities;
-    ten_election_config config = {.namespace_name = election->namespace_name,
-                                  .role = election->role,
-                                  .instance = election->instance,
-                                  .timing = election->timing,
-                                  .at_least_ms = election->options.at_least_ms,
-                                  .ttl_min_ms = capabilities->ttl_min_ms,
-                                  .expiry_late_ms = capabilities->expiry_late_ms,
-                                  .seed = ten_random_u64(),
-                                  .events = &election->task.events,
-                                  .slots = election->slots,
-                                  .ops = election->ops,
-                                  .slot_count = election->slot_count,
-                                  .wants = election->wants,
-                                  .announces = election->announces,
-                                  .priority = election->priority,
-                                  .is_lock = election->is_lock,
-                                  .failback_ms = election->failback_ms,
-                                  .has_turns = election->announces != TEN_ELECTION_SILENT && !has_all(election),
-                                  .metadata = ten_buf_string(&election->metadata)};
+    ten_election_config config = election->core.config;
+    config.ttl_min_ms = capabilities->ttl_min_ms;
+    config.expiry_late_ms = capabilities->expiry_late_ms;
     ten_election_init(&election->core, &config);
     ten_task_begin(&election->task, (ten_engine_config){.step = ten_election_step,
                                                         .due = ten_election_due,
                                                         .part = &election->core,
-                                                        .backoff_max_ms = election->timing.renew_ms / 4,
+                                                        .backoff_max_ms = config.timing.renew_ms / 4,
                                                         .feed_size = FEED_SIZE,
                                                         .feed_in_turns = true});
 }
@@ -221,35 +228,43 @@ int ten_candidate_begin(tenure_election *election) {
 
 /* False: out of memory. */
 static bool make_slots(const tenure_context *context, tenure_election *election, const ten_election_extras *extras) {
-    bool all = extras && extras->all_count > 0;
+    bool all = extras->all_count > 0;
     uint32_t count = all ? extras->all_count : election->options.count;
-    election->wants = all ? TEN_ELECTION_ALL : TEN_ELECTION_ANY;
     ten_metadata_write(&(ten_metadata){.role = election->role,
-                                       .is_lock = extras && extras->is_lock,
-                                       .priority = extras ? extras->priority : 0,
+                                       .is_lock = extras->is_lock,
+                                       .priority = extras->priority,
                                        .identity = ten_buf_string(&context->identity)},
                        &election->metadata);
-    if (election->metadata.failed)
-        return false;
-    election->announces = extras ? extras->announces : TEN_ELECTION_SILENT;
-    election->priority = extras ? extras->priority : 0;
-    election->is_lock = extras && extras->is_lock;
-    election->failback_ms = extras && extras->failback_ms ? extras->failback_ms - 1 : UINT64_MAX;
-    if (count == 0)
-        return true;
-    election->slots = ten_calloc(count, sizeof *election->slots);
-    election->ops = ten_calloc(count + 1, sizeof *election->ops);
+    ten_election_config *config = &election->core.config;
+    *config = (ten_election_config){.namespace_name = election->namespace_name,
+                                    .role = election->role,
+                                    .instance = context->instance,
+                                    .timing = context->timing,
+                                    .at_least_ms = election->options.at_least_ms,
+                                    .seed = ten_random_u64(),
+                                    .events = &election->task.events,
+                                    .wants = all ? TEN_ELECTION_ALL : TEN_ELECTION_ANY,
+                                    .announces = extras->announces,
+                                    .priority = extras->priority,
+                                    .is_lock = extras->is_lock,
+                                    .failback_ms = extras->failback_ms ? extras->failback_ms - 1 : UINT64_MAX,
+                                    .has_turns = extras->announces != TEN_ELECTION_SILENT && !all,
+                                    .metadata = ten_buf_string(&election->metadata)};
+    if (election->metadata.failed || count == 0)
+        return !election->metadata.failed;
+    config->slots = ten_calloc(count, sizeof *config->slots);
+    config->ops = ten_calloc(count + 1, sizeof *config->ops);
     election->targets = ten_calloc(count, sizeof *election->targets);
-    if (!election->slots || !election->ops || !election->targets)
+    if (!config->slots || !config->ops || !election->targets)
         return false;
-    election->slot_count = count;
+    config->slot_count = count;
     for (uint32_t i = 0; i < count; i++) {
         if (all)
             snprintf(election->targets[i], sizeof *election->targets, "%s", extras->all[i]);
         else /* its length has been checked */
             snprintf(election->targets[i], sizeof *election->targets, "%.*s/%u", (int)(TENURE_TARGET_MAX - SLOT_SIZE),
                      election->role, i);
-        election->slots[i].target = election->targets[i];
+        config->slots[i].target = election->targets[i];
     }
     return true;
 }
@@ -257,8 +272,8 @@ static bool make_slots(const tenure_context *context, tenure_election *election,
 static void free_election(ten_object *object) {
     tenure_election *election = (tenure_election *)object;
     ten_election_free(&election->core);
-    ten_free(election->slots);
-    ten_free(election->ops);
+    ten_free(election->core.config.slots);
+    ten_free(election->core.config.ops);
     ten_free(election->targets);
     ten_buf_free(&election->metadata);
     ten_task_free(&election->task);
@@ -273,15 +288,16 @@ static tenure_election *new_election(tenure_context *context, const char *role, 
     election->options = *options;
     election->carrier = &context->carrier;
     election->clock = context->carrier.clock;
-    election->timing = context->timing;
-    election->instance = context->instance;
     snprintf(election->namespace_name, sizeof election->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : "leader");
     snprintf(election->role, sizeof election->role, "%s", role);
-    election->works_elsewhere = (extras && extras->works_elsewhere) || (options->flags & TENURE_WORK_ELSEWHERE);
-    election->measures = extras ? extras->measures : NULL;
-    election->belief = extras && extras->beliefs ? ten_beliefs_at(extras->beliefs, 0) : &election->own_belief;
-    election->last_end_ms = extras && extras->beliefs ? extras->beliefs->last_end_ms : NULL;
+    election->works_elsewhere = extras->works_elsewhere || (options->flags & TENURE_WORK_ELSEWHERE);
+    election->measures = extras->measures;
+    election->belief = extras->beliefs ? ten_beliefs_at(extras->beliefs, 0) : &election->own_belief;
+    election->last_end_ms = extras->beliefs ? extras->beliefs->last_end_ms : NULL;
+    election->object.ends = &ends;
+    election->object.namespace_name = election->namespace_name;
+    election->object.target = election->role;
     election->task.hooks = &hooks;
     election->task.owner = election;
     if (make_slots(context, election, extras))
@@ -320,7 +336,7 @@ static int check_options(tenure_context *context, const char *role, const tenure
 static bool announces_there(const ten_object *object, const char *namespace_name) {
     const tenure_election *election = (const tenure_election *)object;
     return object->kind == TEN_OBJECT_ELECTION && strcmp(election->namespace_name, namespace_name) == 0 &&
-           election->announces != TEN_ELECTION_SILENT;
+           election->core.config.announces != TEN_ELECTION_SILENT;
 }
 
 /* A candidate that waits announces itself, so that all take turns. A context has one heartbeat in a namespace: of its
@@ -331,7 +347,7 @@ static void choose_turns(const tenure_context *context, tenure_election *electio
     for (const ten_object *object = context->objects; object; object = object->next)
         taken |= announces_there(object, election->namespace_name);
     if (!taken) {
-        election->announces = election->core.config.announces = TEN_ELECTION_WAITING;
+        election->core.config.announces = TEN_ELECTION_WAITING;
         election->core.config.has_turns = true;
     }
     ten_carrier_unlock(election->carrier);
@@ -339,23 +355,20 @@ static void choose_turns(const tenure_context *context, tenure_election *electio
 
 static int open_checked(tenure_context *context, tenure_election *election) {
     ten_error error;
-    int r = ten_task_open(&election->task, election->carrier, ten_max_u64(election->slot_count, 1) + 1, &error);
-    if (r == TENURE_OK)
-        r = ten_carrier_open_channel(election->carrier, election->namespace_name, &election->task.channel, &error);
+    int r = ten_task_open(&election->task, election->carrier, ten_max_u64(election->core.config.slot_count, 1) + 1,
+                          election->namespace_name, &error);
     if (r < 0)
         return ten_last_error_set(context, &error);
     election->task.events.publish = on_fact;
     election->task.events.userdata = election;
     election->task.events.unbounded = true;
     make_core(election);
-    r = ten_context_adopt(context, &election->object, TEN_OBJECT_ELECTION);
-    if (r < 0)
-        ten_carrier_close_channel(election->carrier, election->task.channel);
-    return r;
+    return ten_context_adopt(context, &election->object, TEN_OBJECT_ELECTION);
 }
 
 int ten_candidate_open(tenure_context *context, const char *role, const tenure_election_options *options,
                        const ten_election_extras *extras, tenure_election **ret_election) {
+    static const ten_election_extras none;
     tenure_election_options own;
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK)
@@ -364,7 +377,7 @@ int ten_candidate_open(tenure_context *context, const char *role, const tenure_e
         r = check_options(context, role, &own, ret_election);
     if (r < 0)
         return r;
-    tenure_election *election = new_election(context, role, &own, extras);
+    tenure_election *election = new_election(context, role, &own, extras ? extras : &none);
     if (!election)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for an election");
     r = open_checked(context, election);
@@ -390,52 +403,14 @@ int tenure_election_open(tenure_context *context, const char *role, const tenure
 
 /* ---- the end */
 
-const char *ten_candidate_namespace(const ten_object *object) {
-    return ((const tenure_election *)object)->namespace_name;
-}
-
-const char *ten_candidate_role(const ten_object *object) {
-    return ((const tenure_election *)object)->role;
-}
-
-void ten_candidate_begin_end(ten_object *object) {
-    tenure_election *election = (tenure_election *)object;
-    if (!election->ending && election->begun)
-        ten_election_withdraw(&election->core, TEN_REASON_SHUTDOWN);
-    election->ending = true;
-    if (election->begun)
-        publish(election);
-}
-
-/* The role has been released, and the program was told. */
-bool ten_candidate_is_ended(const ten_object *object) {
-    const tenure_election *election = (const tenure_election *)object;
-    return !election->begun ||
-           (ten_election_is_gone(&election->core) && election->task.events.count == 0 && !election->task.telling);
-}
-
-void ten_candidate_end(ten_object *object) {
-    tenure_election *election = (tenure_election *)object;
-    if (election->begun)
-        ten_task_remove(&election->task);
-    ten_carrier_close_channel(election->carrier, election->task.channel);
-    ten_belief_set(election->belief, 0, false);
-    if (election->last_end_ms)
-        atomic_store_explicit(election->last_end_ms, 0, memory_order_release);
-}
-
-static bool is_ended(const void *arg) {
-    return ten_candidate_is_ended(arg);
-}
-
 static void leave_and_end(ten_object *object) {
     tenure_election *election = (tenure_election *)object;
     ten_carrier_lock(election->carrier);
-    ten_candidate_begin_end(object);
-    uint64_t end_ms = now_ms(election) + ten_max_u64(2 * election->timing.timeout_ms, RELEASE_MS);
+    begin_end(object);
+    uint64_t end_ms = now_ms(election) + ten_max_u64(2 * election->core.config.timing.timeout_ms, RELEASE_MS);
     (void)ten_carrier_await(election->carrier, &election->task, is_ended, election, end_ms);
     ten_carrier_unlock(election->carrier);
-    ten_candidate_end(object);
+    end(object);
 }
 
 void tenure_election_close(tenure_election *election) {
@@ -467,8 +442,8 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     if (r == TENURE_E_CANCELLED)
         return ten_last_error_say(election, r, "waiting to lead %s was cancelled", election->role);
     if (refused)
-        return ten_last_error_say(election, refused, "%s cannot lead %s: %s", election->instance, election->role,
-                                  error.code == refused ? error.message : tenure_strerror(refused));
+        return ten_last_error_say(election, refused, "%s cannot lead %s: %s", election->core.config.instance,
+                                  election->role, error.code == refused ? error.message : tenure_strerror(refused));
     if (trouble && trouble != TENURE_E_HELD)
         return ten_last_error_say(election, trouble, "it is not known who leads %s: %s", election->role,
                                   trouble == TENURE_E_UNREACHABLE ? "the store is out of reach, or recovering"
@@ -476,7 +451,7 @@ int tenure_election_wait(tenure_election *election, uint64_t wait_ms) {
     if (leader[0] == '\0')
         return ten_last_error_say(election, TENURE_E_TIMEOUT,
                                   "%s does not lead %s yet, and no other leader is known; the campaign goes on",
-                                  election->instance, election->role);
+                                  election->core.config.instance, election->role);
     return ten_last_error_say(election, TENURE_E_HELD, "%s is led by %s", election->role, leader);
 }
 
@@ -487,16 +462,16 @@ int tenure_election_slot(const tenure_election *election) {
 
 void ten_candidate_tokens(tenure_election *election, ten_buf *text) {
     ten_carrier_lock(election->carrier);
-    for (uint32_t i = 0; i < election->slot_count && has_all(election); i++)
-        ten_buf_format(text, "%s%s=%llu", i ? " " : "", election->slots[i].target,
-                       (unsigned long long)election->slots[i].holding.token);
+    const ten_election_slot *slots = election->core.config.slots;
+    for (uint32_t i = 0; i < election->core.config.slot_count && has_all(election); i++)
+        ten_buf_format(text, "%s%s=%llu", i ? " " : "", slots[i].target, (unsigned long long)slots[i].holding.token);
     ten_carrier_unlock(election->carrier);
 }
 
 int tenure_election_resign(tenure_election *election) {
     int r = ten_object_check(election, TEN_OBJECT_ELECTION);
     if (r == TENURE_OK)
-        ten_candidate_end_term(election, TEN_REASON_RESIGNED, election->timing.ttl_ms);
+        ten_candidate_end_term(election, TEN_REASON_RESIGNED, election->core.config.timing.ttl_ms);
     return r;
 }
 
@@ -556,7 +531,7 @@ int tenure_election_run(tenure_context *context, const char *role, const tenure_
     if (r < 0)
         return r;
     /* Without a wait, too, the store is given the time to answer once. */
-    r = tenure_election_wait(election, ten_max_u64(wait_ms, election->timing.timeout_ms));
+    r = tenure_election_wait(election, ten_max_u64(wait_ms, election->core.config.timing.timeout_ms));
     ten_carrier_lock(election->carrier);
     uint64_t token = r == TENURE_OK ? tenure_election_token(election) : 0;
     election->works_elsewhere = token != 0;
@@ -571,7 +546,7 @@ int tenure_election_run(tenure_context *context, const char *role, const tenure_
                                role);
     ten_object_use_end(&use);
     ten_carrier_lock(election->carrier);
-    /* Still the same lease, also when it is about to be given up: nobody else has led meanwhile. */
+    /* Still the same lease, also when it is about to be given up: no other instance has led meanwhile. */
     const ten_election_slot *slot = ten_election_slot_at(&election->core);
     bool lost = token != 0 && !(now_ms(election) < ten_election_deadline_ms(&election->core) &&
                                 slot->holding.token == token && !slot->barred);

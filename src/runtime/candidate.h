@@ -13,10 +13,10 @@
 
 typedef struct ten_election_extras {
     ten_beliefs *beliefs; /* NULL: the election keeps its belief itself; else number 0 is its */
-    /* The end of the work is told by ten_candidate_work_over(), not by on_demoted's return; and nothing happens before
+    /* ten_candidate_work_over() says that the work has ended, not on_demoted's return; and nothing happens before
      * ten_candidate_begin(). */
     bool works_elsewhere;
-    ten_measures *measures; /* NULL: nobody counts */
+    ten_measures *measures; /* NULL: nothing is counted */
     /* Several roles that are led together or not at all, in the order in which they are acquired; NULL: the role. */
     const char *const *all;
     uint32_t all_count;

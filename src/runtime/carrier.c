@@ -45,9 +45,7 @@ bool ten_carrier_take_turn_within(ten_carrier *carrier, ten_turn *turn, uint64_t
         ten_carrier_sleep(carrier, &carrier->turned, end_ms - now_ms);
     if (turn->given)
         return true;
-    for (at = &carrier->turns; *at != turn; at = &(*at)->next)
-        continue;
-    *at = turn->next;
+    TEN_UNLINK(carrier->turns, turn, next);
     return false;
 }
 
@@ -248,17 +246,14 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
     return TENURE_OK;
 }
 
-/* Its store is closed with the turn: nobody uses it then. */
+/* Its store is closed with the turn: no other thread uses it then. */
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
     ten_turn turn;
     ten_carrier_lock(carrier);
     (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
     bool last = --channel->users == 0;
     if (last) {
-        ten_channel **at = &carrier->channels;
-        while (*at != channel)
-            at = &(*at)->next;
-        *at = channel->next;
+        TEN_UNLINK(carrier->channels, channel, next);
         if (channel->watch_fd >= 0)
             epoll_ctl(carrier->poll_fd, EPOLL_CTL_DEL, channel->watch_fd, NULL);
     }
@@ -272,10 +267,19 @@ void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel) {
 
 /* ---- tasks */
 
-int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error) {
+int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, const char *namespace_name,
+                  ten_error *error) {
     task->carrier = carrier;
     task->results = ten_calloc(operations, sizeof *task->results);
-    return ten_event_queue_open(&task->events) && task->results ? TENURE_OK : ten_fail_memory(error, "requests");
+    return ten_event_queue_open(&task->events) && task->results
+               ? ten_carrier_open_channel(carrier, namespace_name, &task->channel, error)
+               : ten_fail_memory(error, "requests");
+}
+
+static void close_channel(ten_task *task) {
+    if (task->channel)
+        ten_carrier_close_channel(task->carrier, task->channel);
+    task->channel = NULL;
 }
 
 void ten_task_begin(ten_task *task, ten_engine_config config) {
@@ -299,19 +303,16 @@ void ten_task_remove(ten_task *task) {
     ten_turn turn;
     ten_carrier_lock(carrier);
     (void)ten_carrier_take_turn_within(carrier, &turn, UINT64_MAX);
-    for (ten_task **at = &carrier->tasks; *at; at = &(*at)->next) {
-        if (*at == task) {
-            *at = task->next;
-            break;
-        }
-    }
+    TEN_UNLINK(carrier->tasks, task, next);
     ten_carrier_pass_turn(carrier);
     while (task->telling)
         pthread_cond_wait(&carrier->changed, &carrier->lock);
     ten_carrier_unlock(carrier);
+    close_channel(task);
 }
 
 void ten_task_free(ten_task *task) {
+    close_channel(task);
     ten_engine_free(&task->engine);
     ten_event_queue_free(&task->events);
     ten_free(task->results);

@@ -5,12 +5,12 @@
  *
  *  - A task is a part of the core with its engine (core/engine.h): the book of leases, the fleet member, an election, a
  *    guard. A channel is the store handle of one namespace; the tasks of that namespace share it.
- *  - A call is made by whoever has the turn: one at a time, in the order in which they came. That is the carrier's
- *    thread, a thread inside tenure_process(), a thread that waits for an answer and makes the call itself, or a thread
- *    with a call of its own (ten_carrier_enter). So a caller that waits costs no change of threads.
+ *  - A call is made by the thread that has the turn: one at a time, in the order in which they came. That is the
+ *    carrier's thread, a thread inside tenure_process(), a thread that waits for an answer and makes the call itself,
+ *    or a thread with a call of its own (ten_carrier_enter). So a caller that waits costs no change of threads.
  *  - The threaded form is a thread that loops over ten_carrier_next_ms(), poll() on poll_fd and ten_carrier_process().
- *    The driven form leaves that loop to the program. Any thread may process at any time: nobody has to know who else
- *    sleeps, because poll_fd itself becomes readable when something is due.
+ *    The driven form leaves that loop to the program. Any thread may process at any time: no thread has to know which
+ *    others sleep, because poll_fd itself becomes readable when something is due.
  *  - What tasks know is kept under one lock, which is held for microseconds and never during a call on the store or on
  *    the program.
  */
@@ -50,7 +50,7 @@ typedef struct ten_task_hooks {
     void (*row)(void *owner, const ten_row *row);
     /* With the lock: whether there is something to tell the program. NULL: when there are events. */
     bool (*pending)(const void *owner);
-    /* Without the lock: tells it. NULL: there is nobody to tell. */
+    /* Without the lock: tells it. NULL: it is not told. */
     void (*tell)(void *owner);
 } ten_task_hooks;
 
@@ -83,15 +83,15 @@ struct ten_carrier {
     pthread_cond_t changed; /* something that a waiting thread may want to know */
     ten_channel *channels;
     ten_task *tasks;
-    ten_turn *turns; /* whoever has the turn, and those who wait for it */
+    ten_turn *turns; /* the thread that has the turn, and those that wait for it */
     pthread_cond_t turned;
     int poll_fd;       /* of epoll: the wake-up, the timer and the watched channels; any number of threads poll it */
-    int wake_fd;       /* for whoever waits: something has happened */
+    int wake_fd;       /* for threads that wait: something has happened */
     int timer_fd;      /* makes poll_fd readable when something is due, however long those who poll want to sleep */
     uint64_t timer_ms; /* when it does; UINT64_MAX: it does not */
     _Atomic(bool) cancelled;
     bool polled; /* driven: one of those who wait polls for all of them */
-    bool called; /* it is to come back: nobody else clears the wake-up */
+    bool called; /* it has to come back: no other thread clears the wake-up */
     bool telling;
     uint64_t closes_ms; /* the context is being closed: calls end by then; UINT64_MAX: it is not */
 
@@ -105,7 +105,7 @@ struct ten_carrier {
 int ten_carrier_open(ten_carrier *carrier, const char *url, ten_error *error);
 /* With the lock. The context is being closed, and has time until then: calls that begin from now on end by that. */
 void ten_carrier_close_by(ten_carrier *carrier, uint64_t end_ms);
-/* Ends the thread, and then tells the program what it has not been told yet. No call is made from now on. */
+/* Ends the thread, and then tells the program what is left in the queues. No call is made from now on. */
 void ten_carrier_stop(ten_carrier *carrier);
 void ten_carrier_free(ten_carrier *carrier);
 /* In a child of fork(): connections are the parent's, and what is inside may have been changing at that moment. */
@@ -129,14 +129,16 @@ int ten_carrier_open_channel(ten_carrier *carrier, const char *namespace_name, t
                              ten_error *error);
 void ten_carrier_close_channel(ten_carrier *carrier, ten_channel *channel);
 
-/* Prepares events and room for the results of requests of so many operations. ten_task_free() cleans up, also after an
- * error. ten_task_begin() makes its engine. */
-int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, ten_error *error);
+/* Prepares events, room for the results of requests of so many operations, and the channel of the namespace.
+ * ten_task_free() cleans up, also after an error. ten_task_begin() makes its engine. */
+int ten_task_open(ten_task *task, ten_carrier *carrier, size_t operations, const char *namespace_name,
+                  ten_error *error);
 /* Makes its engine; its events and seed are filled in. */
 void ten_task_begin(ten_task *task, ten_engine_config config);
 /* From now on its engine is asked. */
 void ten_task_add(ten_task *task);
-/* Waits until no call is made for it and the program is not being told. */
+/* Waits until no call is made for it and the program is not being told, and closes its channel. It need not have been
+ * added. */
 void ten_task_remove(ten_task *task);
 void ten_task_free(ten_task *task);
 /* With the lock. A caller waits for its next request: it is tried at once, also after a failure. */

@@ -48,7 +48,7 @@ uint64_t ten_carrier_due_ms(const ten_carrier *carrier, uint64_t now_ms) {
     uint64_t due_ms = UINT64_MAX;
     for (const ten_task *task = carrier->tasks; task; task = task->next) {
         due_ms = ten_min_u64(due_ms, ten_engine_look(&task->engine, now_ms).next_ms);
-        if (!carrier->telling && is_pending(task)) /* else whoever tells the program goes on until nothing is left */
+        if (!carrier->telling && is_pending(task)) /* else the thread that tells it goes on until nothing is left */
             due_ms = now_ms;
     }
     for (const ten_channel *channel = carrier->channels; channel; channel = channel->next)
@@ -164,7 +164,7 @@ static bool is_open(const ten_carrier *carrier, const ten_channel *channel) {
     return at != NULL;
 }
 
-/* Whoever is called back, and the thread when it is to end, finds the wake-up as it was. */
+/* A thread that is called back, and the carrier's thread when it has to end, finds the wake-up as it was. */
 static void clear_wake_up(const ten_carrier *carrier) {
     if (!carrier->called && !carrier->quit)
         ten_eventfd_clear(carrier->wake_fd);

@@ -55,7 +55,7 @@ static bool help(const struct wait *wait, bool *ret_made) {
     return true;
 }
 
-/* In the driven form everything is driven by whoever waits. */
+/* In the driven form everything is driven by the threads that wait. */
 static bool work(const struct wait *wait, bool *ret_made) {
     *ret_made = false;
     if (!wait->carrier->driven)

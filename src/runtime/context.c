@@ -107,43 +107,19 @@ int tenure_open(const char *url, const tenure_options *options, tenure_context *
 
 /* ---- closing */
 
-static void begin_end(ten_object *object) {
-    if (object->kind == TEN_OBJECT_MEMBER)
-        ten_member_begin_end(object);
-    else if (object->kind == TEN_OBJECT_ELECTION)
-        ten_candidate_begin_end(object);
-}
-
-static void end(ten_object *object) {
-    if (object->kind == TEN_OBJECT_MEMBER)
-        ten_member_end(object);
-    else if (object->kind == TEN_OBJECT_ELECTION)
-        ten_candidate_end(object);
-    else if (object->kind == TEN_OBJECT_GUARD)
-        ten_guard_reader_end(object);
-    else
-        ten_context_lease_detach((tenure_lease *)object);
-}
-
 static bool is_ended(const void *arg) {
     const tenure_context *context = arg;
-    for (const ten_object *object = context->objects; object; object = object->next) {
-        if (object->kind == TEN_OBJECT_MEMBER && !ten_member_is_ended(object))
+    for (const ten_object *object = context->objects; object; object = object->next)
+        if (object->ends->is_ended && !object->ends->is_ended(object))
             return false;
-        if (object->kind == TEN_OBJECT_ELECTION && !ten_candidate_is_ended(object))
-            return false;
-    }
     return ten_lease_book_is_idle(context->book);
 }
 
 /* Whether something may not have been released; no call is under way. */
 static bool may_hold(const tenure_context *context) {
-    for (const ten_object *object = context->objects; object; object = object->next) {
-        if (object->kind == TEN_OBJECT_MEMBER && ten_member_may_hold(object))
+    for (const ten_object *object = context->objects; object; object = object->next)
+        if (object->ends->may_hold && object->ends->may_hold(object))
             return true;
-        if (object->kind == TEN_OBJECT_ELECTION && !ten_candidate_is_ended(object))
-            return true;
-    }
     return !ten_lease_book_is_idle(context->book);
 }
 
@@ -157,7 +133,8 @@ static bool end_all(tenure_context *context) {
     ten_carrier_close_by(carrier, end_ms);
     ten_lease_book_stop(context->book, now_ms);
     for (ten_object *object = context->objects; object; object = object->next)
-        begin_end(object);
+        if (object->ends->begin)
+            object->ends->begin(object);
     (void)ten_carrier_await(carrier, &context->task, is_ended, context, end_ms);
     ten_carrier_unlock(carrier);
     ten_carrier_stop(carrier);
@@ -200,7 +177,7 @@ int tenure_close(tenure_context *context) {
     }
     bool released = end_all(context);
     for (ten_object *object; (object = take_object(context));) {
-        end(object);
+        object->ends->end(object);
         atomic_store(&object->context, NULL);
     }
     free_context(context);
@@ -213,18 +190,18 @@ int tenure_close(tenure_context *context) {
 
 static int check_object(const tenure_context *context, const ten_object *object, const char *namespace_name,
                         const char *target) {
-    bool member = object->kind == TEN_OBJECT_MEMBER && strcmp(ten_member_namespace(object), namespace_name) == 0;
-    bool election = object->kind == TEN_OBJECT_ELECTION && strcmp(ten_candidate_namespace(object), namespace_name) == 0;
-    if (member)
+    if (!object->namespace_name || strcmp(object->namespace_name, namespace_name) != 0)
+        return TENURE_OK;
+    if (!object->target)
         return ten_last_error_say(context, TENURE_E_INVALID,
                                   "this context has a fleet member in the namespace %s, which holds its targets",
                                   namespace_name);
-    if (election && !target)
+    if (!target)
         return ten_last_error_say(context, TENURE_E_INVALID,
                                   "this context has an election in the namespace %s, so it cannot have a fleet member "
                                   "there",
                                   namespace_name);
-    if (election && strcmp(ten_candidate_role(object), target) == 0)
+    if (strcmp(object->target, target) == 0)
         return ten_last_error_say(context, TENURE_E_INVALID, "this context has an election for %s already", target);
     return TENURE_OK;
 }
@@ -256,13 +233,10 @@ static int check_unleased(const tenure_context *context, const char *namespace_n
 
 /* With the lock. A lease checks its target when it enters the book; guards hold nothing. */
 static int check_adoption(const tenure_context *context, const ten_object *object) {
-    bool member = object->kind == TEN_OBJECT_MEMBER;
-    if (!member && object->kind != TEN_OBJECT_ELECTION)
+    if (!object->namespace_name)
         return TENURE_OK;
-    const char *namespace_name = member ? ten_member_namespace(object) : ten_candidate_namespace(object);
-    const char *target = member ? NULL : ten_candidate_role(object);
-    int r = ten_context_check_free(context, namespace_name, target);
-    return r < 0 ? r : check_unleased(context, namespace_name, target);
+    int r = ten_context_check_free(context, object->namespace_name, object->target);
+    return r < 0 ? r : check_unleased(context, object->namespace_name, object->target);
 }
 
 int ten_context_adopt(tenure_context *context, ten_object *object, enum ten_object_kind kind) {
@@ -310,11 +284,7 @@ void ten_context_close_object(void *handle, enum ten_object_kind kind, const cha
 
 /* ---- one call */
 
-int ten_context_enter(tenure_context *context, ten_store **ret_store) {
-    return ten_context_enter_channel(context, NULL, ret_store);
-}
-
-int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten_store **ret_store) {
+int ten_context_enter(tenure_context *context, ten_channel *channel, ten_store **ret_store) {
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r < 0)
         return r;
@@ -329,11 +299,7 @@ int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten
     return TENURE_OK;
 }
 
-int ten_context_leave(tenure_context *context, int r) {
-    return ten_context_leave_channel(context, NULL, r);
-}
-
-int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int r) {
+int ten_context_leave(tenure_context *context, ten_channel *channel, int r) {
     if (r < 0) {
         ten_error error = (channel ? channel : context->channel)->store->error;
         if (error.code != r)
@@ -344,23 +310,20 @@ int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int
     return r;
 }
 
-int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
+int ten_context_apply(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]) {
-    return ten_context_apply_channel(context, NULL, op, result, ret_holder);
-}
-
-int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
-                              char ret_holder[TENURE_HOLDER_MAX + 1]) {
     ten_store *store = NULL;
-    int r = ten_context_enter_channel(context, channel, &store);
+    int r = ten_context_enter(context, channel, &store);
     if (r < 0)
         return r;
-    r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
+    ten_op own = *op;
+    own.namespace_name = channel ? channel->namespace_name : context->namespace_name;
+    r = ten_store_apply(store, &own, result, 1, context->timing.timeout_ms);
     if (r == TENURE_OK && result->holder && ret_holder) {
         snprintf(ret_holder, TENURE_HOLDER_MAX + 1, "%s", result->holder);
         result->holder = ret_holder;
     }
-    return ten_context_leave_channel(context, channel, r);
+    return ten_context_leave(context, channel, r);
 }
 
 int ten_context_check_target(const void *handle, const char *target) {
@@ -368,6 +331,27 @@ int ten_context_check_target(const void *handle, const char *target) {
     if (!target)
         return ten_last_error_say(handle, TENURE_E_INVALID, "no target was given");
     return ten_id_check_target(target, &error) < 0 ? ten_last_error_set(handle, &error) : TENURE_OK;
+}
+
+int ten_context_check_named(const tenure_context *context, const char *target) {
+    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    return r < 0 ? r : ten_context_check_target(context, target);
+}
+
+int ten_context_say_unknown(const tenure_context *context, const char *target) {
+    return ten_last_error_say(context, TENURE_E_UNKNOWN_TARGET,
+                              "there is no target %s in the namespace %s: it was neither registered nor ever leased",
+                              target, context->namespace_name);
+}
+
+int ten_context_say_lost(const void *handle, const char *target, uint64_t token, const ten_result *result) {
+    if (result->holder)
+        return ten_last_error_say(
+            handle, TENURE_E_LOST, "the lease on %s with token %llu is lost: %s %s with token %llu", target,
+            (unsigned long long)token, result->holder, result->barred ? "was barred from renewing it" : "holds it",
+            (unsigned long long)result->token);
+    return ten_last_error_say(handle, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
+                              target, (unsigned long long)token);
 }
 
 /* ---- the rest of the handle */

@@ -65,11 +65,6 @@ int ten_context_start(tenure_context *context) {
     return ten_carrier_start(&context->carrier, &error) < 0 ? ten_last_error_set(context, &error) : TENURE_OK;
 }
 
-static bool is_answered(const void *arg) {
-    const ten_book_wait *wait = arg;
-    return wait->answered;
-}
-
 /* What can be said before the store is asked. */
 static int check(tenure_context *context, const char *target, unsigned flags, unsigned known, const void *ret_lease) {
     int r = flags & TENURE_ASYNC ? ten_object_check(context, TEN_OBJECT_CONTEXT)
@@ -110,10 +105,10 @@ static int wait_for_outcome(tenure_context *context, const tenure_lease *lease, 
     bool patient = until_ms > ten_carrier_now_ms(carrier);
     uint64_t end_ms = ten_add_saturating(until_ms, 2 * context->timing.timeout_ms);
     if (!patient)
-        return ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);
-    int r = ten_carrier_wait(carrier, &context->task, is_answered, wait, until_ms);
+        return ten_carrier_await(carrier, &context->task, ten_lease_is_answered, wait, end_ms);
+    int r = ten_carrier_wait(carrier, &context->task, ten_lease_is_answered, wait, until_ms);
     if (r == TENURE_E_TIMEOUT && !is_pausing(context, lease))
-        r = ten_carrier_wait(carrier, &context->task, is_answered, wait, end_ms);
+        r = ten_carrier_wait(carrier, &context->task, ten_lease_is_answered, wait, end_ms);
     return r == TENURE_E_TIMEOUT && context->task.error.code ? context->task.error.code : r;
 }
 
@@ -186,7 +181,7 @@ struct choice {
     size_t count;
     unsigned flags;
     uint64_t pause_ms; /* until the first of them may be free, as far as the refusals say */
-    bool recovering;   /* the store lets nobody in */
+    bool recovering;   /* the store grants nothing */
 };
 
 /* One try of each, in their order. TENURE_E_HELD: none can be had. */

@@ -1,6 +1,6 @@
 /*
- * Checkpoints in the C API: one call on the store each, for a lease's handle or for whoever kept only its target and
- * token. Those of a fleet member are core/checkpoints.h's, because its loop must not wait.
+ * Checkpoints in the C API: one call on the store each, for a lease's handle or for a program that kept only its target
+ * and token. Those of a fleet member are core/checkpoints.h's, because its loop must not wait.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ static int say_lost(const void *handle, const ten_op *op, const ten_result *resu
 static int apply(tenure_context *context, const void *handle, const ten_op *op, ten_result *result, char *holder,
                  char *buffer) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r == TENURE_OK) {
         r = ten_store_apply(store, op, result, 1, context->timing.timeout_ms);
         if (r == TENURE_OK && result->outcome == TEN_ERROR)
@@ -49,7 +49,7 @@ static int apply(tenure_context *context, const void *handle, const ten_op *op, 
             snprintf(holder, TENURE_HOLDER_MAX + 1, "%s", result->holder ? result->holder : "");
         if (r == TENURE_OK && buffer)
             snprintf(buffer, TENURE_CHECKPOINT_MAX + 1, "%s", result->checkpoint ? result->checkpoint : "");
-        r = ten_context_leave(context, r);
+        r = ten_context_leave(context, NULL, r);
     }
     return r < 0 && handle != context ? ten_last_error_say(handle, r, "%s", tenure_message(context)) : r;
 }
@@ -83,9 +83,7 @@ int tenure_token_checkpoint(tenure_context *context, const char *target, uint64_
 
 int tenure_target_checkpoint(tenure_context *context, const char *target, char *buffer, size_t *ret_size,
                              uint64_t *ret_token) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK && (!buffer || !ret_size))
         r = ten_last_error_say(context, TENURE_E_INVALID, "there is no place for the checkpoint");
     if (r < 0)
@@ -101,10 +99,7 @@ int tenure_target_checkpoint(tenure_context *context, const char *target, char *
     if (r < 0)
         return r;
     if (result.outcome == TEN_UNKNOWN)
-        return ten_last_error_say(
-            context, TENURE_E_UNKNOWN_TARGET,
-            "there is no target %s in the namespace %s: it was neither registered nor ever leased", target,
-            context->namespace_name);
+        return ten_context_say_unknown(context, target);
     *ret_size = strlen(text);
     memcpy(buffer, text, *ret_size + 1);
     if (ret_token)
@@ -152,7 +147,7 @@ int tenure_checkpoint_read(tenure_lease *lease, char *buffer, size_t *ret_size) 
     r = apply(context, lease, &op, &result, holder, text);
     if (r < 0)
         return r;
-    /* Of somebody else's time it would be of no use. */
+    /* That of a later holder would be of no use. */
     if (result.token != token || strcmp(holder, context->instance) != 0)
         return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s is not held any more", lease->target);
     *ret_size = strlen(text);

@@ -1,5 +1,5 @@
 /*
- * Who leads a role, and every change of it; and asking a leader to resign. For whoever does not campaign.
+ * Who leads a role, and every change of it; and asking a leader to resign. For programs that do not campaign.
  */
 #include <string.h>
 
@@ -43,10 +43,10 @@ static int leave_roles(tenure_context *context, ten_channel *channel, int r) {
 }
 
 static int read_leader(tenure_context *context, ten_channel *channel, const char *role, tenure_leader *ret_leader) {
-    ten_op op = {.kind = TEN_OP_READ, .namespace_name = channel->namespace_name, .target = role};
+    ten_op op = {.kind = TEN_OP_READ, .target = role};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    int r = ten_context_apply_channel(context, channel, &op, &result, holder);
+    int r = ten_context_apply(context, channel, &op, &result, holder);
     if (r < 0)
         return r;
     *ret_leader = (tenure_leader){.size = sizeof *ret_leader};
@@ -80,7 +80,7 @@ struct observation {
     void *userdata;
     tenure_leader last;
     bool told;
-    uint64_t token; /* the highest that was told: the feed may be behind what was read */
+    uint64_t token; /* the highest that was reported: the feed may be behind what was read */
     int stopped;    /* what `each` returned */
 };
 
@@ -112,8 +112,8 @@ static int take_change(const tenure_change *change, void *userdata) {
 }
 
 /* The feed tells of every change but one: a lease that ends by itself. So the present leader is read again when it
- * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has told so far is left
- * to the feed: there may have been others in between. */
+ * should have ended, unless it was renewed meanwhile. What is read and newer than what the feed has brought so far is
+ * left to the feed: there may have been others in between. */
 static int observe(tenure_context *context, ten_channel *channel, struct observation *observation) {
     uint64_t cursor = 0;
     bool anew = true; /* at the beginning, and when changes were missed */
@@ -152,14 +152,13 @@ int tenure_leader_observe(tenure_context *context, const char *namespace_name, c
 
 static int ask_to_resign(tenure_context *context, ten_channel *channel, const char *role, const char *instance) {
     ten_op op = {.kind = TEN_OP_ASK,
-                 .namespace_name = channel->namespace_name,
                  .target = role,
                  .holder = instance,
                  .ask = TEN_ASK_RESIGN,
-                 .actor = context->actor[0] ? context->actor : context->instance};
+                 .actor = ten_context_actor(context)};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    int r = ten_context_apply_channel(context, channel, &op, &result, holder);
+    int r = ten_context_apply(context, channel, &op, &result, holder);
     if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
                                instance, role, result.holder ? "the leader is " : "nobody leads it",

@@ -93,7 +93,7 @@ static void on_fact(void *userdata, const ten_fact *fact) {
 int ten_context_make_book(tenure_context *context, ten_error *error) {
     ten_carrier *carrier = &context->carrier;
     ten_task *task = &context->task;
-    int r = ten_task_open(task, carrier, BATCH_MAX, error);
+    int r = ten_task_open(task, carrier, BATCH_MAX, context->namespace_name, error);
     if (r < 0)
         return r;
     context->book = ten_lease_book_new(&(ten_lease_book_config){.namespace_name = context->namespace_name,
@@ -104,7 +104,6 @@ int ten_context_make_book(tenure_context *context, ten_error *error) {
                                                                 .events = &task->events});
     if (!context->book)
         return ten_fail_memory(error, "a context");
-    task->channel = context->channel;
     task->hooks = &ten_context_hooks;
     task->owner = context;
     task->events.publish = on_fact;
@@ -179,12 +178,38 @@ const ten_task_hooks ten_context_hooks = {.pending = pending, .tell = tell};
 
 /* ---- handles */
 
+/* With the lock. */
+static void unlink_lease(tenure_context *context, tenure_lease *lease) {
+    unlist_lost(context, lease);
+    ten_belief_set(&lease->belief, 0, false);
+    ten_book_lease *entry = lease->entry;
+    if (!entry)
+        return;
+    tenure_lease *first = entry->owner;
+    TEN_UNLINK(first, lease, sharer);
+    entry->owner = first;
+    lease->entry = NULL;
+    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, &lease->user);
+}
+
+/* The context is closed; the handle is freed by the program. */
+static void detach(ten_object *object) {
+    tenure_lease *lease = (tenure_lease *)object;
+    tenure_context *context = atomic_load(&lease->object.context);
+    ten_carrier_lock(&context->carrier);
+    unlink_lease(context, lease);
+    ten_carrier_unlock(&context->carrier);
+}
+
+static const ten_object_ends lease_ends = {.end = detach};
+
 int ten_context_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease) {
     size_t length = strlen(target);
     tenure_lease *lease = ten_calloc(1, sizeof *lease + length + 1);
     if (!lease)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a lease on %s", target);
     memcpy(lease->target, target, length + 1);
+    lease->object.ends = &lease_ends;
     lease->clock = context->carrier.clock;
     lease->user.renewed = !(flags & TENURE_MANUAL);
     lease->pending = true;
@@ -204,23 +229,6 @@ void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry) {
     entry->owner = lease;
 }
 
-/* With the lock. */
-static void unlink_lease(tenure_context *context, tenure_lease *lease) {
-    unlist_lost(context, lease);
-    ten_belief_set(&lease->belief, 0, false);
-    ten_book_lease *entry = lease->entry;
-    if (!entry)
-        return;
-    tenure_lease *first = entry->owner;
-    if (first == lease)
-        entry->owner = lease->sharer;
-    for (; first; first = first->sharer)
-        if (first->sharer == lease)
-            first->sharer = lease->sharer;
-    lease->entry = NULL;
-    ten_lease_book_leave(context->book, ten_carrier_now_ms(&context->carrier), entry, &lease->user);
-}
-
 void ten_context_lease_discard(tenure_context *context, tenure_lease *lease) {
     ten_carrier *carrier = &context->carrier;
     ten_carrier_lock(carrier);
@@ -232,14 +240,6 @@ void ten_context_lease_discard(tenure_context *context, tenure_lease *lease) {
     ten_last_error_forget(lease);
     ten_free(lease->holder);
     ten_object_free(lease);
-}
-
-/* The context is closed; the handle is freed by the program. */
-void ten_context_lease_detach(tenure_lease *lease) {
-    tenure_context *context = atomic_load(&lease->object.context);
-    ten_carrier_lock(&context->carrier);
-    unlink_lease(context, lease);
-    ten_carrier_unlock(&context->carrier);
 }
 
 bool ten_context_lease_is_held(const tenure_lease *lease) {
@@ -311,32 +311,17 @@ int tenure_lease_on_lost(tenure_lease *lease, tenure_lost_fn fn, void *userdata)
 
 /* ---- renewing and releasing */
 
-static bool is_answered(const void *arg) {
-    const ten_book_wait *wait = arg;
-    return wait->answered;
-}
-
 /* With the lock. Waits for the answer, and takes the wait back if there is none. */
 static int await(tenure_lease *lease, tenure_context *context, ten_book_wait *wait) {
     ten_carrier *carrier = &context->carrier;
     ten_task_hurry(&context->task);
     context->task.error = (ten_error){0};
     uint64_t end_ms = ten_carrier_now_ms(carrier) + 2 * context->timing.timeout_ms;
-    int r = ten_carrier_await(carrier, &context->task, is_answered, wait, end_ms);
+    int r = ten_carrier_await(carrier, &context->task, ten_lease_is_answered, wait, end_ms);
     if (r == TENURE_OK)
         return wait->error;
     ten_lease_book_abandon(context->book, ten_carrier_now_ms(carrier), lease->entry, wait);
     return r;
-}
-
-static int say_lost(const tenure_lease *lease, const ten_result *result, uint64_t token) {
-    if (result->holder)
-        return ten_last_error_say(
-            lease, TENURE_E_LOST, "the lease on %s with token %llu is lost: %s %s with token %llu", lease->target,
-            (unsigned long long)token, result->holder, result->barred ? "was barred from renewing it" : "holds it",
-            (unsigned long long)result->token);
-    return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
-                              lease->target, (unsigned long long)token);
 }
 
 /* An error of the store, or that it could not be waited for. */
@@ -349,11 +334,11 @@ static int say_error(const tenure_context *context, const tenure_lease *lease, i
 
 /* The lease was not renewed in time. The store is read for the message only. */
 static int say_expired(tenure_context *context, const tenure_lease *lease, uint64_t token) {
-    ten_op op = {.kind = TEN_OP_READ, .namespace_name = context->namespace_name, .target = lease->target};
+    ten_op op = {.kind = TEN_OP_READ, .target = lease->target};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    if (ten_context_apply(context, &op, &result, holder) == TENURE_OK)
-        return say_lost(lease, &result, token);
+    if (ten_context_apply(context, NULL, &op, &result, holder) == TENURE_OK)
+        return ten_context_say_lost(lease, lease->target, token, &result);
     return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was not renewed in time", lease->target);
 }
 
@@ -380,7 +365,8 @@ int tenure_renew(tenure_lease *lease) {
     if (!held)
         return ten_last_error_say(lease, TENURE_E_LOST, "the lease on %s was released or lost before", lease->target);
     if (r == TENURE_E_LOST)
-        return wait.result.outcome ? say_lost(lease, &wait.result, token) : say_expired(context, lease, token);
+        return wait.result.outcome ? ten_context_say_lost(lease, lease->target, token, &wait.result)
+                                   : say_expired(context, lease, token);
     if (r < 0 && late)
         return ten_last_error_say(lease, r, "the renewal of %s was answered when it was over again", lease->target);
     if (r < 0 && error.code == r)

@@ -24,11 +24,12 @@ static int check_target(const tenure_context *context, const tenure_target *targ
 
 static int edit(tenure_context *context, ten_target_edit *edits, size_t count) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     return ten_context_leave(
-        context, store->ops->edit_targets(store, context->namespace_name, edits, count, context->timing.timeout_ms));
+        context, NULL,
+        store->ops->edit_targets(store, context->namespace_name, edits, count, context->timing.timeout_ms));
 }
 
 /* The program's targets, whose version of the struct may be another. */
@@ -74,14 +75,8 @@ static int not_registered(const tenure_context *context, const char *id) {
                               "there is no target %s in the registry of the namespace %s", id, context->namespace_name);
 }
 
-static const char *actor_of(const tenure_context *context) {
-    return context->actor[0] ? context->actor : context->instance;
-}
-
-static int edit_known_with(tenure_context *context, enum ten_target_action action, const char *id, ten_pin pin) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, id);
+static int edit_known(tenure_context *context, enum ten_target_action action, const char *id, ten_pin pin) {
+    int r = ten_context_check_named(context, id);
     ten_target_edit change = {.action = action, .target = {.id = id}, .pin = pin};
     if (r == TENURE_OK)
         r = edit(context, &change, 1);
@@ -90,20 +85,16 @@ static int edit_known_with(tenure_context *context, enum ten_target_action actio
     return r;
 }
 
-static int edit_known(tenure_context *context, enum ten_target_action action, const char *id) {
-    return edit_known_with(context, action, id, (ten_pin){0});
-}
-
 int tenure_registry_remove(tenure_context *context, const char *id) {
-    return edit_known(context, TEN_TARGET_REMOVE, id);
+    return edit_known(context, TEN_TARGET_REMOVE, id, (ten_pin){0});
 }
 
 int tenure_registry_pause(tenure_context *context, const char *id) {
-    return edit_known(context, TEN_TARGET_PAUSE, id);
+    return edit_known(context, TEN_TARGET_PAUSE, id, (ten_pin){0});
 }
 
 int tenure_registry_resume(tenure_context *context, const char *id) {
-    return edit_known(context, TEN_TARGET_RESUME, id);
+    return edit_known(context, TEN_TARGET_RESUME, id, (ten_pin){0});
 }
 
 /* ---- pins */
@@ -130,17 +121,17 @@ int tenure_registry_pin(tenure_context *context, const char *id, const tenure_pi
         r = check_pin(context, &given);
     if (r < 0)
         return r;
-    return edit_known_with(context, TEN_TARGET_PIN, id,
-                           (ten_pin){.instance = given.instance,
-                                     .away = given.away,
-                                     .left_ms = given.remaining_ms ? given.remaining_ms : TENURE_PIN_DEFAULT_MS,
-                                     .actor = actor_of(context),
-                                     .reason = given.reason[0] ? given.reason : NULL});
+    return edit_known(context, TEN_TARGET_PIN, id,
+                      (ten_pin){.instance = given.instance,
+                                .away = given.away,
+                                .left_ms = given.remaining_ms ? given.remaining_ms : TENURE_PIN_DEFAULT_MS,
+                                .actor = ten_context_actor(context),
+                                .reason = given.reason[0] ? given.reason : NULL});
 }
 
 int tenure_registry_unpin(tenure_context *context, const char *id) {
     int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    return r < 0 ? r : edit_known_with(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = actor_of(context)});
+    return r < 0 ? r : edit_known(context, TEN_TARGET_UNPIN, id, (ten_pin){.actor = ten_context_actor(context)});
 }
 
 struct pin_reading {
@@ -166,17 +157,16 @@ static int take_pin(const ten_row *row, void *userdata) {
 int tenure_registry_pin_read(tenure_context *context, const char *id, tenure_pin *ret_pin) {
     ten_store *store;
     struct pin_reading reading = {.pin = {.size = sizeof reading.pin}};
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, id);
+    int r = ten_context_check_named(context, id);
     if (r == TENURE_OK)
         r = ten_struct_check(context, "tenure_pin", ret_pin);
     if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
-    r = ten_context_leave(context, store->ops->read_targets(store, context->namespace_name, &id, 1, take_pin, &reading,
-                                                            context->timing.timeout_ms));
+    r = ten_context_leave(context, NULL,
+                          store->ops->read_targets(store, context->namespace_name, &id, 1, take_pin, &reading,
+                                                   context->timing.timeout_ms));
     if (r == TENURE_OK && !reading.registered)
         return not_registered(context, id);
     if (r == TENURE_OK)
@@ -210,15 +200,13 @@ static int forgotten(tenure_context *context, const char *id, enum ten_forget_ou
 
 int tenure_target_forget(tenure_context *context, const char *target) {
     ten_store *store;
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
-    if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     ten_forget item = {.id = target};
-    r = ten_context_leave(context,
+    r = ten_context_leave(context, NULL,
                           ten_store_forget(store, context->namespace_name, &item, 1, context->timing.timeout_ms));
     return r < 0 ? r : forgotten(context, target, item.outcome);
 }
@@ -234,10 +222,11 @@ int tenure_target_forget_unregistered(tenure_context *context, size_t *ret_count
     do {
         ten_store *store;
         size_t some = 0;
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
         if (r == TENURE_OK)
-            r = ten_context_leave(context, ten_store_forget_unregistered(store, context->namespace_name, after, &some,
-                                                                         context->timing.timeout_ms));
+            r = ten_context_leave(context, NULL,
+                                  ten_store_forget_unregistered(store, context->namespace_name, after, &some,
+                                                                context->timing.timeout_ms));
         count += some;
     } while (r == TENURE_OK && after[0]);
     ten_object_use_end(&use);
@@ -262,10 +251,11 @@ static int read_page(tenure_context *context, const char *after, ten_copies *cop
     ten_query query = {
         .namespace_name = context->namespace_name, .filter = TENURE_REGISTERED, .after = after, .limit = PAGE_SIZE};
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
-    return ten_context_leave(context, store->ops->list(store, &query, keep_target, copies, context->timing.timeout_ms));
+    return ten_context_leave(context, NULL,
+                             store->ops->list(store, &query, keep_target, copies, context->timing.timeout_ms));
 }
 
 int tenure_registry_list(tenure_context *context, tenure_target_fn each, void *userdata) {

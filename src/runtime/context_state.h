@@ -39,18 +39,24 @@ struct tenure_context {
 /* Checks a target's name; the error is said about the handle. */
 int ten_context_check_target(const void *handle, const char *target);
 
-/* One call on the store of the context's namespace: enter, the call, leave. Enter checks the handle, takes the turn and
- * clears the store's error. Leave returns r, whose message is the store's. */
-int ten_context_enter(tenure_context *context, ten_store **ret_store);
-int ten_context_leave(tenure_context *context, int r);
-/* One operation, entered and left. The result's holder is copied; it may be NULL. */
-int ten_context_apply(tenure_context *context, const ten_op *op, ten_result *result,
+/* Checks the handle, too. */
+int ten_context_check_named(const tenure_context *context, const char *target);
+/* Errors about a target: nothing is known of it; its lease with that token is lost, by what the store says. */
+int ten_context_say_unknown(const tenure_context *context, const char *target);
+int ten_context_say_lost(const void *handle, const char *target, uint64_t token, const ten_result *result);
+
+/* Who forces and asks, as the history names it. */
+static inline const char *ten_context_actor(const tenure_context *context) {
+    return context->actor[0] ? context->actor : context->instance;
+}
+
+/* One call on a store: enter, the call, leave. Enter checks the handle, takes the turn and clears the store's error.
+ * Leave returns r, whose message is the store's. `channel` is NULL for the context's namespace. */
+int ten_context_enter(tenure_context *context, ten_channel *channel, ten_store **ret_store);
+int ten_context_leave(tenure_context *context, ten_channel *channel, int r);
+/* One operation, entered and left; its namespace is filled in. The result's holder is copied; it may be NULL. */
+int ten_context_apply(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
                       char ret_holder[TENURE_HOLDER_MAX + 1]);
-/* The same on the store of another namespace; NULL: the context's own. */
-int ten_context_enter_channel(tenure_context *context, ten_channel *channel, ten_store **ret_store);
-int ten_context_leave_channel(tenure_context *context, ten_channel *channel, int r);
-int ten_context_apply_channel(tenure_context *context, ten_channel *channel, const ten_op *op, ten_result *result,
-                              char ret_holder[TENURE_HOLDER_MAX + 1]);
 
 /* context_watch.c: tenure_watch_start() and tenure_watch_wait(), whose arguments were checked. */
 int ten_context_watch_start(tenure_context *context, ten_channel *channel, uint64_t *ret_cursor);
@@ -80,20 +86,5 @@ int ten_context_make_book(tenure_context *context, ten_error *error);
 extern const ten_task_hooks ten_context_hooks;
 /* Fills in the handle that the event is about; without the lock. */
 void ten_context_name_lease(tenure_context *context, tenure_event *event);
-void ten_context_lease_detach(tenure_lease *lease);
-
-/* member.c, candidate.c, guard_reader.c: ending what was opened on a context, before its handle is freed. Begin asks
- * for the end; is_ended says, with the lock, whether it has come; end takes it off the carrier. */
-const char *ten_member_namespace(const ten_object *object);
-void ten_member_begin_end(ten_object *object);
-bool ten_member_is_ended(const ten_object *object);
-bool ten_member_may_hold(const ten_object *object); /* with the lock: something that was not released */
-void ten_member_end(ten_object *object);
-const char *ten_candidate_namespace(const ten_object *object);
-const char *ten_candidate_role(const ten_object *object);
-void ten_candidate_begin_end(ten_object *object);
-bool ten_candidate_is_ended(const ten_object *object);
-void ten_candidate_end(ten_object *object);
-void ten_guard_reader_end(ten_object *object);
 
 #endif

@@ -45,27 +45,19 @@ static void info_from_row(const ten_row *row, uint64_t wall_ms, tenure_info *inf
 }
 
 int tenure_target_read(tenure_context *context, const char *target, tenure_info *ret_info) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK)
         r = ten_struct_check(context, "tenure_info", ret_info);
     if (r < 0)
         return r;
-    ten_op op = {.kind = TEN_OP_READ,
-                 .flags = TEN_OP_REQUIRE_TARGET,
-                 .namespace_name = context->namespace_name,
-                 .target = target};
+    ten_op op = {.kind = TEN_OP_READ, .flags = TEN_OP_REQUIRE_TARGET, .target = target};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    r = ten_context_apply(context, &op, &result, holder);
+    r = ten_context_apply(context, NULL, &op, &result, holder);
     if (r < 0)
         return r;
     if (result.outcome == TEN_UNKNOWN)
-        return ten_last_error_say(
-            context, TENURE_E_UNKNOWN_TARGET,
-            "there is no target %s in the namespace %s: it was neither registered nor ever leased", target,
-            context->namespace_name);
+        return ten_context_say_unknown(context, target);
     ten_row row = {.target = {.id = target, .paused = result.paused},
                    .registered = result.registered,
                    .barred = result.barred,
@@ -96,12 +88,13 @@ static int add_to_page(const ten_row *row, void *userdata) {
 static int read_page(tenure_context *context, enum tenure_filter filter, const char *after, struct page *page) {
     ten_query query = {.namespace_name = context->namespace_name, .filter = filter, .after = after, .limit = PAGE_SIZE};
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     page->count = 0;
     page->wall_ms = ten_wall_ms(context->carrier.clock);
-    return ten_context_leave(context, store->ops->list(store, &query, add_to_page, page, context->timing.timeout_ms));
+    return ten_context_leave(context, NULL,
+                             store->ops->list(store, &query, add_to_page, page, context->timing.timeout_ms));
 }
 
 int tenure_target_list(tenure_context *context, enum tenure_filter filter, tenure_info_fn each, void *userdata) {
@@ -150,7 +143,7 @@ static int begin_listing(tenure_context *context, bool has_function, ten_store *
     int r = ten_object_check_waiting(context, TEN_OBJECT_CONTEXT);
     if (r == TENURE_OK && !has_function)
         r = ten_last_error_say(context, TENURE_E_INVALID, "no function was given");
-    return r == TENURE_OK ? ten_context_enter(context, ret_store) : r;
+    return r == TENURE_OK ? ten_context_enter(context, NULL, ret_store) : r;
 }
 
 int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void *userdata) {
@@ -160,7 +153,7 @@ int tenure_instance_list(tenure_context *context, tenure_instance_fn each, void 
     if (r < 0)
         return r;
     r = store->ops->list_instances(store, context->namespace_name, keep_instance, &copies, context->timing.timeout_ms);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; r == 0 && i < copies.count; i++)
@@ -185,7 +178,7 @@ int tenure_namespace_list(tenure_context *context, tenure_name_fn each, void *us
     r = store->ops->list_namespaces ? store->ops->list_namespaces(store, keep_name, &copies, context->timing.timeout_ms)
                                     : ten_fail(&store->error, TENURE_E_UNSUPPORTED,
                                                "a store on %s cannot list its namespaces", store->ops->name);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; r == 0 && i < copies.count; i++)
@@ -209,13 +202,9 @@ static int ask_instance(tenure_context *context, const char *instance, enum ten_
     int r = check_instance(context, instance);
     if (r < 0)
         return r;
-    ten_op op = {.kind = TEN_OP_ASK,
-                 .namespace_name = context->namespace_name,
-                 .holder = instance,
-                 .ask = ask,
-                 .actor = context->actor[0] ? context->actor : context->instance};
+    ten_op op = {.kind = TEN_OP_ASK, .holder = instance, .ask = ask, .actor = ten_context_actor(context)};
     ten_result result;
-    r = ten_context_apply(context, &op, &result, NULL);
+    r = ten_context_apply(context, NULL, &op, &result, NULL);
     if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, TENURE_E_UNKNOWN_INSTANCE, "there is no live instance %s in the namespace %s",
                                instance, context->namespace_name);
@@ -233,9 +222,7 @@ int tenure_instance_undrain(tenure_context *context, const char *instance) {
 /* ---- by token */
 
 int ten_context_check_token(const tenure_context *context, const char *target, uint64_t token) {
-    int r = ten_object_check(context, TEN_OBJECT_CONTEXT);
-    if (r == TENURE_OK)
-        r = ten_context_check_target(context, target);
+    int r = ten_context_check_named(context, target);
     if (r == TENURE_OK && (token == 0 || token > TENURE_TOKEN_MAX))
         r = ten_last_error_say(context, TENURE_E_INVALID,
                                "token %llu is not valid: it is a whole number from 1 to 9007199254740991",
@@ -247,29 +234,16 @@ int tenure_token_renew(tenure_context *context, const char *target, uint64_t tok
     int r = ten_context_check_token(context, target, token);
     if (r < 0)
         return r;
-    ten_op op = {.kind = TEN_OP_RENEW,
-                 .namespace_name = context->namespace_name,
-                 .target = target,
-                 .token = token,
-                 .ttl_ms = ttl_ms};
+    ten_op op = {.kind = TEN_OP_RENEW, .target = target, .token = token, .ttl_ms = ttl_ms};
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
-    r = ten_context_apply(context, &op, &result, holder);
-    if (r < 0 || result.outcome == TEN_OK)
-        return r;
-    unsigned long long lost = token;
-    if (result.holder)
-        return ten_last_error_say(context, TENURE_E_LOST,
-                                  "the lease on %s with token %llu is lost: %s %s with token %llu", target, lost,
-                                  result.holder, result.barred ? "was barred from renewing it" : "holds it",
-                                  (unsigned long long)result.token);
-    return ten_last_error_say(context, TENURE_E_LOST, "the lease on %s with token %llu is over; nobody holds it now",
-                              target, lost);
+    r = ten_context_apply(context, NULL, &op, &result, holder);
+    return r < 0 || result.outcome == TEN_OK ? r : ten_context_say_lost(context, target, token, &result);
 }
 
 static int release(tenure_context *context, const ten_op *op, bool *ret_released) {
     ten_result result;
-    int r = ten_context_apply(context, op, &result, NULL);
+    int r = ten_context_apply(context, NULL, op, &result, NULL);
     if (r == TENURE_OK && ret_released)
         *ret_released = result.outcome == TEN_OK;
     return r;
@@ -277,14 +251,11 @@ static int release(tenure_context *context, const ten_op *op, bool *ret_released
 
 int tenure_token_release(tenure_context *context, const char *target, uint64_t token, bool *ret_released) {
     int r = ten_context_check_token(context, target, token);
-    return r < 0 ? r
-                 : release(context,
-                           &(ten_op){.kind = TEN_OP_RELEASE,
-                                     .namespace_name = context->namespace_name,
-                                     .target = target,
-                                     .token = token,
-                                     .reason = TEN_REASON_DONE},
-                           ret_released);
+    return r < 0
+               ? r
+               : release(context,
+                         &(ten_op){.kind = TEN_OP_RELEASE, .target = target, .token = token, .reason = TEN_REASON_DONE},
+                         ret_released);
 }
 
 int tenure_force_release(tenure_context *context, const char *target, const char *instance, unsigned flags,
@@ -298,11 +269,10 @@ int tenure_force_release(tenure_context *context, const char *target, const char
                  : release(context,
                            &(ten_op){.kind = TEN_OP_RELEASE,
                                      .flags = flags & TENURE_NOW ? TEN_OP_FORCE_NOW : TEN_OP_FORCE,
-                                     .namespace_name = context->namespace_name,
                                      .target = target,
                                      .holder = instance,
                                      .reason = TEN_REASON_FORCED,
-                                     .actor = context->actor[0] ? context->actor : context->instance},
+                                     .actor = ten_context_actor(context)},
                            ret_released);
 }
 
@@ -310,14 +280,14 @@ int tenure_force_release(tenure_context *context, const char *target, const char
 
 int tenure_store_ping(tenure_context *context, uint64_t *ret_elapsed_us) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
+    int r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     uint64_t start_us = ten_boot_us();
     r = store->ops->ping(store, context->timing.timeout_ms);
     if (r == TENURE_OK && ret_elapsed_us)
         *ret_elapsed_us = ten_boot_us() - start_us;
-    return ten_context_leave(context, r);
+    return ten_context_leave(context, NULL, r);
 }
 
 static int ask_recovery(const tenure_context *context, ten_store *store, const char *actor, uint64_t *ret_left_ms) {
@@ -333,8 +303,8 @@ static int ask_recovery(const tenure_context *context, ten_store *store, const c
 
 int ten_context_recovery(tenure_context *context, const char *actor, uint64_t *ret_left_ms) {
     ten_store *store;
-    int r = ten_context_enter(context, &store);
-    return r < 0 ? r : ten_context_leave(context, ask_recovery(context, store, actor, ret_left_ms));
+    int r = ten_context_enter(context, NULL, &store);
+    return r < 0 ? r : ten_context_leave(context, NULL, ask_recovery(context, store, actor, ret_left_ms));
 }
 
 static void check_recovery(const tenure_context *context, ten_store *store, tenure_check_fn each, void *userdata) {
@@ -380,7 +350,7 @@ int tenure_store_check(tenure_context *context, tenure_check_fn each, void *user
     r = store->ops->check(store, keep_finding, &copies, context->timing.timeout_ms);
     if (r == TENURE_OK)
         check_recovery(context, store, keep_finding, &copies);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     for (size_t i = 0; i < copies.count; i++) {

@@ -13,13 +13,13 @@
 int ten_context_watch_start(tenure_context *context, ten_channel *channel, uint64_t *ret_cursor) {
     uint64_t cursor = TEN_CURSOR_NOW;
     ten_store *store;
-    int r = ten_context_enter_channel(context, channel, &store);
+    int r = ten_context_enter(context, channel, &store);
     if (r < 0)
         return r;
     r = store->ops->changes(store, channel->namespace_name, &cursor, 1, NULL, NULL, context->timing.timeout_ms);
     if (r == TENURE_OK)
         *ret_cursor = cursor;
-    return ten_context_leave_channel(context, channel, r);
+    return ten_context_leave(context, channel, r);
 }
 
 int tenure_watch_start(tenure_context *context, uint64_t *ret_cursor) {
@@ -69,7 +69,7 @@ static int hand_out(const ten_copies *copies, uint64_t *cursor, tenure_change_fn
 static int read_changes(tenure_context *context, ten_channel *channel, uint64_t *cursor, ten_copies *copies,
                         uint64_t *ret_notices) {
     ten_store *store;
-    int r = ten_context_enter_channel(context, channel, &store);
+    int r = ten_context_enter(context, channel, &store);
     if (r < 0)
         return r;
     ten_carrier_lock(&context->carrier);
@@ -77,7 +77,7 @@ static int read_changes(tenure_context *context, ten_channel *channel, uint64_t 
     ten_carrier_unlock(&context->carrier);
     r = store->ops->changes(store, channel->namespace_name, cursor, PAGE_SIZE, keep_change, copies,
                             context->timing.timeout_ms);
-    return ten_context_leave_channel(context, channel, r);
+    return ten_context_leave(context, channel, r);
 }
 
 /* TENURE_OK: a notice came, or it is time to read again. */
@@ -95,7 +95,7 @@ int ten_context_watch_wait(tenure_context *context, ten_channel *channel, uint64
     if (wait_ms > 0 && ten_carrier_start(&context->carrier, &error) < 0)
         return ten_last_error_set(context, &error);
     uint64_t end_ms = ten_add_saturating(ten_carrier_now_ms(&context->carrier), wait_ms);
-    /* Somebody listens from before the first look on, so that nothing between the two is slept through. */
+    /* It counts as a watcher from before the first look on, so that no change between the two is missed. */
     ten_carrier_lock(&context->carrier);
     channel->watchers++;
     ten_carrier_unlock(&context->carrier);
@@ -141,13 +141,13 @@ int tenure_history_read(tenure_context *context, const char *target, uint64_t fo
         r = ten_last_error_say(context, TENURE_E_INVALID,
                                each ? "a limit of 0 changes is none: SIZE_MAX is all" : "no function was given");
     if (r == TENURE_OK)
-        r = ten_context_enter(context, &store);
+        r = ten_context_enter(context, NULL, &store);
     if (r < 0)
         return r;
     r = ten_context_history_list(store, context->namespace_name,
                                  &(ten_history_query){.target = target, .for_ms = for_ms, .limit = limit}, keep_change,
                                  &copies, context->timing.timeout_ms);
-    r = ten_context_leave(context, r);
+    r = ten_context_leave(context, NULL, r);
     ten_object_use use;
     ten_object_use_begin(&use, context);
     if (r == TENURE_OK)

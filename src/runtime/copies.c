@@ -13,14 +13,8 @@ struct ten_copied_text {
 };
 
 void *ten_copies_add(ten_copies *copies, const void *item, size_t size) {
-    if (copies->count == copies->room) {
-        size_t room = copies->room ? copies->room * 2 : 16;
-        char *items = ten_realloc(copies->items, room * size);
-        if (!items)
-            return NULL;
-        copies->items = items;
-        copies->room = room;
-    }
+    if (!ten_grow(&copies->items, &copies->room, copies->count + 1, size))
+        return NULL;
     return memcpy(copies->items + copies->count++ * size, item, size);
 }
 

@@ -9,8 +9,8 @@
 /* Items of one size, and the texts that they point to. */
 typedef struct ten_copies {
     char *items;
-    size_t count;
-    size_t room;
+    uint32_t count;
+    uint32_t room;
     struct ten_copied_text *texts;
 } ten_copies;
 

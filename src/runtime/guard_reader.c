@@ -19,7 +19,7 @@
 #define BACKOFF_MAX_MS  1000u
 #define TARGETS_DEFAULT 100000u
 
-/* Lies with whoever waits for its answer. */
+/* On the stack of the thread that waits for its answer. */
 struct question {
     const char *target;
     uint64_t token;
@@ -100,7 +100,7 @@ static void answer_all(tenure_guard *guard, struct question *first, uint64_t now
     ten_carrier_tell_waiting(guard->carrier);
 }
 
-/* If the store does not answer, nobody waits for the next try. */
+/* If the store does not answer, no question waits for the next try. */
 static void answer(tenure_guard *guard, uint64_t now, int error, const ten_result *results) {
     ten_guard_reached(&guard->core, error == TENURE_OK);
     answer_all(guard, guard->asked, now, error == TENURE_OK ? results : NULL);
@@ -114,7 +114,7 @@ static void answer(tenure_guard *guard, uint64_t now, int error, const ten_resul
 
 /* ---- as a part of the engine: the feed */
 
-/* Once for each reading: one that missed entries because of an epoch has told of the epoch before. */
+/* Once for each reading: one that missed entries because of an epoch has brought the epoch before. */
 static void follow(tenure_guard *guard) {
     if (guard->followed_ms == guard->task.engine.sent_ms)
         return;
@@ -193,6 +193,12 @@ static int check_options(tenure_context *context, const tenure_guard_options *op
     return r;
 }
 
+static void end(ten_object *object) {
+    ten_task_remove(&((tenure_guard *)object)->task);
+}
+
+static const ten_object_ends ends = {.end = end};
+
 static int prepare(tenure_guard *guard, tenure_context *context, ten_error *error) {
     const tenure_guard_options *options = &guard->options;
     ten_task *task = &guard->task;
@@ -201,7 +207,7 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
     guard->questions_end = &guard->questions;
     snprintf(guard->namespace_name, sizeof guard->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : context->namespace_name);
-    int r = ten_task_open(task, guard->carrier, QUESTIONS_MAX, error);
+    int r = ten_task_open(task, guard->carrier, QUESTIONS_MAX, guard->namespace_name, error);
     if (r < 0)
         return r;
     task->hooks = &hooks;
@@ -219,8 +225,7 @@ static int prepare(tenure_guard *guard, tenure_context *context, ten_error *erro
                    &(ten_guard_config){.cache_ttl_ms = cache_ttl_ms,
                                        .accept_expired = options->flags & TENURE_ACCEPT_EXPIRED,
                                        .max_targets = options->max_targets ? options->max_targets : TARGETS_DEFAULT});
-    r = ten_carrier_open_channel(guard->carrier, guard->namespace_name, &task->channel, error);
-    return r < 0 ? r : ten_carrier_start(guard->carrier, error);
+    return ten_carrier_start(guard->carrier, error);
 }
 
 int tenure_guard_open(tenure_context *context, const tenure_guard_options *options, tenure_guard **ret_guard) {
@@ -237,14 +242,13 @@ int tenure_guard_open(tenure_context *context, const tenure_guard_options *optio
     if (!guard)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a guard");
     guard->options = own;
+    guard->object.ends = &ends;
     r = prepare(guard, context, &error);
     if (r < 0)
         ten_last_error_set(context, &error);
     else
         r = ten_context_adopt(context, &guard->object, TEN_OBJECT_GUARD);
     if (r < 0) {
-        if (guard->task.channel)
-            ten_carrier_close_channel(guard->carrier, guard->task.channel);
         free_guard(&guard->object);
         return r;
     }
@@ -253,14 +257,8 @@ int tenure_guard_open(tenure_context *context, const tenure_guard_options *optio
     return TENURE_OK;
 }
 
-void ten_guard_reader_end(ten_object *object) {
-    tenure_guard *guard = (tenure_guard *)object;
-    ten_task_remove(&guard->task);
-    ten_carrier_close_channel(guard->carrier, guard->task.channel);
-}
-
 void tenure_guard_close(tenure_guard *guard) {
-    ten_context_close_object(guard, TEN_OBJECT_GUARD, __func__, ten_guard_reader_end, free_guard);
+    ten_context_close_object(guard, TEN_OBJECT_GUARD, __func__, end, free_guard);
 }
 
 /* ---- checking; the lock is held */
@@ -282,7 +280,7 @@ static bool is_answered(const void *arg) {
     return question->answered;
 }
 
-/* Takes back a question that nobody answers. */
+/* Takes back a question that stays unanswered. */
 static void take_back(tenure_guard *guard, struct question *question) {
     for (struct question **at = &guard->questions; *at; at = &(*at)->next) {
         if (*at == question) {

@@ -30,6 +30,11 @@ struct tenure_lease {
     char target[];
 };
 
+/* `wait` is a ten_book_wait. */
+static inline bool ten_lease_is_answered(const void *wait) {
+    return ((const ten_book_wait *)wait)->answered;
+}
+
 /* A handle on the target, entered on the context; the caller acquires. */
 int ten_context_lease_new(tenure_context *context, const char *target, unsigned flags, tenure_lease **ret_lease);
 /* Links it to its entry, which has it as a user; with the lock. */
@@ -38,7 +43,7 @@ void ten_context_lease_link(tenure_lease *lease, ten_book_lease *entry);
 bool ten_context_lease_is_held(const tenure_lease *lease);
 /* Takes it off its entry and out of the context, and frees it. */
 void ten_context_lease_discard(tenure_context *context, tenure_lease *lease);
-/* Makes sure that somebody renews and tells. */
+/* Makes sure that a thread renews and tells the program. */
 int ten_context_start(tenure_context *context);
 
 #endif

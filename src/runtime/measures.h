@@ -1,7 +1,7 @@
 /*
  * What an instance counts about itself, for its metrics. Written by the threads that carry requests and work, read by
- * whoever answers Prometheus: atomics only, so that counting waits for nobody and a reader delays no renewal. What they
- * are called outside is agent/common/exporter.c's business.
+ * the thread that answers Prometheus: atomics only, so that counting never waits and a reader delays no renewal.
+ * What they are called outside is agent/common/exporter.c's business.
  */
 #ifndef TEN_RUNTIME_MEASURES_H
 #define TEN_RUNTIME_MEASURES_H

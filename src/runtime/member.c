@@ -150,17 +150,48 @@ static const ten_task_hooks hooks = {
 
 static const ten_task_hooks checkpoint_hooks = {0};
 
+/* ---- the end of its context */
+
+static void begin_end(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
+    if (!member->stopping)
+        ten_fleet_stop(member->fleet, ten_member_now_ms(member));
+    member->stopping = true;
+}
+
+static bool is_ended(const ten_object *object) {
+    return ((const tenure_member *)object)->stopped;
+}
+
+static bool may_hold(const ten_object *object) {
+    const tenure_member *member = (const tenure_member *)object;
+    return !member->stopped && ten_fleet_is_announced(member->fleet);
+}
+
+/* Nothing is answered from now on, and nothing is believed. */
+static void end(ten_object *object) {
+    tenure_member *member = (tenure_member *)object;
+    if (member->checkpoint_task.channel)
+        ten_task_remove(&member->checkpoint_task);
+    ten_task_remove(&member->task);
+    uint32_t bound = ten_plan_target_bound(ten_fleet_plan(member->fleet));
+    for (uint32_t i = 0; i < bound; i++)
+        if (ten_beliefs_at(member->beliefs, i))
+            ten_belief_set(ten_beliefs_at(member->beliefs, i), 0, false);
+}
+
+static const ten_object_ends ends = {.begin = begin_end, .is_ended = is_ended, .may_hold = may_hold, .end = end};
+
 /* ---- opening */
 
 /* A task of its own on the same channel: what is written there never delays a renewal by more than one call. */
 static int open_checkpoints(tenure_member *member, ten_error *error) {
     ten_task *task = &member->checkpoint_task;
-    int r = ten_task_open(task, member->carrier, TEN_CHECKPOINTS_BATCH, error);
+    int r = ten_task_open(task, member->carrier, TEN_CHECKPOINTS_BATCH, member->namespace_name, error);
     if (r < 0)
         return r;
     task->hooks = &checkpoint_hooks;
     task->owner = member;
-    task->channel = member->task.channel;
     member->checkpoints.namespace_name = member->namespace_name;
     member->checkpoints.instance = member->instance;
     member->checkpoints.events = &member->task.events;
@@ -229,7 +260,8 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     memcpy(member->instance, context->instance, sizeof member->instance);
     snprintf(member->namespace_name, sizeof member->namespace_name, "%s",
              options->namespace_name ? options->namespace_name : context->namespace_name);
-    int r = ten_task_open(task, member->carrier, TEN_FLEET_BATCH + 2, error);
+    ten_checkpoints_init(&member->checkpoints);
+    int r = ten_task_open(task, member->carrier, TEN_FLEET_BATCH + 2, member->namespace_name, error);
     if (r < 0)
         return r;
     task->hooks = &hooks;
@@ -237,18 +269,14 @@ static int prepare(tenure_member *member, tenure_context *context, const tenure_
     task->events.publish = on_fact;
     task->events.userdata = member;
     task->events.unbounded = member->on_event != NULL;
-    r = ten_carrier_open_channel(member->carrier, member->namespace_name, &task->channel, error);
-    ten_checkpoints_init(&member->checkpoints);
-    if (r == TENURE_OK)
-        r = make_fleet(member, options, error);
+    r = make_fleet(member, options, error);
     return r < 0 || !member->extras.on_checkpoint ? r : open_checkpoints(member, error);
 }
 
 static void free_member(ten_object *object) {
     tenure_member *member = (tenure_member *)object;
     ten_task_free(&member->task);
-    if (member->checkpoint_task.carrier)
-        ten_task_free(&member->checkpoint_task);
+    ten_task_free(&member->checkpoint_task);
     ten_checkpoints_free(&member->checkpoints);
     ten_fleet_free(member->fleet);
     ten_beliefs_free(&member->own_beliefs);
@@ -287,6 +315,8 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
     tenure_member *member = ten_calloc(1, sizeof *member);
     if (!member)
         return ten_last_error_say(context, TENURE_E_NOMEM, "out of memory for a fleet member");
+    member->object.ends = &ends;
+    member->object.namespace_name = member->namespace_name;
     if (extras)
         member->extras = *extras;
     r = prepare(member, context, &own, &error);
@@ -297,8 +327,6 @@ int ten_member_open(tenure_context *context, const tenure_member_options *option
     else
         r = ten_context_adopt(context, &member->object, TEN_OBJECT_MEMBER);
     if (r < 0) {
-        if (member->task.channel)
-            ten_carrier_close_channel(member->carrier, member->task.channel);
         free_member(&member->object);
         return r;
     }
@@ -315,57 +343,23 @@ int tenure_member_open(tenure_context *context, const tenure_member_options *opt
 
 /* ---- the end */
 
-const char *ten_member_namespace(const ten_object *object) {
-    return ((const tenure_member *)object)->namespace_name;
-}
-
-void ten_member_begin_end(ten_object *object) {
-    tenure_member *member = (tenure_member *)object;
-    if (!member->stopping)
-        ten_fleet_stop(member->fleet, ten_member_now_ms(member));
-    member->stopping = true;
-}
-
-bool ten_member_is_ended(const ten_object *object) {
-    return ((const tenure_member *)object)->stopped;
-}
-
-bool ten_member_may_hold(const ten_object *object) {
-    const tenure_member *member = (const tenure_member *)object;
-    return !member->stopped && ten_fleet_is_announced(member->fleet);
-}
-
-/* Nobody answers any more, and nothing is believed. */
-void ten_member_end(ten_object *object) {
-    tenure_member *member = (tenure_member *)object;
-    if (member->checkpoint_task.channel)
-        ten_task_remove(&member->checkpoint_task);
-    ten_task_remove(&member->task);
-    ten_carrier_close_channel(member->carrier, member->task.channel);
-    uint32_t bound = ten_plan_target_bound(ten_fleet_plan(member->fleet));
-    for (uint32_t i = 0; i < bound; i++)
-        if (ten_beliefs_at(member->beliefs, i))
-            ten_belief_set(ten_beliefs_at(member->beliefs, i), 0, false);
-}
-
 void ten_member_begin_stop(tenure_member *member) {
     if (ten_object_check(member, TEN_OBJECT_MEMBER) < 0)
         return;
     ten_carrier_lock(member->carrier);
-    ten_member_begin_end(&member->object);
+    begin_end(&member->object);
     ten_carrier_unlock(member->carrier);
 }
 
 static bool is_stopped(const void *arg) {
-    const tenure_member *member = arg;
-    return member->stopped;
+    return is_ended(arg);
 }
 
 /* Waits for work until the caller's time-out, but for the store's answers in any case: those are few requests. */
 static int stop(tenure_member *member, uint64_t wait_ms, bool cancellable) {
     ten_carrier *carrier = member->carrier;
     ten_carrier_lock(carrier);
-    ten_member_begin_end(&member->object);
+    begin_end(&member->object);
     if (!ten_fleet_is_busy(member->fleet))
         wait_ms = ten_max_u64(wait_ms, ten_max_u64(2 * member->timing.timeout_ms, STOP_MIN_MS));
     uint64_t end_ms = ten_add_saturating(ten_member_now_ms(member), wait_ms);
@@ -402,7 +396,7 @@ static void stop_and_end(ten_object *object) {
     tenure_member *member = (tenure_member *)object;
     if (!member->stopping)
         (void)stop(member, 0, false);
-    ten_member_end(object);
+    end(object);
 }
 
 void tenure_member_close(tenure_member *member) {

@@ -17,7 +17,7 @@ typedef struct ten_member_extras {
     ten_beliefs *beliefs; /* NULL: the fleet member makes its own */
     ten_target_event_fn on_target;
     void *userdata;
-    ten_measures *measures; /* NULL: nobody counts */
+    ten_measures *measures; /* NULL: nothing is counted */
     const char *isolation;  /* of its commands, announced with the heartbeat; NULL: it has none */
     /* Not NULL: the member keeps the checkpoints of what it holds, and tells so when a write has ended: 0;
      * TENURE_E_LOST: it was stale, and changed nothing; else the error. It must not call the member. */
@@ -40,7 +40,7 @@ size_t ten_member_checkpoint(tenure_member *member, const char *target, uint64_t
  * tells how it has ended. An error: it was not even begun. */
 int ten_member_write_checkpoint(tenure_member *member, const char *target, uint64_t token, const char *value);
 
-/* The targets are listed again, and on_target hears of each of them. False: they do not come from the store. */
+/* The targets are listed again, and on_target is called with each of them. False: they do not come from the store. */
 bool ten_member_list_again(tenure_member *member);
 
 #endif

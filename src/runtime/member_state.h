@@ -11,7 +11,7 @@
 #include "runtime/context_state.h"
 #include "runtime/member.h"
 
-/* Somebody who waits for the answer to a claim. */
+/* A caller that waits for the answer to a claim. */
 struct ten_claim {
     const char *target;
     bool answered;

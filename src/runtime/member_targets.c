@@ -29,6 +29,19 @@ static int unknown(const tenure_member *member, const char *target) {
         target);
 }
 
+/* Checks the name, takes the lock, and finds the number. After an error the lock is not held. */
+static int enter(tenure_member *member, const char *target, uint32_t *ret_number) {
+    int r = check(member, target);
+    if (r < 0)
+        return r;
+    ten_carrier_lock(member->carrier);
+    *ret_number = find(member, target);
+    if (*ret_number != TEN_PLAN_NONE)
+        return TENURE_OK;
+    ten_carrier_unlock(member->carrier);
+    return unknown(member, target);
+}
+
 static int no_room(const tenure_member *member, const char *target) {
     ten_carrier_lock(member->carrier);
     bool full = ten_fleet_is_full(member->fleet);
@@ -58,15 +71,13 @@ int tenure_member_put(tenure_member *member, const char *target, unsigned flags)
 }
 
 int tenure_member_remove(tenure_member *member, const char *target) {
-    int r = check(member, target);
+    uint32_t number;
+    int r = enter(member, target, &number);
     if (r < 0)
         return r;
-    ten_carrier_lock(member->carrier);
-    uint32_t number = find(member, target);
-    if (number != TEN_PLAN_NONE)
-        ten_fleet_remove_target(member->fleet, ten_member_now_ms(member), number);
+    ten_fleet_remove_target(member->fleet, ten_member_now_ms(member), number);
     ten_carrier_unlock(member->carrier);
-    return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
+    return TENURE_OK;
 }
 
 /* ---- checkpoints */
@@ -105,12 +116,7 @@ static int claim_target(tenure_member *member, const char *target, struct ten_cl
     ten_task_hurry(&member->task);
     int r = ten_carrier_await(member->carrier, &member->task, is_answered, claim,
                               ten_member_now_ms(member) + 2 * member->timing.timeout_ms);
-    for (struct ten_claim **at = &member->claims; *at; at = &(*at)->next) {
-        if (*at == claim) {
-            *at = claim->next;
-            break;
-        }
-    }
+    TEN_UNLINK(member->claims, claim, next);
     number = find(member, target); /* meanwhile its number may have become another target's */
     if (!claim->acquired && number != TEN_PLAN_NONE)
         ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
@@ -135,49 +141,43 @@ int tenure_member_acquire(tenure_member *member, const char *target) {
 }
 
 int tenure_member_release(tenure_member *member, const char *target) {
-    int r = check(member, target);
+    uint32_t number;
+    int r = enter(member, target, &number);
     if (r < 0)
         return r;
-    ten_carrier_lock(member->carrier);
-    uint32_t number = find(member, target);
-    if (number != TEN_PLAN_NONE)
-        ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
+    ten_fleet_unclaim(member->fleet, ten_member_now_ms(member), number);
     ten_carrier_unlock(member->carrier);
-    return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
+    return TENURE_OK;
 }
 
 int tenure_member_begin(tenure_member *member, const char *target, uint64_t *ret_token) {
     int r = check(member, target);
     if (r == TENURE_OK && !ret_token)
         r = ten_last_error_say(member, TENURE_E_INVALID, "there is no place for the token of %s", target);
+    uint32_t number;
+    if (r == TENURE_OK)
+        r = enter(member, target, &number);
     if (r < 0)
         return r;
-    ten_carrier_lock(member->carrier);
     uint64_t now = ten_member_now_ms(member);
-    uint32_t number = find(member, target);
-    bool owned = number != TEN_PLAN_NONE && ten_fleet_may_work(member->fleet, number, now);
+    bool owned = ten_fleet_may_work(member->fleet, number, now);
     if (owned) {
         ten_fleet_begin_work(member->fleet, now, number);
         *ret_token = ten_fleet_holding(member->fleet, number).token;
     }
     ten_carrier_unlock(member->carrier);
-    if (number == TEN_PLAN_NONE)
-        return unknown(member, target);
     return owned ? TENURE_OK
                  : ten_last_error_say(member, TENURE_E_LOST, "%s may not be worked on: it is not held and confirmed",
                                       target);
 }
 
 int tenure_member_end(tenure_member *member, const char *target) {
-    int r = check(member, target);
+    uint32_t number;
+    int r = enter(member, target, &number);
     if (r < 0)
         return r;
-    ten_carrier_lock(member->carrier);
-    uint32_t number = find(member, target);
-    bool begun = number != TEN_PLAN_NONE && ten_fleet_end_work(member->fleet, ten_member_now_ms(member), number);
+    bool begun = ten_fleet_end_work(member->fleet, ten_member_now_ms(member), number);
     ten_carrier_unlock(member->carrier);
-    if (number == TEN_PLAN_NONE)
-        return unknown(member, target);
     return begun ? TENURE_OK
                  : ten_last_error_say(member, TENURE_E_INVALID,
                                       "no work on %s is under way: tenure_member_end() follows tenure_member_begin()",
@@ -230,17 +230,16 @@ int tenure_member_handle(tenure_member *member, const char *target, tenure_handl
     int r = check(member, target);
     if (r == TENURE_OK && !ret_handle)
         r = ten_last_error_say(member, TENURE_E_INVALID, "there is no place for the handle on %s", target);
+    uint32_t number;
+    if (r == TENURE_OK)
+        r = enter(member, target, &number);
     if (r < 0)
         return r;
-    ten_carrier_lock(member->carrier);
-    uint32_t number = find(member, target);
-    if (number != TEN_PLAN_NONE) {
-        const ten_belief *belief = ten_beliefs_at(member->beliefs, number);
-        *ret_handle = (tenure_handle){
-            .belief = belief, .generation = atomic_load(&belief->generation), .process = member->object.process};
-    }
+    const ten_belief *belief = ten_beliefs_at(member->beliefs, number);
+    *ret_handle = (tenure_handle){
+        .belief = belief, .generation = atomic_load(&belief->generation), .process = member->object.process};
     ten_carrier_unlock(member->carrier);
-    return number == TEN_PLAN_NONE ? unknown(member, target) : TENURE_OK;
+    return TENURE_OK;
 }
 
 bool tenure_member_is_held(tenure_member *member, const char *target) {
@@ -284,15 +283,13 @@ int tenure_member_read(tenure_member *member, const char *target, tenure_member_
     int r = check(member, target);
     if (r == TENURE_OK)
         r = ten_struct_check(member, "tenure_member_info", ret_info);
+    uint32_t number;
+    if (r == TENURE_OK)
+        r = enter(member, target, &number);
     if (r < 0)
         return r;
-    ten_carrier_lock(member->carrier);
-    uint32_t number = find(member, target);
-    if (number != TEN_PLAN_NONE)
-        fill_info(member, number, target, &info);
+    fill_info(member, number, target, &info);
     ten_carrier_unlock(member->carrier);
-    if (number == TEN_PLAN_NONE)
-        return unknown(member, target);
     ten_struct_write(ret_info, &info, sizeof info);
     return TENURE_OK;
 }

@@ -14,7 +14,7 @@
 #include "runtime/last_error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define RETIRED_MAX 0u /* the sanitizer does the same, and finds whoever uses the memory */
+#define RETIRED_MAX 0u /* the sanitizer does the same, and finds uses of the memory */
 #else
 #define RETIRED_MAX TEN_OBJECT_RETIRED_MAX
 #endif

@@ -22,8 +22,20 @@ enum ten_object_kind {
     TEN_OBJECT_GUARD,
 };
 
+/* How an object ends with its context. All but `end` may be NULL. */
+struct ten_object;
+typedef struct ten_object_ends {
+    void (*begin)(struct ten_object *object);          /* with the lock: asks for its end */
+    bool (*is_ended)(const struct ten_object *object); /* with the lock: whether that has come */
+    bool (*may_hold)(const struct ten_object *object); /* with the lock: something that was not released */
+    void (*end)(struct ten_object *object);            /* takes it off the carrier */
+} ten_object_ends;
+
 typedef struct ten_object {
     enum ten_object_kind kind;
+    const ten_object_ends *ends;       /* set by its owner, as are the next two */
+    const char *namespace_name;        /* of a fleet member or an election, which hold targets there; else NULL */
+    const char *target;                /* of an election: its role */
     uint64_t process;                  /* see base/fork.h */
     _Atomic(tenure_context *) context; /* NULL: it was closed */
     struct ten_object *next;           /* of the context's objects; under its carrier's lock */

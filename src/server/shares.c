@@ -39,7 +39,7 @@ static bool plan_row(ten_shares *shares, const ten_row *row) {
         return true;
     uint32_t target = ten_plan_add_target(shares->plan, row->target.id);
     return target != TEN_PLAN_NONE && note_holder(shares, target, holder) &&
-           ten_plan_pin(shares->plan, target, row->pin.instance, row->pin.away);
+           ten_plan_pin_target(shares->plan, target, row->pin.instance, row->pin.away);
 }
 
 static int count_row(const ten_row *row, void *userdata) {

@@ -99,7 +99,7 @@ ten_known *ten_apply_get(ten_run *run, enum ten_kind kind, const char *id);
 bool ten_apply_knows(ten_run *run, ten_known *known);
 /* The same, of a record as it is in this call. */
 bool ten_apply_knows_fresh(ten_run *run, ten_known *known);
-/* Until when it lives, in the time of the rules; 0: it is dead, and nobody knows since when. */
+/* Until when it lives, in the time of the rules; 0: it is dead, and it is not known since when. */
 uint64_t ten_apply_end_ms(const ten_run *run, const ten_known *known);
 const char *ten_apply_text(ten_run *run, const ten_buf *text);
 
@@ -145,7 +145,7 @@ ten_run ten_apply_run(ten_record_store *store, const char *namespace_name, uint6
 int ten_apply_enter(ten_run *run, bool writes);
 /* A renewal with that TTL has proved by this record that data was lost. */
 int ten_apply_prove_loss(ten_run *run, ten_known *by, uint64_t ttl_ms);
-/* How long nobody with that TTL is let in; 0: not at all. */
+/* How long no acquire with that TTL is granted; 0: it is granted at once. */
 uint64_t ten_apply_recovering_ms(const ten_run *run, uint64_t ttl_ms);
 
 /* apply_lease.c, apply_instance.c: one operation. The texts of the result are in the store's arena, or the operation's.

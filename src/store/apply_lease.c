@@ -29,7 +29,7 @@ static bool look_at(ten_run *run, ten_known **known, enum ten_kind kind, const c
     return ten_apply_knows(run, *known);
 }
 
-/* A lease that is only kept is nobody's belief, and makes nobody wait. */
+/* No holder believes in a lease that is only kept, so it makes no other client wait. */
 static uint64_t recovering_ms(const ten_run *run, const ten_op *op) {
     return ten_apply_recovering_ms(run, op->flags & TEN_OP_KEEP ? 0 : op->ttl_ms);
 }
@@ -272,8 +272,8 @@ static int refuse(ten_run *run, const ten_op *op, const struct sight *sight, ten
     return r < 0 ? r : TEN_VERDICT_PLANNED;
 }
 
-/* The lease hung on a session that is over. Whoever finds that first ends the record of it, in a change of its own:
- * should the clock be set back, the session must not come back with what others have taken by then. */
+/* The lease was attached to a session that is over. The first client that finds this ends the session's record, in a
+ * change of its own: should the clock be set back, the session must not come back with what others hold by then. */
 static bool is_to_be_buried(const ten_op *op, const struct sight *sight) {
     return op->kind == TEN_OP_ACQUIRE && sight->session && !sight->session_lives && !sight->own_end_lives &&
            sight->session->record.version != 0 && !sight->session->record.alive &&

@@ -1,7 +1,8 @@
 /*
- * What a handle knows of the records of its store: from its own commits, from conflicts and from reads. It is a hint.
- * Whoever decides by it has the store check the version in the same step in which it writes; a wrong hint costs another
- * round trip. What writes nothing rests on records that were read in the same call (ten_record_cache_is_fresh()).
+ * What a handle knows of the records of its store: from its own commits, from conflicts and from reads. It is a hint: a
+ * write that is decided by it has the store check the version in the same step, so a wrong hint costs one more round
+ * trip. An operation that writes nothing rests on records that were read in the same call
+ * (ten_record_cache_is_fresh()).
  * Called by apply*.c.
  */
 #ifndef TEN_STORE_RECORD_CACHE_H

@@ -52,7 +52,8 @@ static int make_directories(char *path, ten_error *error) {
     }
 }
 
-int ten_store_default_url(char **ret_url, ten_error *error) {
+/* `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db, in memory that the caller frees. */
+static int default_url(char **ret_url, ten_error *error) {
     ten_buf path = {0};
     ten_buf url = {0};
     int r = default_path(&path, error);
@@ -115,12 +116,12 @@ static int open_backend(const ten_url *url, const ten_store_config *config, ten_
 }
 
 int ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error) {
-    TEN_CLEANUP(ten_free_string) char *default_url = NULL;
-    int r = url ? TENURE_OK : ten_store_default_url(&default_url, error);
+    TEN_CLEANUP(ten_free_string) char *by_default = NULL;
+    int r = url ? TENURE_OK : default_url(&by_default, error);
     if (r < 0)
         return r;
     ten_url parsed;
-    r = ten_url_parse(url ? url : default_url, &parsed, error);
+    r = ten_url_parse(url ? url : by_default, &parsed, error);
     if (r < 0)
         return r;
     r = open_backend(&parsed, config, ret_store, error);
@@ -278,16 +279,10 @@ static int forget_items(ten_store *store, const char *namespace_name, ten_forget
     return r;
 }
 
-/* Once for all that was forgotten: each pass goes through the whole feed. */
-static int forget_history(ten_store *store, const char *namespace_name, uint64_t timeout_ms) {
-    return store->ops->forget_history ? store->ops->forget_history(store, namespace_name, timeout_ms) : TENURE_OK;
-}
-
 int ten_store_forget(ten_store *store, const char *namespace_name, ten_forget *items, size_t count,
                      uint64_t timeout_ms) {
-    size_t forgotten = 0;
-    int r = forget_items(store, namespace_name, items, count, timeout_ms, &forgotten);
-    return r == TENURE_OK && forgotten > 0 ? forget_history(store, namespace_name, timeout_ms) : r;
+    size_t forgotten;
+    return forget_items(store, namespace_name, items, count, timeout_ms, &forgotten);
 }
 
 struct unregistered {
@@ -325,8 +320,6 @@ int ten_store_forget_unregistered(ten_store *store, const char *namespace_name, 
     if (r == TENURE_OK)
         r = forget_items(store, namespace_name, items, found->count, timeout_ms, ret_forgotten);
     bool more = found->looked_at == TEN_FORGET_STEP;
-    if (r == TENURE_OK && !more)
-        r = forget_history(store, namespace_name, timeout_ms);
     snprintf(after, TENURE_TARGET_MAX + 1, "%s", more ? found->last : "");
     ten_free(found);
     return r;

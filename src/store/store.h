@@ -134,10 +134,6 @@ typedef struct ten_store_ops {
      * A store also forgets by itself, in steps, what has been free and unregistered for TEN_FEED_AGE_MS, or is not in
      * the feed any more. */
     int (*forget)(ten_store *store, const char *namespace_name, ten_forget *items, size_t count, uint64_t timeout_ms);
-    /* A pass through the feed, after something was forgotten: takes out what it has of the leases of targets that have
-     * no counter and are not registered. Its other entries and all cursors stay as they are. It goes in steps, none of
-     * which keeps others waiting for long; each has the time-out. NULL: forget() has done it. */
-    int (*forget_history)(ten_store *store, const char *namespace_name, uint64_t timeout_ms);
     /* ten_store_forget_unregistered(), where the store can do that by itself. NULL: with list() and forget(). */
     int (*forget_unregistered)(ten_store *store, const char *namespace_name, char after[TENURE_TARGET_MAX + 1],
                                size_t *ret_forgotten, uint64_t timeout_ms);
@@ -192,9 +188,6 @@ struct ten_store {
  * build TENURE_E_UNSUPPORTED. */
 int ten_store_open(const char *url, const ten_store_config *config, ten_store **ret_store, ten_error *error);
 void ten_store_close(ten_store *store);
-
-/* The default URL, `sqlite:` with $XDG_STATE_HOME/tenure/tenure.db, in memory that the caller frees. */
-int ten_store_default_url(char **ret_url, ten_error *error);
 
 /* For backends: changes() with this cursor misses entries. Calls `each` (unless it is NULL) if an epoch has begun since
  * the caller's cursor; returns TENURE_E_RESYNC, or what `each` has returned. */

@@ -51,22 +51,6 @@ static ten_op acquire_of(const char *target, const char *holder) {
     return (ten_op){.kind = TEN_OP_ACQUIRE, .target = target, .holder = holder, .ttl_ms = LONG_MS};
 }
 
-static ten_result beat(const struct place *place, const char *holder, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .holder = holder,
-                                            .ttl_ms = ttl_ms,
-                                            .weight = 1});
-}
-
-static uint64_t acquire_attached(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
-    expect_outcome(result, TEN_OK);
-    assert_true(result.session != 0);
-    return result.token;
-}
-
 /* Everything that is free and not registered. */
 static void forget(const struct place *place, const char *target) {
     ten_forget item = {.id = target};
@@ -253,7 +237,7 @@ INTERLEAVING(what_was_prepared_before_a_heartbeat_does_not_shorten_what_it_gave)
         struct meanwhile other = other_of(place);
         expect_outcome(beat(place, "me", LONG_MS), TEN_OK);
         ten_op op = ops[i];
-        op.token = acquire_attached(place, "t", "me", LONG_MS);
+        op.token = must_take(place, "t", "me", LONG_MS);
         sleep_ms(80);
         expect_outcome(apply_while(place, op, SHELF_COMMIT, beats_again, &other), TEN_OK);
         expect_holder(read_lease(place, "t"), "me");
@@ -304,7 +288,7 @@ INTERLEAVING(a_loop_of_forces_does_not_keep_a_holder_from_beating) {
     for (unsigned i = 0; i < LEASES; i++) {
         char target[16];
         snprintf(target, sizeof target, "t%u", i);
-        (void)acquire_attached(place, target, "me", LONG_MS);
+        (void)must_take(place, target, "me", LONG_MS);
     }
     shelf_before(place->store, SHELF_TOUCH, LEASES, forces_one, &other);
     shelf_log(place->store, log, sizeof log);
@@ -326,9 +310,9 @@ INTERLEAVING(those_who_take_the_leases_of_a_dead_session_do_not_meet) {
     uint64_t ttl_ms = short_ttl(place->store);
     char log[64];
     expect_outcome(beat(place, "dead", ttl_ms), TEN_OK);
-    (void)acquire_attached(place, "t", "dead", ttl_ms);
-    (void)acquire_attached(place, "u", "dead", ttl_ms);
-    (void)acquire_attached(place, "v", "dead", ttl_ms);
+    (void)must_take(place, "t", "dead", ttl_ms);
+    (void)must_take(place, "u", "dead", ttl_ms);
+    (void)must_take(place, "v", "dead", ttl_ms);
     expect_outcome(acquire_within(place, "v", "early", LONG_MS, HANG_MS), TEN_OK); /* ends its record */
     (void)read_lease(place, "t");
     ten_op op = acquire_of("t", "me");
@@ -364,7 +348,7 @@ INTERLEAVING(a_lease_does_not_come_back_with_the_next_session_of_its_holder) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t session = beat(place, "me", ttl_ms).session;
-    (void)acquire_attached(place, "t", "me", ttl_ms);
+    (void)must_take(place, "t", "me", ttl_ms);
     while (read_lease(place, "t").holder)
         sleep_ms(10);
     ten_result result = beat(place, "me", LONG_MS);
@@ -460,7 +444,7 @@ INTERLEAVING(a_new_handle_reads_all_at_once_and_does_nothing_before) {
     uint64_t ttl_ms = short_ttl(place->store);
     char log[64];
     expect_outcome(beat(place, "dead", ttl_ms), TEN_OK);
-    (void)acquire_attached(place, "t", "dead", ttl_ms);
+    (void)must_take(place, "t", "dead", ttl_ms);
     while (read_lease(place, "t").holder)
         sleep_ms(10);
     ten_op ops[] = {acquire_of("t", "me"),

@@ -93,39 +93,75 @@ ten_result apply_one(ten_store *store, ten_op op) {
     return result;
 }
 
+ten_result apply_at(const struct place *place, ten_op op) {
+    op.namespace_name = place->ns;
+    return apply_one(place->store, op);
+}
+
 ten_result acquire(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    return apply_one(
-        place->store,
-        (ten_op){
-            .kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = target, .holder = holder, .ttl_ms = ttl_ms});
+    return apply_at(place, (ten_op){.kind = TEN_OP_ACQUIRE, .target = target, .holder = holder, .ttl_ms = ttl_ms});
+}
+
+static ten_result renew_with(const struct place *place, unsigned flags, const char *target, const char *holder,
+                             uint64_t token, uint64_t ttl_ms) {
+    ten_op op = {.kind = TEN_OP_RENEW, .target = target, .holder = holder, .token = token, .ttl_ms = ttl_ms};
+    op.flags = flags;
+    return apply_at(place, op);
 }
 
 ten_result renew(const struct place *place, const char *target, const char *holder, uint64_t token, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
+    return renew_with(place, 0, target, holder, token, ttl_ms);
+}
+
+ten_result keep_off(const struct place *place, const char *target, const char *holder, uint64_t token,
+                    uint64_t ttl_ms) {
+    return renew_with(place, TEN_OP_KEEP, target, holder, token, ttl_ms);
 }
 
 ten_result release(const struct place *place, const char *target, const char *holder, uint64_t token) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RELEASE,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .reason = TEN_REASON_DONE});
+    ten_op op = {.kind = TEN_OP_RELEASE, .target = target, .holder = holder, .token = token};
+    op.reason = TEN_REASON_DONE;
+    return apply_at(place, op);
 }
 
 ten_result force(const struct place *place, const char *target, unsigned flag, const char *actor) {
-    return apply_one(
-        place->store,
-        (ten_op){.kind = TEN_OP_RELEASE, .flags = flag, .namespace_name = place->ns, .target = target, .actor = actor});
+    return apply_at(place, (ten_op){.kind = TEN_OP_RELEASE, .flags = flag, .target = target, .actor = actor});
 }
 
 ten_result read_lease(const struct place *place, const char *target) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_READ, .namespace_name = place->ns, .target = target});
+    return apply_at(place, (ten_op){.kind = TEN_OP_READ, .target = target});
+}
+
+ten_result announce(const struct place *place, const char *instance, uint64_t ttl_ms) {
+    return apply_at(place, (ten_op){.kind = TEN_OP_ANNOUNCE, .holder = instance, .ttl_ms = ttl_ms, .weight = 1});
+}
+
+ten_result beat(const struct place *place, const char *instance, uint64_t ttl_ms) {
+    ten_op op = {.kind = TEN_OP_ANNOUNCE, .flags = TEN_OP_SESSION, .holder = instance, .ttl_ms = ttl_ms, .weight = 1};
+    return apply_at(place, op);
+}
+
+ten_result must_beat(const struct place *place, const char *instance, uint64_t ttl_ms) {
+    ten_result result = beat(place, instance, ttl_ms);
+    expect_outcome(result, TEN_OK);
+    assert_int_not_equal(result.session, 0);
+    return result;
+}
+
+uint64_t must_take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
+    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
+    expect_outcome(result, TEN_OK);
+    assert_int_not_equal(result.session, 0);
+    return result.token;
+}
+
+ten_result leave(const struct place *place, const char *instance, uint64_t tombstone_ms) {
+    ten_op op = {.kind = TEN_OP_LEAVE, .holder = instance, .ttl_ms = tombstone_ms, .reason = TEN_REASON_SHUTDOWN};
+    return apply_at(place, op);
+}
+
+ten_result ask_of(const struct place *place, const char *target, const char *instance, enum ten_ask ask) {
+    return apply_at(place, (ten_op){.kind = TEN_OP_ASK, .target = target, .holder = instance, .ask = ask});
 }
 
 uint64_t must_acquire(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
@@ -192,13 +228,9 @@ void put_target(const struct place *place, const char *id) {
 
 ten_result apply_on_session(const struct place *place, enum ten_op_kind kind, const char *target, const char *holder,
                             uint64_t token, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = kind,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
+    ten_op op = {.kind = kind, .target = target, .holder = holder, .token = token, .ttl_ms = ttl_ms};
+    op.flags = TEN_OP_SESSION;
+    return apply_at(place, op);
 }
 
 static const char *outcome_name(enum ten_outcome outcome) {

@@ -50,12 +50,24 @@ void sleep_well_ms(uint64_t ms);
 
 /* One operation, which the store must carry out; its outcome is the result's. */
 ten_result apply_one(ten_store *store, ten_op op);
+/* The same in the place's namespace. */
+ten_result apply_at(const struct place *place, ten_op op);
 ten_result acquire(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms);
+/* For others' sake, with TEN_OP_KEEP. */
+ten_result keep_off(const struct place *place, const char *target, const char *holder, uint64_t token, uint64_t ttl_ms);
 /* A NULL holder: by the token alone. */
 ten_result renew(const struct place *place, const char *target, const char *holder, uint64_t token, uint64_t ttl_ms);
 ten_result release(const struct place *place, const char *target, const char *holder, uint64_t token);
 ten_result force(const struct place *place, const char *target, unsigned flag, const char *actor);
 ten_result read_lease(const struct place *place, const char *target);
+/* An instance announces itself, or its session; leaves, with a tombstone; is asked, or the holder of the target. */
+ten_result announce(const struct place *place, const char *instance, uint64_t ttl_ms);
+ten_result beat(const struct place *place, const char *instance, uint64_t ttl_ms);
+/* The same, which must go well and have a session; takes what must be free on it, and gives the token. */
+ten_result must_beat(const struct place *place, const char *instance, uint64_t ttl_ms);
+uint64_t must_take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms);
+ten_result leave(const struct place *place, const char *instance, uint64_t tombstone_ms);
+ten_result ask_of(const struct place *place, const char *target, const char *instance, enum ten_ask ask);
 /* Acquires what must be free, and gives the token. */
 uint64_t must_acquire(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms);
 /* Tries until the target is had or wait_ms have passed. */

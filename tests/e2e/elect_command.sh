@@ -84,20 +84,6 @@ backoff_of_three() {
     for name in a b c; do grep -q " start $ROLE [0-9]* $name-" "$LOG" || fail "$name never led"; done
 }
 
-# While one pauses, another leads at once: also when the whole lease would have been long.
-exits_at_once() {
-    TTL=20000
-    RENEW=5000
-    LASTS=300
-    for name in a b; do candidate $name; done
-    until_true 10 has_terms 2
-    # shellcheck disable=SC2046
-    set -- $(pauses)
-    took 'ms from the first start to that of the other' "$1" 300 1500
-    halt a b
-    never_two 2
-}
-
 stubborn_stop() {
     KILL_AFTER=700
     POLL_OPTIONS='stubborn detach'
@@ -246,31 +232,6 @@ on_terminal() {
     role_is_free || fail 'the role was not released'
 }
 
-# Whoever read its log or its output has gone: the work goes on.
-closed_log() {
-    steady_ttl 1200
-    "$TENURE" elect "$ROLE" --name a --ttl "${TTL}ms" --renew "${RENEW}ms" -- "$POLLER" "$LOG" poll 600000 2>&1 |
-        head -n 1 >"$CASE/one-line" &
-    until_true 10 somebody_leads
-    until_true 10 grep -q lease_acquired "$CASE/one-line"
-    pause_ms $((2 * TTL))
-    mark later
-    soon_true 3 works_since later
-    same 'terms' "$(terms)" 1
-    warden=$(warden_by_log)
-    echo "$warden" >>"$CASE/pids"
-    kill -TERM "$warden"
-    until_true 5 is_gone "$warden"
-    never_two 1
-    role_is_free || fail 'the role was not released'
-}
-# The candidate of a poller: the outermost process that has the log among its arguments.
-warden_by_log() {
-    found=$(pollers | head -n 1)
-    while grep -qszxF -e "$CASE/polls" "/proc/$(parent_of "$found")/cmdline"; do found=$(parent_of "$found"); done
-    echo "$found"
-}
-
 environment() {
     TENURE_TOKEN=old TENURE_TTL=7s KEPT='a b' "$TENURE" elect "$ROLE" --name me --log-level error -- env >"$CASE/env"
     sort "$CASE/env"
@@ -417,7 +378,6 @@ also '--restart on-failure campaigns again until the command succeeds' on_store_
 also '--restart always campaigns again after growing pauses' on_store_of_roles backoff
 also 'three candidates whose command exits at once take turns with growing pauses, too' \
     on_store_of_roles backoff_of_three
-also 'when a command exits, another candidate leads at once' on_store_of_roles exits_at_once
 also 'a command that ignores SIGTERM is killed after --kill-after, with what it has detached' \
     on_store_of_roles stubborn_stop
 also 'a command that ignores SIGTERM is killed before the lease ends when the role is taken away' \
@@ -431,7 +391,6 @@ also 'SIGHUP, SIGUSR1 and SIGUSR2 reach the command, and not its children' on_st
 also 'the same without a PID namespace' on_store_of_roles signals_pass off
 also 'on a terminal: ^C reaches the command once, a hangup ends it' on_store_of_roles on_terminal auto
 also 'the same without a PID namespace' on_store_of_roles on_terminal off
-also 'a log that nobody reads any more stops nothing' on_store_of_roles closed_log
 also 'signals do nothing to one that waits, but SIGTERM and SIGINT' on_store_of_roles signals_to_a_follower
 also 'the command has role, token and instance in its environment, and the rest as it was' on_store_of_roles environment
 also 'the command inherits no descriptor and no mask of signals' on_store_of_roles descriptors auto

@@ -166,20 +166,6 @@ stays_stopped() {
 ended_or_killed() { grep -q ended "$1" || [ "$(boot_ms)" -ge $((stopped_ms + 5000)) ]; }
 again() { [ "$(grep -c '^[0-9]' "$1")" -ge 2 ]; }
 
-crash_loop() {
-    first_leader a
-    for _ in 1 2 3; do
-        worker=$(worker_of a)
-        instance=$(leader)
-        kill -KILL "$worker"
-        until_true 6 another_leads "$instance"
-    done
-    until_true 5 said a '"event":"worker_crashed"' '"signal":9' '"restart_in_ms":100'
-    until_true 5 said a '"event":"worker_crashed"' '"restart_in_ms":400'
-    stop a
-    never_two 4
-}
-
 if has_namespaces; then
     also 'kill -9 of the worker, the command, its shell and the warden in turn: another leads, never two' \
         on_store_of_roles detached in_turn worker command shell worker warden
@@ -198,6 +184,5 @@ also 'the same for what has chosen a mark of its own' on_store_of_roles stopped_
 also 'a worker that stays stopped is killed, and another takes its place' on_store_of_roles worker_stopped sleep ''
 also 'a command that exits with 0 when the warden ends it was ended because of the lease' on_store_of_roles polite
 also 'once whose worker stays stopped is 5' on_store_of_roles stays_stopped
-also 'a worker that crashes again and again is replaced after growing pauses' on_store_of_roles crash_loop
 gather
 finish

@@ -21,25 +21,6 @@ start() {
     fi
     first_leader a b
 }
-go_away() { if on_sqlite; then mv "$CASE/db" "$CASE/away"; else redis_stop; fi; }
-come_back() { if on_sqlite; then mv "$CASE/away" "$CASE/db"; else redis_start_again; fi; }
-
-lock() {
-    if ! on_sqlite; then
-        freeze "$REDIS"
-        return
-    fi
-    background locker "$PYTHON" -c '
-import sqlite3, sys, time
-store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
-store.execute("BEGIN EXCLUSIVE")
-print("locked", flush=True)
-time.sleep(1000)' "${TENURE_STORE#sqlite:}"
-    LOCKER=$PID
-    until_true 5 grep -q locked "$CASE/locker.out"
-}
-unlock() { if on_sqlite; then kill -KILL "$LOCKER"; else kill -CONT "$REDIS"; fi; }
-
 # trouble BEGIN END: commands that make the store unusable for more than the TTL, and usable again.
 trouble() {
     start
@@ -65,39 +46,6 @@ trouble() {
 
 says_why() { said "$1" '"event":"lease_lost"' || said "$1" '"event":"lease_released"' '"reason":"store"'; }
 
-# What runs after the command is told that the lease ended it.
-told_why() {
-    TTL=1600
-    RENEW=400
-    # shellcheck disable=SC2016 # for the shell of the hook
-    candidate a --on-demoted 'echo "$TENURE_REASON" >reason'
-    until_true 10 somebody_leads
-    lock
-    until_true 30 test -s "$CASE/reason"
-    unlock
-    case $(cat "$CASE/reason") in
-    expir*) ;;
-    *) fail "the reason is $(cat "$CASE/reason")" ;;
-    esac
-    halt a
-}
-
-# A shorter trouble than that: nothing happens to the command.
-hiccup() {
-    TTL=6000
-    RENEW=500
-    first_leader a b
-    lock
-    pause_ms 1200
-    unlock
-    mark back
-    pause_ms 1500
-    works_since back || fail 'the command no longer runs'
-    same 'terms' "$(terms)" 1
-    halt a b
-    never_two 1
-}
-
 # It is asked to stop while the store does not answer: the command ends at once, and nobody waits for long.
 stopped_meanwhile() {
     TTL=6000
@@ -105,7 +53,7 @@ stopped_meanwhile() {
     KILL_AFTER=300
     first_leader a b
     old=$INSTANCE
-    lock
+    lock_store
     mark stop
     for name in a b; do kill -TERM "$(warden_of $name)"; done
     for name in a b; do
@@ -113,7 +61,7 @@ stopped_meanwhile() {
         ended 0 "$(warden_of $name)"
     done
     took 'ms of the last sign of the command' "$(last_of stop "$old")" -100 2500
-    unlock
+    unlock_store
     never_two 1
 }
 
@@ -160,12 +108,12 @@ polite() {
         echo "$PID" >"$CASE/$name.pid"
     done
     for name in $elects $onces; do until_true 20 begun_or_gone "$name"; done
-    lock
+    lock_store
     for name in $elects $onces; do
         until_true 20 said "$name" '"event":"command_ended"'
         said "$name" '"event":"command_ending"' '"ends_in_ms":' || fail "$name does not say why it was ended"
     done
-    unlock
+    unlock_store
     for name in $onces; do ended 5 "$(warden_of "$name")"; done
     for name in $elects; do until_true 20 has_lines 2 "$CASE/$name.terms"; done
     # shellcheck disable=SC2086
@@ -178,23 +126,6 @@ polite() {
 # One that is gone has lost its lease on a busy machine, which is judged below.
 begun_or_gone() { [ -s "$CASE/$1.terms" ] || is_gone "$(warden_of "$1")"; }
 has_lines() { [ "$(wc -l <"$2")" -ge "$1" ]; }
-
-# With --on-uncertain stop the command ends when a renewal has failed, long before the deadline, and is started again.
-uncertain_stop() {
-    TTL=8000
-    RENEW=400
-    candidate a --on-uncertain stop
-    until_true 10 somebody_leads
-    lock
-    mark locked
-    until_true 6 no_pollers
-    took 'ms of the last sign of the command' "$(last_of locked a-)" -5000 5000
-    mark back
-    unlock
-    until_true 10 began_since back
-    stop a
-    never_two 2
-}
 
 # cut FAULT...: the leader is cut from the store by the proxy before it, not from its work; the other is not.
 cut() {
@@ -244,12 +175,8 @@ lost_data() {
 
 also 'a store out of reach for two TTLs: the command is ended before the lease is, and somebody leads again after it' \
     on_store_of_roles trouble go_away come_back
-also 'a store that is locked for two TTLs: the same' on_store_of_roles trouble lock unlock
-also '--on-demoted is told that the lease has ended' on_store_of_roles told_why
+also 'a store that is locked for two TTLs: the same' on_store_of_roles trouble lock_store unlock_store
 also 'commands that exit with 0 when the lease ends them: elect campaigns again, once says 5' on_store_of_roles polite
-also 'a store in trouble for less than the TTL does nothing to the command' on_store_of_roles hiccup
-also '--on-uncertain stop ends the command when a renewal has failed, and leads again when the store answers' \
-    on_store_of_roles uncertain_stop
 also 'SIGTERM while the store does not answer ends the command, and then the candidates, with 0' \
     on_store_of_roles stopped_meanwhile
 also 'a worker that is killed while the store is away is replaced, and leads again when it is back' \

@@ -84,34 +84,6 @@ unsafe_times() {
     done
     nothing_written
 }
-wrong_store() {
-    for verb in elect once; do
-        refused "$verb" web --store nosuch://host -- touch "$CASE/ran"
-        err_has nosuch
-        refused "$verb" web --store 'redis://host:port' -- touch "$CASE/ran"
-        refused "$verb" web --store 'redis://127.0.0.1:1/?nonsense=1' -- touch "$CASE/ran"
-        err_has nonsense
-        refused "$verb" web --store memory: -- touch "$CASE/ran"
-    done
-    refused elect --observe web --store nosuch://host
-    nothing_written
-}
-# A password is nobody's business.
-no_passwords() {
-    exits 3 "$TENURE" once web --store 'redis://user:s3cret@127.0.0.1:1' -- touch "$CASE/ran"
-    case $OUT$ERR in *s3cret*) fail 'it tells the password' ;; esac
-}
-store_down() {
-    exits 3 "$TENURE" elect --observe web --store "sqlite:$CASE/none/store.db"
-    err_has "$CASE/none"
-    exits 3 "$TENURE" elect web --store "sqlite:$CASE/none/store.db" -- touch "$CASE/ran"
-    err_has "$CASE/none"
-    exits 3 "$TENURE" elect web --store redis://127.0.0.1:1 --store-wait 0s -- touch "$CASE/ran"
-    err_has 127.0.0.1:1
-    exits 3 "$TENURE" elect --observe web --store redis://127.0.0.1:1 --store-wait 0s
-    err_has 127.0.0.1:1
-    [ ! -e "$CASE/ran" ] || fail 'the command was run'
-}
 options_of_the_command() {
     exits 0 "$TENURE" elect web --log-level error -- echo --ttl 1ms --restart -- --help
     out_is '--ttl 1ms --restart -- --help'
@@ -130,25 +102,10 @@ help() {
     nothing_written
 }
 
-doctor_says_so() {
-    for url in redis://127.0.0.1:1 http://127.0.0.1:1 etcd://127.0.0.1:1 postgres://127.0.0.1:1/x \
-        "sqlite:$CASE/none/store.db"; do
-        exits 3 "$TENURE" doctor --store "$url"
-        out_has "FAIL  store                  $url: " 'correct --store' 'ok    process endings'
-        out_lacks 'ok    store'
-        "$TENURE" doctor --store "$url" >"$CASE/both" 2>&1 || :
-        same 'lines that are the error alone' "$(grep -c '^tenure: ' "$CASE/both")" 0
-    done
-}
-
 also 'a role or a namespace that is not valid is 2' bad_roles
 also 'without a role or a command it is 2' no_command
 also 'an option or a word that is not known is 2, and the right one is told' unknown_options
 also 'times that cannot be safe are 2, with the reason' unsafe_times
-also 'the URL of a store that is wrong is 2' wrong_store
-also 'no password is told' no_passwords
-also 'a store that cannot be opened is 3' store_down
-also 'doctor reports a store that is down, with the remedy, and checks the host all the same' doctor_says_so
 also 'options after -- belong to the command' options_of_the_command
 also 'help' help
 gather

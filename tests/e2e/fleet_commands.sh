@@ -150,14 +150,6 @@ unsafe_timing() {
     refused '' --targets store --poll exec:true --ttl 0s
 }
 
-out_of_reach() {
-    TENURE_STORE=sqlite:$CASE/no/such/store.db
-    begin=$(boot_ms)
-    exits 3 "$TENURE" agent --targets store --poll exec:true --ttl 1s --renew 300ms
-    err_has 'no/such'
-    took 'ms until it gave up' "$(($(boot_ms) - begin))" 0 3000
-}
-
 # On a terminal: the summary, then each target; again at each change, until it is stopped.
 live_view() {
     targets 3
@@ -184,5 +176,4 @@ on_sqlite || finish
 it 'status --watch opens top' on_store live_view 'status --watch'
 it 'bad options are refused with exit code 2 before anything is made' bad_options
 it 'timing that cannot be safe is refused with exit code 2' unsafe_timing
-it 'a store out of reach at the start is exit code 3' out_of_reach
 finish

@@ -91,23 +91,6 @@ exactly_one_mebibyte() {
     between 'size of the data' "${#DATA}" 1048578 1048578
 }
 
-endless_output() {
-    message_of 'yes'
-    same ok "$(field ok)" false
-    case $(field error) in *'1 MiB'*) ;; *) fail "the error is $(field error)" ;; esac
-}
-
-scenes() {
-    TENURE_NAMESPACE=scenes
-    export TENURE_NAMESPACE
-    "$TENURE" target add scene-01
-    bare_agent a --targets store --poll 'exec:echo 1' --publish -
-    until_true 10 has_lines "$CASE/a.out" 1
-    stop a
-    first_message "$CASE/a.out" scene-01 scenes
-    same scene_id "$(field scene_id)" scene-01
-}
-
 environment() {
     "$TENURE" target add scene/a:1 --url http://localhost/x --spec '{"a": 1}'
     # shellcheck disable=SC2016
@@ -258,8 +241,6 @@ on_a_grid() {
 also 'stdout that is one JSON value becomes data as it came, everything else a string' outputs
 also 'a non-zero exit, a signal, a missing command and over 1 MiB of output are failures with an error' failures
 also 'an output of exactly 1 MiB is published' exactly_one_mebibyte
-also 'a command whose output never ends is ended' endless_output
-also 'messages of the namespace scenes have a scene_id' scenes
 also 'a command sees its target, token, instance, namespace, url and spec, and none of the settings' environment
 also 'a poll inherits no descriptor of the agent' descriptors sqlite auto
 also 'the same on a store with connections' descriptors http auto

@@ -30,9 +30,6 @@ start_fleet() {
     until_true 5 all_polled
 }
 
-go_away() { if on_sqlite; then mv "$CASE/db" "$CASE/away"; else redis_stop; fi; }
-come_back() { if on_sqlite; then mv "$CASE/away" "$CASE/db"; else redis_start_again; fi; }
-
 # trouble BEGIN END: commands that make the store unusable, and usable again.
 trouble() {
     mark outage-begin
@@ -74,21 +71,11 @@ unreachable_in_polls() {
 }
 
 lock() {
-    if on_sqlite; then lock_file; else freeze "$REDIS"; fi
+    lock_store
     mark outage-begin
 }
-lock_file() {
-    background locker "$PYTHON" -c '
-import sqlite3, sys, time
-store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
-store.execute("BEGIN IMMEDIATE")
-print("locked", flush=True)
-time.sleep(1000)' "${TENURE_STORE#sqlite:}"
-    LOCKER=$PID
-    until_true 5 grep -q locked "$CASE/locker.out"
-}
 unlock() {
-    if on_sqlite; then kill -KILL "$LOCKER"; else kill -CONT "$REDIS"; fi
+    unlock_store
     mark outage-end
 }
 

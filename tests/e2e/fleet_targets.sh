@@ -102,21 +102,6 @@ removed_and_added_in_a_poll() {
     sound --polls 2
 }
 
-paused_in_a_poll() {
-    LASTS=1500
-    targets 1
-    agent a
-    until_true 10 all_polled
-    "$TENURE" target pause t-1
-    pause_ms "$1"
-    "$TENURE" target resume t-1
-    mark resumed
-    until_true 8 polled t-1 resumed
-    kill -TERM "$(warden_of a)"
-    stop a
-    sound --polls 2
-}
-
 # file_agent NAME...
 file_agents() {
     for name in "$@"; do
@@ -339,7 +324,6 @@ it 'a changed command and interval take effect within a second' changed_at_runti
 it 'a target that wants to be polled every millisecond is polled every 50 ms' shortest_interval
 it 'a target removed and added again while it is polled is polled on' removed_and_added_in_a_poll 0
 it 'a target removed and a little later added again while it is polled is polled on' removed_and_added_in_a_poll 400
-it 'a target paused and resumed while it is polled is polled on' paused_in_a_poll 400
 it 'a file of targets is read again when it changes or is replaced' file_targets
 it 'a bad line is reported once, with its number, and the rest go on' bad_lines
 it 'a missing file of targets is told at the start' missing_file

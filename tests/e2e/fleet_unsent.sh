@@ -93,43 +93,6 @@ stops_unread() {
 
 # ---- a renewal that fails and then succeeds
 
-# withheld COUNT: results that come while the store is locked leave when it is not, and not when the old deadlines end.
-withheld() {
-    TTL=600000
-    RENEW=1000
-    EVERY=1000000
-    targets "$1" >/dev/null
-    mkfifo "$CASE/go"
-    exec 8<>"$CASE/go"
-    bare_agent a --targets store --timeout 600s --publish "file:$CASE/messages" --pid-namespace off --log-level debug \
-        --poll "exec:read -r line <$CASE/go; echo 1; echo >>$CASE/over"
-    until_true 20 acquired "$1"
-    pause_ms 300
-    background locker "$PYTHON" -c '
-import sqlite3, sys, time
-store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-store.execute("BEGIN IMMEDIATE")
-print("locked", flush=True)
-time.sleep(600)' "${TENURE_STORE#sqlite:}"
-    locker=$PID
-    until_true 20 grep -q locked "$CASE/locker.out"
-    until_true 20 said a '"event":"lease_renew_failed"'
-    yes '' | head -n "$1" >&8
-    until_true 20 has_lines "$CASE/over" "$1"
-    pause_ms 300
-    # Not all renewals are part of the request that failed first.
-    between 'results that are withheld' "$(($1 - $(wc -l <"$CASE/messages")))" 101 "$1"
-    kill "$locker"
-    wait "$locker" 2>/dev/null || :
-    # Renewals are tried again within a second or two. The old deadlines end minutes later.
-    soon_true 10 has_lines "$CASE/messages" "$1"
-    said a '"event":"lease_renewed"' '"count":' || fail 'the renewals were not reported together, so nothing was tested'
-    same 'results that were discarded' "$(times_said a '"event":"poll_discarded"')" 0
-    exec 8>&-
-    stop a
-}
-acquired() { [ "$(times_said a '"event":"lease_acquired"')" -ge "$1" ] && holds a "$1"; }
-
 # ---- no memory for an event
 
 without_memory() {
@@ -178,7 +141,6 @@ no_event_comes_through() {
 it 'short lines that nobody reads are dropped before the target is handed over' unread 3000
 it 'of long lines that nobody reads, no more than the one in the pipe is finished' unread 30000
 it 'an agent whose sink hangs drops its message, then releases, then stops' stops_unread
-it '150 withheld results leave when the renewal is confirmed' withheld 150
 it 'targets that the loop did not hear of are listed again' without_memory no_target_comes_through
 it 'a lease that the loop did not hear of is worked under' without_memory no_event_comes_through
 finish

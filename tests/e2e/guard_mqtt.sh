@@ -71,18 +71,6 @@ between_topics() {
     all_json guard.err
 }
 
-order_is_kept() {
-    broker_up
-    listener passed
-    take a
-    subscriber --in "$(url polls)" --out "$(url passed)"
-    numbered 1 3000 >in
-    tell polls <in
-    until_true 20 has_lines listener.out 3000
-    stop_guard
-    arrived | cmp - in
-}
-
 from_lines() {
     broker_up
     listener 'passed/+'
@@ -136,21 +124,6 @@ broker_restarted() {
     same 'messages that came' "$(arrived | sort -u)" "$(numbered 1 41 | sort)"
     same 'reports of the failure' "$(grep -c _failed guard.err)" 2
     grep -q '"reason":"never granted"' guard.err
-}
-
-broker_comes_later() {
-    broker_up
-    broker_down
-    take a
-    background guard "$TENURE" guard --in "$(url polls)" --out "$(url passed)"
-    GUARD=$PID
-    until_true 10 grep -q 'event=input_failed.*Connection refused' guard.err
-    broker_again
-    until_true 10 grep -q 'event=input_ok' guard.err
-    listener passed
-    message a 1 | tell polls
-    until_true 10 has_lines listener.out 1
-    stop_guard
 }
 
 # The output's broker is another one and away: nothing is acknowledged, and what was not is the next guard's.
@@ -298,22 +271,6 @@ too_large() {
     same 'messages that came' "$(arrived | sort -u)" "$(numbered 1 6)"
 }
 
-store_away() {
-    broker_up
-    take a
-    subscriber --in "$(url polls)" --cache-ttl 1s
-    message a 1 | tell polls
-    until_true 10 has_lines guard.out 1
-    mv store.db kept.db
-    until mkdir store.db; do rm -f store.db store.db-wal store.db-shm; done # the guard may make a new one meanwhile
-    until_true 15 is_unconfirmed
-    stop_guard
-}
-is_unconfirmed() {
-    message a 1 | tell polls
-    grep -q 'reason="the store cannot confirm it"' guard.err
-}
-
 encrypted() {
     certificates
     umask 077
@@ -364,11 +321,9 @@ mistakes() {
 }
 
 it 'between two topics the current messages pass as they came, stale ones and those without a token do not' between_topics
-it 'messages keep their order' order_is_kept
 it 'lines go to a topic, and it ends when all are confirmed' from_lines
 it 'messages of topics become lines' to_lines
 it 'a broker that was restarted gets and gives what there is' broker_restarted
-it 'a broker that comes later than the guard is found' broker_comes_later
 it 'while the output is away nothing is acknowledged, and nothing lost' output_away
 it 'while the output takes nothing the broker keeps the messages' reader_is_stuck
 it 'what a guard that was killed had in hand comes again' guard_is_killed
@@ -376,7 +331,6 @@ it 'what a broken connection left unconfirmed comes again, and nothing is lost' 
 it 'a broker that hangs is given up and tried again, and does not keep the guard from ending' output_hangs
 it 'what has become stale while the output was away is not passed on' stale_meanwhile
 it 'a message that the broker does not take holds up no other' too_large
-it 'without its store it refuses' store_away
 it 'with TLS, a certificate and a password the messages get there' encrypted
 it 'mistakes are told' mistakes
 finish

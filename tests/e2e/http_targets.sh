@@ -124,22 +124,6 @@ out_of_order() {
     never_removed
 }
 
-# Nothing is left of the list: perhaps the server has lost it.
-emptied() {
-    scenes '{"id":"one","url":"http://a/1"}' '{"id":"two","url":"http://a/2"}'
-    server_up
-    reading
-    until_true 10 polled_as one http://a/1
-    scenes
-    passes 5
-    never_removed
-    scenes '{"id":"one","url":"http://a/1"}' '{"id":"two","url":"http://a/2"}'
-    polled_on one two
-    scenes
-    until_true 10 removed a one
-    stop a
-}
-
 bad_entries() {
     scenes '{"id":"good","url":"http://a/"}' '"text"' '{"url":"http://a/"}' '{"id":7}' '{"id":"bad id"}' '{"id":"../up"}' \
         '{"id":"a","scene_id":"b"}' '{"id":"every","every":"soon"}' '{"id":"paused","paused":1}' '{"id":"nul\u0000"}' \
@@ -188,30 +172,6 @@ redirected() {
     stop a
 }
 
-shared() {
-    "$PYTHON" -c 'for i in range(9): print(f"{{\"scene_id\":\"s-{i}\",\"url\":\"http://a/{i}\"}}")' >list
-    server_up
-    TENURE_NAMESPACE=scenes
-    export TENURE_NAMESPACE
-    for name in a b c; do redis_agent $name "$URL?$OPTIONS"; done
-    until_true 15 spread 3 3 a b c
-    kill -KILL "$(warden_of a)"
-    until_true 15 spread 4 5 b c
-    halt b c
-}
-
-# A server that hangs does not hold up the end of the agent.
-stopping() {
-    scenes '{"id":"one","url":"http://a/1"}'
-    server_up
-    mode slow
-    reading
-    passes 1
-    stop_ms=$(now_ms)
-    stop a
-    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 2000
-}
-
 # refused SOURCE TEXT...
 refused() {
     refused_source=$1
@@ -238,11 +198,8 @@ it 'the entries of a list are polled, and changes of it are followed' lists
 it 'a list in pages is read to its end, and one that could not be removes nothing' pages
 it 'a list that has not changed is not sent again' unchanged
 it 'while the list cannot be read, or makes no sense, what was read before stands, and that is told once' out_of_order
-it 'a list that is suddenly empty removes nothing until a TTL has passed' emptied
 it 'entries that cannot be used are told once, and the others polled' bad_entries
 it 'with TLS the server is verified, and gets the token of the file' secured
 it 'a redirection is followed' redirected
-it 'a fleet shares the targets of a list' shared
-it 'a server that hangs does not hold up the end of the agent' stopping
 it 'a source that is written wrongly is refused with the reason' wrong_usage
 finish

@@ -5,13 +5,6 @@
 
 # ---- acquire, renew, release
 
-acquire_prints_token() {
-    exits 0 "$TENURE" acquire job-1
-    out_is 1
-    exits 0 "$TENURE" acquire job-2
-    out_is 1
-}
-
 acquire_of_held() {
     exits 0 "$TENURE" acquire job-1
     holder=$(holder_of job-1)
@@ -19,19 +12,6 @@ acquire_of_held() {
     out_is ''
     err_has "job-1 is held by $holder for another 2"
     same 'the token' "$(token_of job-1)" 1
-}
-
-tokens_grow() {
-    for token in 1 2 3; do
-        exits 0 "$TENURE" acquire job-1
-        out_is "$token"
-        exits 0 "$TENURE" release job-1 --token "$token"
-    done
-    exits 0 "$TENURE" acquire job-1 --ttl 200ms
-    out_is 4
-    sleep 0.3
-    exits 0 "$TENURE" acquire job-1
-    out_is 5
 }
 
 renew_prolongs() {
@@ -103,13 +83,6 @@ force_bars() {
     exits 4 "$TENURE" acquire job-1
 }
 
-force_waits() {
-    exits 0 "$TENURE" acquire job-1 --ttl 1s
-    exits 0 "$TENURE" release job-1 --force
-    exits 0 "$TENURE" acquire job-1 --wait 10s
-    out_is 2
-}
-
 force_now() {
     exits 0 "$TENURE" acquire job-1
     exits 0 "$TENURE" release job-1 --force --now
@@ -119,24 +92,6 @@ force_now() {
     exits 5 "$TENURE" renew job-1 --token 1
     exits 0 "$TENURE" release job-2 --force --now
     err_has 'job-2 is not held'
-}
-
-namespaces_are_apart() {
-    exits 0 "$TENURE" acquire job-1
-    exits 0 "$TENURE" acquire job-1 --namespace other
-    out_is 1
-    exits 1 "$TENURE" show job-1 --namespace third
-}
-
-instance_ids() {
-    exits 0 "$TENURE" acquire a --name web
-    exits 0 "$TENURE" acquire b --name web
-    first=$(holder_of a)
-    second=$(holder_of b)
-    for id in "$first" "$second"; do
-        echo "$id" | grep -Eq '^web-[0-9]{19}-[0-9a-f]{8}$' || fail "'$id' is not name-nanoseconds-8hex"
-    done
-    [ "$first" != "$second" ] || fail "two processes share the id $first"
 }
 
 # ---- looking
@@ -222,17 +177,6 @@ target_unknown() {
     exits 1 "$TENURE" target resume a
 }
 
-removal_keeps_counter() {
-    exits 0 "$TENURE" target add job-1
-    exits 0 "$TENURE" acquire job-1
-    exits 0 "$TENURE" target rm job-1
-    same 'the state' "$(state_of job-1)" held
-    exits 0 "$TENURE" release job-1 --token 1
-    exits 0 "$TENURE" target add job-1
-    exits 0 "$TENURE" acquire job-1
-    out_is 2
-}
-
 forget_by_id() {
     for token in 1 2 3; do
         exits 0 "$TENURE" acquire job-1
@@ -268,26 +212,20 @@ forget_unregistered() {
     exits 2 "$TENURE" forget a --unregistered
 }
 
-it 'a free target is acquired and its token printed alone' acquire_prints_token
 it 'a held target is refused with 4, its holder and the time left' acquire_of_held
-it 'tokens grow over release and expiry' tokens_grow
 it 'a renewal gives a fresh TTL and keeps the token' renew_prolongs
 it 'renewing a lost lease exits 5 and changes nothing' renew_of_lost
 it 'a release frees the target' release_frees
 it 'releasing what is not held exits 0' release_of_not_held
 it 'a late release with an old token does nothing to the successor' late_release
 it 'a forced lease cannot be renewed, and nobody enters before it ends' force_bars
-it 'others enter when a forced lease ends' force_waits
 it 'forced with --now it is free at once' force_now
-it 'namespaces are apart' namespaces_are_apart
-it 'two processes of one name have different instance ids' instance_ids
 it 'show tells who holds it, since when and for how long' show_in_words
 it 'show of an unknown target exits 1' show_of_unknown
 it 'ls lists in order of ids, all, held or free' ls_filters
 it 'listing an empty store prints nothing and exits 0' ls_of_nothing
 it 'targets are added, changed, paused, resumed and removed' target_life
 it 'an unknown target does not keep the others from being removed' target_unknown
-it 'removing a target keeps its lease and its token counter' removal_keeps_counter
 it 'a target is forgotten unless it is held, registered or unknown, and gets a higher token when it is used again' forget_by_id
 it 'all that is free and unregistered is forgotten at once' forget_unregistered
 finish

@@ -82,14 +82,6 @@ in_turn() {
 }
 nobody_waits() { [ -z "$("$TENURE" nodes --namespace lock --json)" ]; }
 has_lines() { [ "$(wc -l <"$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
-exclusive() {
-    for i in 1 2 3 4 5 6 7 8; do
-        background "l$i" "$TENURE" lock web --ttl 20s -- "$POLLER" "$LOG" poll 60
-        lockers="${lockers:-} $PID"
-    done
-    for pid in $lockers; do ended 0 "$pid"; done
-    never_two 8
-}
 # Whoever is next and dies, with its warden, costs little.
 dead_waiter() {
     hold first web --ttl 20s
@@ -108,14 +100,6 @@ dead_waiter() {
     # shellcheck disable=SC2154
     ended 0 "$w3"
     same 'those who had it' "$(sort "$CASE/order" | tr '\n' ' ')" '2 3 '
-}
-lost() {
-    background first "$TENURE" lock web --ttl 2s --renew 500ms --kill-after 100ms -- sh -c ': >"$0"; sleep 1000' "$CASE/has"
-    until_true 20 test -e "$CASE/has"
-    run "$TENURE" release web --namespace lock --force --now
-    [ "$STATUS" -eq 0 ] || fail 'it could not be taken away'
-    ended 5 "$PID"
-    grep -q 'lease on web was lost' "$CASE/first.err" || fail 'it does not say why'
 }
 asked_to_stop() {
     background first "$TENURE" lock web --ttl 20s -- sh -c 'trap "exit 3" TERM; : >"$0"; while :; do sleep 0.05; done' "$CASE/has"
@@ -340,9 +324,7 @@ mistakes() {
 also 'it runs the command, and passes its exit code, its standard input and its environment on' on_locks passes_on
 also 'a lock that another has is not had: 4, and not a word' on_locks not_had
 also 'those who wait get it one after the other, and leave' on_locks in_turn
-also 'eight at once: never two' on_locks exclusive
 also 'a waiter that dies with its warden keeps nobody waiting' on_locks dead_waiter
-also 'a lock that is taken away ends the command: 5' on_locks lost
 also 'a lock that is forced asks the command to end, and is free as soon as that has ended: 5' on_locks forced
 also 'of several locks the one that was forced is named, and all are free when the command has ended' on_locks all_forced
 also 'told to stop, it ends the command, or its waiting' on_locks asked_to_stop

@@ -65,25 +65,6 @@ messages() {
     if said a publish_dropped; then fail 'something was dropped'; fi
 }
 
-# Away for less than the lease lasts: what was made meanwhile comes when it is back.
-restarted() {
-    TTL=8000
-    RENEW=1000
-    broker_up
-    listener 'polls/+'
-    publishing 2 "$(topic)"
-    until_true 10 has_lines listener.out 4
-    broker_down
-    until_true 5 said a '"event":"sink_failed"'
-    pause_ms 500
-    broker_again
-    until_true 8 said a '"event":"sink_ok"'
-    quiet_end
-    nothing_lost
-    if said a publish_dropped; then fail 'something was dropped'; fi
-    same 'reports of the failure' "$(times_said a '"event":"sink_failed"')" 1
-}
-
 # Away for longer than a lease: lease work goes on, and nothing is sent after its lease has ended.
 long_absence() {
     steady_ttl 1500
@@ -212,31 +193,6 @@ unsent() {
 }
 came_from() { arrived | grep -qF "\"instance\":\"$1-"; }
 
-# The broker is reached again before a lease has ended: nothing is lost, and the targets go over after that.
-handed_over_unsent() {
-    TTL=60000
-    RENEW=1000
-    unsent 4 1
-    same 'targets that were handed over with messages unsent' "$(held_by b)" 0
-    proxy_tell proxy clear
-    proxy_tell proxy cut
-    until_true 15 spread 2 2 a b
-    until_true 5 came_from b
-    # shellcheck disable=SC2046
-    "$TENURE" target pause $("$TENURE" target ls | cut -f 1)
-    let_run 500
-    until_true 5 all_of_a_came
-    stop a
-    stop b
-    in_order
-    if said a publish_dropped; then fail 'something was dropped'; fi
-    all_of_a_came || fail 'a message of a did not arrive'
-}
-all_of_a_came() {
-    arrived | sort -u >came
-    [ -z "$(sort -u a.out | comm -23 - came)" ]
-}
-
 # It is not: what waits is dropped at the deadline that the lease had when it was made, and only then does b hold the
 # target. None of it is sent when the way is free again.
 drained_unsent() {
@@ -261,21 +217,6 @@ drained_unsent() {
     stop a
     stop b
     in_order
-}
-
-# The queue holds 8 MiB, and no more.
-full_queue() {
-    TTL=20000
-    RENEW=1000
-    "$TENURE" target add t-1
-    broker_up
-    listener 'polls/+'
-    broker_down
-    bare_agent a --targets store --poll 'exec:head -c 900000 /dev/zero | tr "\0" x' --publish "$(topic)"
-    until_true 10 said a '"event":"publish_dropped"'
-    broker_again
-    until_true 10 has_lines listener.out 5
-    stop a
 }
 
 too_large() {
@@ -395,13 +336,10 @@ wrong_usage() {
 }
 
 it 'a broker gets each message once, with QoS 1, its token and its scene, on the topic of its target' messages
-it 'a broker that was restarted gets what was made meanwhile' restarted
 it 'a broker that is away for longer than a lease stops nothing, and gets nothing after its lease has ended' long_absence
 it 'what a broken connection left unconfirmed is sent again, and nothing is lost' broken_connections
 it 'a broker that hangs stops neither the polls nor the end of the agent, and gets nothing late' hanging
-it 'a target is handed over when its messages have left, and not before' handed_over_unsent
 it 'a target that is drained is handed over when its unsent messages were dropped, and none of them comes' drained_unsent
-it 'what does not fit into the queue is dropped and told' full_queue
 it 'a message that the broker does not take holds up no other' too_large
 it 'with TLS and a certificate of the client the messages get there' encrypted
 it 'a broker whose certificate is of an unknown CA gets nothing, and that is told' wrong_ca

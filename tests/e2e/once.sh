@@ -254,28 +254,6 @@ one_after_another() {
     role_is_free || fail 'the role was not released'
 }
 
-store_down() {
-    exits 3 "$TENURE" once "$ROLE" --store redis://127.0.0.1:1 -- touch "$CASE/ran"
-    err_has 127.0.0.1:1
-    [ ! -e "$CASE/ran" ] || fail 'the job was run'
-    began=$(boot_ms)
-    exits 3 "$TENURE" once "$ROLE" --store redis://127.0.0.1:1 --wait 1s -- touch "$CASE/ran"
-    took 'ms until it gave up' "$(since "$began")" 0 6000
-    exits 3 "$TENURE" once "$ROLE" --store "sqlite:$CASE/none/at/all.db" -- touch "$CASE/ran"
-    [ ! -e "$CASE/ran" ] || fail 'the job was run'
-}
-store_hangs() {
-    TTL=1600
-    RENEW=400
-    freeze "$REDIS"
-    began=$(boot_ms)
-    exits 3 "$TENURE" once "$ROLE" --ttl 1600ms --renew 400ms -- touch "$CASE/ran"
-    took 'ms until it gave up' "$(since "$began")" 0 6000
-    kill -CONT "$REDIS"
-    pause_ms 300
-    [ ! -e "$CASE/ran" ] || fail 'the job was run'
-}
-
 taken_away() {
     TTL=3000
     RENEW=500
@@ -291,36 +269,6 @@ taken_away() {
     took 'ms of the last sign of the job' "$(last_of taken a-)" -100 "$((TTL * 7 / 8 + 100))"
     soon_true 3 no_pollers
     never_two 1
-}
-store_gone() {
-    TTL=1600
-    RENEW=400
-    POLL_OPTIONS='stubborn detach'
-    mkdir db
-    if on_sqlite; then TENURE_STORE=sqlite:$CASE/db/store.db; fi
-    replica a
-    until_true 10 somebody_leads
-    mark gone
-    if on_sqlite; then mv db away; else redis_stop; fi
-    code_of "$WARDEN"
-    same 'its code' "$code" 5
-    took 'ms of the last sign of the job' "$(last_of gone a-)" 0 "$((TTL * 7 / 8 + 100))"
-    soon_true 3 no_pollers
-}
-# Asked to resign, it ends its job; whoever asks does not want it to run, so nobody else does before its time.
-resigned() {
-    TTL=8000
-    RENEW=2000
-    replica a
-    until_true 10 somebody_leads
-    mark resign
-    exits 0 "$TENURE" resign "$ROLE" --from "$(leader)"
-    code_of "$WARDEN"
-    [ "$code" -ne 0 ] || fail 'a job that was ended was a success'
-    took 'ms of the last sign of the job' "$(last_of resign a-)" -100 3000
-    loses
-    never_two 1
-    same 'runs' "$(terms)" 1
 }
 
 # The job is ended, and its end is what it ends with; what is kept is kept.
@@ -357,14 +305,6 @@ stopped_while_waiting() {
     never_two 1
 }
 
-given() {
-    printf 'one\ntwo\n' >"$CASE/lines"
-    run "$TENURE" once "$ROLE" --name me --log-level error -- \
-        sh -c 'echo "$TENURE_ROLE $TENURE_TOKEN $TENURE_INSTANCE"; cat' <"$CASE/lines"
-    echo "$OUT" | head -n 1 | grep -qE "^$ROLE [1-9][0-9]* me-[0-9]{19}-[0-9a-f]{8}\$" || fail 'it is not told who it is'
-    echo "$OUT" | tail -n 1 | grep -qx two || fail 'the standard input does not reach the job'
-}
-
 also 'ten replicas at once, and more that come seconds later: one runs the job, the others exit with 4 and not a word' \
     on_store_of_roles fleet
 also '--at-least longer than the TTL is kept after a short job' on_store_of_roles at_least 1000 3500
@@ -385,15 +325,7 @@ also '--wait waits for the role, and no longer than it says' on_store_of_roles w
 also '--at-least 0s with --wait: every replica runs it, one after the other' on_store_of_roles one_after_another
 also 'a lease that is taken away ends the job: 5' on_store_of_roles taken_away --now
 also 'a lease that is barred ends the job before it ends: 5' on_store_of_roles taken_away ''
-also 'a store that has gone ends the job before the lease ends: 5' on_store_of_roles store_gone
-also 'one that is asked to resign ends its job' on_store_of_roles resigned
 also 'SIGTERM ends the job, whose code it is, and keeps what is to be kept' on_store_of_roles stopped
 also 'SIGTERM while it waits is 143' on_store_of_roles stopped_while_waiting
-also 'the job has role, token, instance and the standard input' on_store_of_roles given
-if on_sqlite; then
-    also 'a store out of reach is 3, with a message, and nothing runs' store_down
-else
-    also 'a store that hangs is 3, in bounded time, and nothing runs' on_store_of_roles store_hangs
-fi
 gather
 finish

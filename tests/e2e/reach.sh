@@ -51,38 +51,6 @@ read_only_file() {
     err_has "$CASE/store.db"
 }
 
-other_program() {
-    sqlite3 "$CASE/store.db" 'CREATE TABLE theirs (a); INSERT INTO theirs VALUES (42)'
-    before=$(md5sum <"$CASE/store.db")
-    exits 1 "$TENURE" acquire job-1
-    err_has 'another program' "$CASE/store.db"
-    same 'the file' "$(md5sum <"$CASE/store.db")" "$before"
-}
-
-not_a_database() {
-    printf 'this is a letter, not a database, and long enough to have a header of its own: %0200d\n' 0 >"$CASE/store.db"
-    before=$(md5sum <"$CASE/store.db")
-    run "$TENURE" acquire job-1
-    case $STATUS in
-    1 | 3) ;;
-    *) fail "exit code $STATUS" ;;
-    esac
-    err_has "$CASE/store.db"
-    same 'the file' "$(md5sum <"$CASE/store.db")" "$before"
-}
-
-newer_schema() {
-    exits 0 "$TENURE" acquire job-1
-    sqlite3 "$CASE/store.db" 'PRAGMA user_version = 999'
-    exits 1 "$TENURE" acquire job-2
-    err_has '999' 'newer'
-}
-
-refused_filesystem() {
-    exits 1 "$TENURE" acquire job-1 --store sqlite:/proc/store.db
-    err_has 'proc' 'local disk'
-}
-
 memory_refused() {
     for command in 'acquire job-1' ls watch doctor; do
         exits 2 "$TENURE" $command --store memory:x
@@ -129,10 +97,6 @@ it 'a missing directory is out of reach, for every command' missing_directory
 it 'a directory in place of the file is out of reach' a_directory
 it 'a directory that may not be written is out of reach' read_only_directory
 it 'a file that may not be written is out of reach' read_only_file
-it 'a database of another program is refused and stays as it is' other_program
-it 'a file that is no database is refused and stays as it is' not_a_database
-it 'a store of a newer version is refused' newer_schema
-it 'a file system that is not a local disk is refused' refused_filesystem
 it 'the memory store is refused, since it would end with the command' memory_refused
 it 'stores that this build does not have are named' left_out_stores
 it 'doctor finds a good store fit' doctor_ok

@@ -37,12 +37,15 @@ certificate() {
 }
 
 nobody_there() {
-    for command in 'acquire job' ls doctor watch 'show job' 'release job --force' 'target ls' nodes status; do
+    for command in 'acquire job' ls doctor watch 'show job' 'release job --force' 'target ls' nodes status 'resign job --from x'; do
         exits 3 "$TENURE" $command --store "$(url 127.0.0.1:1)"
         if [ "$command" = doctor ]; then ERR=$OUT; else out_is ''; fi # it reports what it finds
         err_has '127.0.0.1:1'
         lacks_secret
     done
+    exits 3 "$TENURE" once job --store "$(url 127.0.0.1:1)" -- touch "$CASE/ran"
+    err_has '127.0.0.1:1'
+    [ ! -e "$CASE/ran" ] || fail 'the job was run'
     exits 3 "$TENURE" agent --targets store --poll exec:true --store-wait 0s --store "$(url 127.0.0.1:1)"
     err_has '127.0.0.1:1'
     lacks_secret
@@ -121,6 +124,8 @@ redis|redis://@@?wait_replicas=many|wait_replicas
 redis|redis://@@?timeout=5|timeout
 redis|redis://@@?lease_key=lease|lease '{id}'
 redis|redis://@@?lease_key={id}:{colour}|'{colour}'
+redis|redis://@@?lease_key={ns}:{id}:{id}|once
+redis|redis://@@?lease_key={ns}:{id|brace
 redis|redis://@@?node_key={ns}:lease:{instance}|lease_key node_key
 redis|redis://@@?lease_key=tenure:{ns}:{id}|tenure:
 redis|redis://@@/first|first

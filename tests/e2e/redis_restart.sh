@@ -52,20 +52,6 @@ forgotten() {
 }
 all_put_back() { [ "$("$TENURE" ls --json | grep -c '"state":"held"')" -eq 6 ]; }
 
-# A newcomer cannot take anything for a TTL: so nobody gives anything up for it before.
-newcomer_meanwhile() {
-    redis_store
-    start_fleet
-    forgotten redis FLUSHALL
-    agent c --timeout 60s
-    until_true 10 spread 2 2 a b c
-    mark shared
-    until_true 5 all_polled shared
-    mark end
-    halt a b c
-    sound --targets "$TARGETS" --bound "$((TTL / 2))" --from lost --until end
-}
-
 kill_and_start() {
     redis_kill
     redis_start_again "$@"
@@ -204,7 +190,6 @@ all_dead() {
 }
 
 it 'fault 9: FLUSHALL: the living go on, newcomers wait for a TTL, tokens are not lower' flushed
-it 'FLUSHALL: nothing is given up for a newcomer that cannot take it yet' newcomer_meanwhile
 it 'fault 9: killed and restarted empty: the living go on, newcomers wait for a TTL, tokens are not lower' restarted_empty
 it 'killed and restarted with its data: the living go on, newcomers wait for a TTL' restarted_with_its_data
 it 'fault 9: killed and restarted from an older dump: its tokens and names do not count' restarted_older

@@ -120,63 +120,6 @@ broken_connections() {
     done
 }
 
-# Away for less than the lease lasts: what was made meanwhile comes when it is back.
-short_absence() {
-    TTL=6000
-    RENEW=1000
-    redis_up
-    publishing 2 redis-stream:polls
-    until_true 10 has_entries polls 4
-    redis_down
-    before=$(wc -l <a.out)
-    until_true 5 said a '"event":"sink_failed"'
-    pause_ms 500
-    redis_up
-    until_true 8 said a '"event":"sink_ok"'
-    stop a
-    stream polls messages >messages
-    tail -n "+$((before + 2))" a.out | sort >printed
-    sort -u messages >arrived
-    same 'messages that did not arrive' "$(comm -23 printed arrived)" ''
-    if said a publish_dropped; then fail 'something was dropped'; fi
-    same 'reports of the failure' "$(times_said a '"event":"sink_failed"')" 1
-}
-
-# Away for longer than a lease: lease work goes on, and nothing is sent after its lease has ended.
-long_absence() {
-    steady_ttl 1500
-    redis_up
-    publishing 2 redis-stream:polls
-    until_true 10 has_entries polls 4
-    redis_down
-    until_true 5 said a '"event":"sink_failed"'
-    gone=$(wc -l <a.out)
-    pause_ms "$((TTL + 3500))"
-    redis_up
-    back=$(wc -l <a.out)
-    until_true 10 has_entries polls 10
-    until_true 5 said a '"event":"sink_ok"'
-    stop a
-    repeated 'messages made meanwhile' $((back - gone)) 30 "$((TTL / 50 + 50))" 100
-    same 'messages sent too late' "$(stream polls late "$((TTL + $(late_ms)))")" 0
-    repeated 'messages dropped' "$(sed -n 's/.*"event":"publish_dropped".*"count":\([0-9]*\).*/\1/p' a.err | tail -n 1)" 4 80 100
-    same 'highest token' "$(sed -n 's/.*"_version":\([0-9]*\).*/\1/p' a.out | sort -n | tail -n 1)" 1
-}
-
-hanging() {
-    redis_up
-    publishing 2 redis-stream:polls
-    until_true 10 has_entries polls 4
-    freeze "$REDIS"
-    seen=$(wc -l <a.out)
-    until_true 5 has_lines a.out $((seen + 10))
-    stop_ms=$(now_ms)
-    stop a
-    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 4500
-    kill -CONT "$REDIS"
-    until_true 5 said a '"event":"publish_dropped"'
-}
-
 # b joins while a cannot send: a keeps its targets until its messages have left. So no message of a follows one of b's, and
 # none is lost.
 handed_over_unsent() {
@@ -217,20 +160,6 @@ for line in sys.stdin:
 }
 has_message_of() { redis --raw XREVRANGE polls + - COUNT 50 | grep -qF "\"instance\":\"$1-"; }
 
-# The queue holds 8 MiB, and no more.
-full_queue() {
-    TTL=20000
-    RENEW=1000
-    "$TENURE" target add t-1
-    TENURE_REDIS_URL=redis+unix://$CASE/redis.sock
-    export TENURE_REDIS_URL
-    bare_agent a --targets store --poll 'exec:head -c 900000 /dev/zero | tr "\0" x' --publish redis-stream:polls
-    until_true 10 said a '"event":"publish_dropped"'
-    redis_up
-    until_true 8 has_entries polls 5
-    stop a
-}
-
 not_a_stream() {
     redis_up
     redis SET polls x
@@ -261,11 +190,7 @@ it 'a stream gets each message once, with its token, and those made last before 
 it 'a channel gets each message' channels
 it 'names are filled in with target and namespace' names
 it 'what a broken connection left unconfirmed is sent again, and nothing is lost' broken_connections
-it 'a Redis that is away for a moment gets what was made meanwhile' short_absence
-it 'a Redis that is away for longer stops nothing, and gets nothing after its lease has ended' long_absence
 it 'a target is handed over when its messages have left, and not before' handed_over_unsent
-it 'a Redis that hangs stops neither the polls nor the end of the agent' hanging
-it 'what does not fit into the queue is dropped and told' full_queue
 it 'a key that is no stream loses its messages, and the other sinks go on' not_a_stream
 it 'a sink without a Redis, or written wrongly, is refused' wrong_usage
 finish

@@ -41,31 +41,6 @@ ten_instances() {
 }
 all_tokens() { "$TENURE" ls --json | sed 's/.*"token":\([0-9]*\).*/\1/' | tr '\n' ' '; }
 
-# A poll of more than three TTLs is one poll, and its lease is renewed throughout.
-long_polls() {
-    redis_store
-    steady_ttl 1000
-    LASTS=$((TTL * 7 / 2))
-    EVERY=$((TTL * 10))
-    POLL_OPTIONS='print 1'
-    targets 2
-    agent a --timeout 600s
-    until_true 10 all_polled
-    agent b --timeout 600s
-    until_true 10 has_lines a.messages 2
-    for target in t-1 t-2; do
-        first_message a.messages $target
-        same ok "$(field ok)" true
-        same token "$(field _version)" "$(first_token $target)"
-        took duration_ms "$(field duration_ms)" "$((LASTS - 100))" "$((LASTS + 2500))"
-    done
-    same 'times that a lease was lost' "$(times_said a '"event":"lease_lost"')" 0
-    # Only now may a target be handed over.
-    until_true 8 spread 1 1 a b
-    halt a b
-    sound --targets "$TARGETS"
-}
-
 # ---- a Redis that knows nothing
 
 first_use() {
@@ -92,26 +67,6 @@ first_use() {
     exits 4 "$TENURE" acquire job --namespace jobs
     exits 0 "$TENURE" acquire job --namespace scenes --store "$TENURE_STORE?fresh=1"
     exits 0 "$TENURE" acquire other-job --namespace scenes
-}
-
-first_fleet() {
-    redis_up
-    TENURE_STORE=redis://127.0.0.1:$REDIS_PORT
-    targets_in_file 4
-    LOG=$CASE/polls
-    mark begin
-    for name in a b; do agent $name; done
-    until_true 10 spread 2 2 a b
-    until_true 5 all_polled
-    first=$(first_poll_ms begin)
-    took 'ms until the first poll' "$first" "$TTL" "$((2 * TTL + SLACK))"
-    said a '"event":"store_recovering"' '"remaining_ms":' || said b '"event":"store_recovering"' '"remaining_ms":' ||
-        fail 'it is not told why nothing is polled'
-    halt a b
-    sound --targets "$TARGETS"
-}
-first_poll_ms() {
-    awk -v mark="$1" '$3 == "mark" && $4 == mark { at = $1 } $3 == "start" { print int(($1 - at) / 1000); exit }' "$LOG"
 }
 
 # ---- changes are heard of at once
@@ -143,34 +98,6 @@ join_heard() {
 }
 
 # ---- a Redis that others administer
-
-scripts_forgotten() {
-    RENEW=200
-    redis_store
-    targets 6
-    for name in a b; do agent $name; done
-    until_true 10 spread 3 3 a b
-    mark even # the first poll of what has just been handed over would count as a change of hands
-    until_true 5 all_polled even
-    mark flush
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        redis SCRIPT FLUSH
-        pause_ms 250
-    done
-    mark end
-    refused=$(redis INFO commandstats | sed -n 's/^cmdstat_evalsha:.*failed_calls=\([0-9]*\).*/\1/p')
-    between 'calls of forgotten scripts' "$refused" 5 1000
-    same 'hands' "$(hands_since flush)" 0
-    for name in a b; do
-        for event in lease_lost lease_renew_failed store_down; do
-            same "times that $name said $event" "$(times_said $name "\"event\":\"$event\"")" 0
-        done
-    done
-    # New connections, which load them, and old ones at once.
-    exits 0 "$TENURE" ls
-    halt a b
-    sound --targets "$TARGETS" --bound 900 --from flush --until end
-}
 
 # Fault 11. Nobody is at the address of its master, so that it keeps its data.
 made_a_replica() {
@@ -235,11 +162,8 @@ old_ids() {
 }
 
 it 'SC-003: ten instances share 33 targets evenly, and nothing moves any more' ten_instances
-it 'a poll longer than the TTL keeps its lease and is one poll' long_polls
 it 'the first use of a Redis waits for one TTL, once, and says so; fresh=1 skips it' first_use
-it 'the first fleet on a Redis polls after one TTL, and says why' first_fleet
 it 'a join is heard of at once, also by an instance that has just begun' join_heard
 it '50,000 ids that were leased once do not matter at the start of an agent' old_ids
-it 'SCRIPT FLUSH while a fleet runs costs nothing' scripts_forgotten
 it 'fault 11: a Redis that becomes a replica closes the fleet, which goes on when it is a master again' made_a_replica
 finish

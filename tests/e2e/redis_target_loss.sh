@@ -47,20 +47,6 @@ flushed() {
     stop a
 }
 
-emptied_set() {
-    redis_up
-    steady_ttl 3000
-    redis SADD polls one two three
-    redis_agent a redis-set:polls
-    for name in one two three; do until_true 10 polled_as $name ''; done
-    redis DEL polls
-    pause_ms "$((TTL * 2 / 3))"
-    redis SADD polls one two three
-    polled_on one two three
-    never_removed
-    stop a
-}
-
 # The leases go, too: the fleet keeps its targets, and nobody has one twice.
 flushed_with_leases() {
     redis_store
@@ -102,22 +88,7 @@ restarted() {
     stop a
 }
 
-hanging() {
-    redis_up
-    started redis-keys:session:
-    freeze "$REDIS"
-    until_true 8 said a '"event":"target_source_failed"'
-    polled_on one two three
-    stop_ms=$(now_ms)
-    stop a
-    took 'ms of stopping' "$(($(now_ms) - stop_ms))" 0 2000
-    kill -CONT "$REDIS"
-    never_removed
-}
-
 it 'a flush removes nothing that is written again within the TTL' flushed
 it 'a flush of sessions and leases gives up no target, and none is polled twice' flushed_with_leases
-it 'a set that was deleted removes nothing that is written again within the TTL' emptied_set
 it 'a restart that lost everything removes nothing that is written again within the TTL' restarted
-it 'a Redis that hangs stops neither the polls nor the end of the agent' hanging
 finish

@@ -143,17 +143,6 @@ many_keys() {
 
 # ---- the start
 
-not_there() {
-    TENURE_REDIS_URL=redis+unix://$CASE/redis.sock
-    export TENURE_REDIS_URL
-    redis_agent a redis-keys:session:
-    until_true 5 said a '"event":"target_source_failed"'
-    redis_up
-    session one http://a/
-    until_true 8 polled_as one http://a/
-    stop a
-}
-
 # Without a Redis of their own, sources and sinks use the store's.
 same_as_store() {
     redis_store
@@ -193,7 +182,6 @@ it 'sessions that cannot be used are told once each, and the rest go on' bad_ses
 it 'many sessions that cannot be used are not as many lines' many_bad_sessions
 it 'a prefix with glob characters means itself' glob_prefix
 it 'many keys are walked within the budget, and none is missed' many_keys
-it 'a Redis that is not there yet is waited for' not_there
 it 'targets, leases and messages can be in one Redis' same_as_store
 it 'a source without a Redis, or written wrongly, is refused at the start' wrong_usage
 finish

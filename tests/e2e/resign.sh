@@ -173,10 +173,6 @@ usage() {
     exits 2 "$TENURE" resign "$ROLE" --from 'no
 instance'
 }
-out_of_reach() {
-    exits 3 "$TENURE" resign "$ROLE" --from a-1700000000000000000-00000000 --store redis://127.0.0.1:1
-    err_has 127.0.0.1:1
-}
 
 also 'the leader hands over at once, and stays a candidate' on_store_of_roles gracefully
 also 'the work ends before the role is handed over; --wait waits for that' on_store_of_roles work_ends_first
@@ -188,7 +184,6 @@ also '--force: the command is ended before the lease, and another leads after th
 also '--force --now: another leads at once, and the old command is ended' on_store_of_roles forced_now
 if on_sqlite; then
     also 'mistakes are 2, with the reason, and nothing is written' usage
-    also 'a store out of reach is 3' out_of_reach
 fi
 gather
 finish

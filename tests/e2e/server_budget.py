@@ -1,6 +1,5 @@
 """`tenure serve` among clients that take all that they can get: each principal has a budget, those without a token the
 smallest, and what is urgent gets through. Run by server_budget.sh."""
-import hashlib
 import http.server
 import json
 import os
@@ -13,28 +12,18 @@ import threading
 import time
 
 sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
-from rest import TENURE, Server, case, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
+import rest  # noqa: E402  pylint: disable=wrong-import-position
+from rest import TENURE, Server, bearer, case, digest, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
 
 WORK = tempfile.TemporaryDirectory(prefix="tenure-budget.")
 MIB = 1024 * 1024
-
-
-def digest(token):
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 LINES = ["eye read a* * " + digest("reader"), "hand hold a* a-* " + digest("holder"), "boss admin * * " + digest("admin")]
 
 
 def auth_file(lines=None):
-    handle, path = tempfile.mkstemp(dir=WORK.name)
-    os.write(handle, ("\n".join(lines or LINES) + "\n").encode())
-    os.close(handle)
-    return path
-
-
-def bearer(token):
-    return {"Authorization": "Bearer " + token}
+    return rest.auth_file(WORK.name, *(lines or LINES))
 
 
 class Team:

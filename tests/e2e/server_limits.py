@@ -1,7 +1,6 @@
 """`tenure serve` under pressure and at its borders: slow and silent clients, event streams, its end, sockets, TLS, who
 may do what. Run by server_limits.sh."""
 import contextlib
-import hashlib
 import http.client
 import json
 import os
@@ -19,7 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, os.environ["TENURE_SOURCE"] + "/tests/lib")
-from rest import TENURE, Server, Watch, ask_on, case, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
+from rest import TENURE, Server, Watch, ask_on, auth_file, bearer, case, digest, main, refused, until  # noqa: E402  pylint: disable=wrong-import-position
 
 WORK = tempfile.TemporaryDirectory(prefix="tenure-limits.")
 
@@ -190,16 +189,6 @@ def slow_reader():
         link.close()
 
 
-@case("headers over 8 KiB are refused, those below are not")
-def headers():
-    with Server() as server:
-        assert server.ask("GET", "/healthz", None, {"X-Y": "z" * 7000})[0] == 200
-        for size in (8200, 12000, 15000, 30000):
-            answer = server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n" % (b"y" * size), timeout=3)
-            assert re.match(rb"HTTP/1\.1 4(31|14|13) ", answer), (size, answer[:100])
-        assert server.ask("GET", "/healthz")[0] == 200
-
-
 @case("a query has up to 100 parameters, and more are refused with an answer")
 def arguments():
     with Server() as server:
@@ -301,33 +290,6 @@ def events():
             stream.close()
 
 
-@case("a reader from long ago, or from elsewhere, is told to look at everything, and hears of what follows")
-def resync():
-    with Server() as server:
-        change(server, 0)
-        ahead = Stream(server, last=10**9).ready()
-        until(5, "the resync", lambda: ahead.events)
-        assert ahead.kinds() == ["resync"], ahead.kinds()
-        for _ in range(8):
-            for action in ("put", "remove"):
-                body = {"edits": [{"action": action, "target": {"id": "x%d" % i}} for i in range(1000)]}
-                assert server.ask("POST", "/api/v1/n", body)[0] == 200
-        # What is young stays in the feed; what is old is removed when more is written.
-        with contextlib.closing(sqlite3.connect(server.store[len("sqlite:"):], timeout=30)) as database, database:
-            database.execute("UPDATE change SET at_ms = at_ms - 120000")
-        body = {"edits": [{"action": "put", "target": {"id": "x%d" % i}} for i in range(1000)]}
-        assert server.ask("POST", "/api/v1/n", body)[0] == 200
-        behind = Stream(server, last=1)
-        until(10, "the resync", lambda: behind.events)
-        assert behind.kinds()[0] == "resync", behind.kinds()[:3]
-        behind.ready()
-        change(server, 1)
-        until(5, "the next", lambda: behind.events[-1][2].get("target") == "c1")
-        until(10, "the next", lambda: ahead.events[-1][2].get("target") == "c1" or ahead.ended)
-        ahead.close()
-        behind.close()
-
-
 def event_readers(server):
     return int(re.search(r"tenure_event_readers (\d+)", server.ask("GET", "/metrics")[2]).group(1))
 
@@ -356,21 +318,6 @@ def deaf_readers():
         for link in deaf:
             link.close()
         good.close()
-
-
-@case("too many namespaces end a stream, and keep no other waiting")
-def many_namespaces():
-    with Server() as server:
-        streams = [Stream(server, "ns%d" % i).ready() for i in range(32)]
-        late = Stream(server, "one-too-many")
-        until(5, "it ends", lambda: late.ended)
-        same = Stream(server, "ns3").ready()
-        change(server, 1, "ns3")
-        until(5, "the event", lambda: same.events and streams[3].events)
-        streams[0].close()
-        until(20, "there is room again", lambda: not Stream(server, "next").ready().ended)
-        for stream in streams + [same, late]:
-            stream.close()
 
 
 # ---- its store, and its end
@@ -487,17 +434,6 @@ def drains():
             link.close()
 
 
-@case("with nothing under way it ends at once, also with idle connections")
-def ends_at_once():
-    with Server() as server:
-        link = http.client.HTTPConnection(*server.address)
-        assert ask_on(link, "GET", "/healthz", None, None, server)[0] == 200
-        watch = Watch()
-        assert server.stop() == 0
-        watch.below(2)
-        link.close()
-
-
 @case("a second SIGTERM hurries")
 def hurries():
     with Server("--ttl", "3s", "--renew", "700ms") as server:
@@ -551,7 +487,7 @@ def unix_socket():
 @case("an address that others can reach wants TLS and auth")
 def exposed():
     cert = certificates()
-    auth = auth_file("all admin * * " + digest("x"))
+    auth = auth_file(WORK.name, "all admin * * " + digest("x"))
     for listen in ("0.0.0.0:0", ":0", "[::]:0"):
         for options in ((), ("--auth-file", auth), ("--tls-cert", cert["server"], "--tls-key", cert["server_key"])):
             with Server(*options, listen=listen, wait=False) as server:
@@ -745,24 +681,9 @@ def client_certificates():
 
 # ---- who may do what
 
-def digest(token):
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-def auth_file(*lines):
-    handle, path = tempfile.mkstemp(dir=WORK.name)
-    os.write(handle, ("\n".join(lines) + "\n").encode())
-    os.close(handle)
-    return path
-
-
-def bearer(token):
-    return {"Authorization": "Bearer " + token}
-
-
 @case("who has no token, a wrong one, or another role is refused, and nothing has changed")
 def roles():
-    path = auth_file("# who may do what", "", "eye read n* * " + digest("r"), "hand hold n hand-* " + digest("h"),
+    path = auth_file(WORK.name, "# who may do what", "", "eye read n* * " + digest("r"), "hand hold n hand-* " + digest("h"),
                      "boss admin * * " + digest("b"), "chief admin n chief-* " + digest("c"))
     with Server("--auth-file", path) as server:
         def ask(token, method, where, body=None):
@@ -836,7 +757,7 @@ def roles():
 
 @case("SIGHUP reads the auth file again; one that is wrong changes nothing")
 def reread():
-    path = auth_file("a admin * * " + digest("old"))
+    path = auth_file(WORK.name, "a admin * * " + digest("old"))
     with Server("--auth-file", path) as server:
         def status(token):
             return server.ask("GET", "/api/v1/n", None, bearer(token))[0]
@@ -861,11 +782,11 @@ def reread():
         time.sleep(0.2)
         assert status("new") == 200
     for text in ("a nonsense * * " + digest("x"), "a read * *", "a read * * 12"):
-        with Server("--auth-file", auth_file("", text), wait=False) as server:
+        with Server("--auth-file", auth_file(WORK.name, "", text), wait=False) as server:
             assert server.process.wait(60) != 0 and "line 2" in server.said(), server.said()
-    with Server("--auth-file", auth_file("", "# nobody"), wait=False) as server:
+    with Server("--auth-file", auth_file(WORK.name, "", "# nobody"), wait=False) as server:
         assert server.process.wait(60) != 0 and "names no principal" in server.said(), server.said()
-    open_to_all = auth_file("a read * * " + digest("x"))
+    open_to_all = auth_file(WORK.name, "a read * * " + digest("x"))
     os.chmod(open_to_all, 0o666)
     with Server("--auth-file", open_to_all, wait=False) as server:
         assert server.process.wait(60) != 0 and "o-w" in server.said()

@@ -403,7 +403,7 @@ def methods():
         for method in ("GET", "POST", "PUT", "DELETE"):
             if method not in known:
                 refused(ASK(method, path), 405, "method_not_allowed")
-    for path in ("/nothing", "/api", "/api/v2/m", "/api/v1/m/t/u", "/apix/v1/m"):
+    for path in ("/nothing", "/scenesx", "/api", "/api/v2/m", "/api/v1/m/t/u", "/apix/v1/m"):
         refused(ASK("GET", path), 404, "not_found")
     refused(ASK("GET", "/api/v1/m/a/b/c/lease"), 400, "bad_request", "%2F")
 

@@ -20,20 +20,6 @@ three_agents() {
 
 # ---- fleets
 
-shared() {
-    manager_up
-    three_agents
-    instance=$(instance_of b)
-    mark death
-    kill_host b
-    until_true 8 all_taken_from "$instance"
-    takeover death "$instance"
-    same 'targets that moved' "$MOVED" 3
-    took 'ms until the last was taken over' "$LAST" "$((TTL - RENEW - 300))" "$((TTL + 1500))"
-    halt a c
-    sound --targets "$TARGETS" --bound "$((TTL + 2500))" --takeovers 3
-}
-
 # Killed and at once there again: nobody loses anything.
 restarted() {
     TTL=4000
@@ -199,38 +185,6 @@ assert size < 10000000 and page.headers["Link"], (size, page.headers["Link"])' "
     done
 }
 
-elected() {
-    manager_up
-    for name in a b; do
-        background $name "$TENURE" elect role --name $name --ttl 1500ms --renew 400ms --log-format json -- \
-            sh -c "echo begin $name >>$CASE/work; exec sleep 60"
-        eval "pid_$name=$PID"
-    done
-    until_true 10 grep -q begin "$CASE/work"
-    leader=$(sed -n 's/begin //p' "$CASE/work")
-    other=$([ "$leader" = a ] && echo b || echo a)
-    exits 0 "$TENURE" show role --namespace leader --json
-    out_has "\"instance\":\"$leader-"
-    manager_down KILL
-    manager_start
-    pause_ms 1000
-    same 'times that the work was begun' "$(grep -c begin "$CASE/work")" 1
-    eval "kill -TERM \$pid_$leader"
-    soon_true 3 grep -q "begin $other" "$CASE/work"
-    eval "ended 0 \$pid_$leader"
-}
-
-once() {
-    manager_up
-    for name in a b c; do
-        background $name "$TENURE" once job --ttl 2s --renew 500ms --not-elected-exit 7 -- sh -c "echo ran >>$CASE/work"
-        eval "pid_$name=$PID"
-    done
-    for name in a b c; do eval "wait \$pid_$name || :"; done
-    same 'times that it ran' "$(grep -c ran "$CASE/work")" 1
-    exits 7 "$TENURE" once job --ttl 2s --renew 500ms --not-elected-exit 7 -- sh -c "echo ran >>$CASE/work"
-}
-
 # ---- tokens and TLS
 
 digest() { printf %s "$1" | sha256sum | cut -d ' ' -f 1; }
@@ -289,7 +243,6 @@ encrypted() {
     sound --targets "$TARGETS" --bound 5000
 }
 
-it 'three agents share nine targets through the manager, and take over from one that dies' shared
 it 'the manager killed and there again: nobody loses a lease' restarted
 it 'sustained outage, the manager dead: all work stops by its deadline, and goes on by itself' away KILL
 it 'sustained outage, the manager stands still: the same' away STOP
@@ -299,8 +252,6 @@ it 'fault 18: answers do not come back: closed by the deadline' partitioned 'dro
 it 'fault 17: the connection is half-open: closed by the deadline' partitioned half-open
 it 'fault 16: a name server that hangs costs no more than the time-out' hanging_names
 it 'the commands work as on any store' commands
-it 'elect: one runs it, the other takes over at once, and a restart of the manager is nothing' elected
-it 'once: of three that want to, one runs it' once
 it 'tokens from a file: who has none, a wrong one or another role is told' tokens
 it 'https with a CA and a client certificate, and nothing else' encrypted
 finish

@@ -5,17 +5,6 @@
 
 # ---- waiting
 
-two_shells() {
-    background first "$TENURE" acquire job-1 --wait 60s --ttl 1s
-    first=$PID
-    background second "$TENURE" acquire job-1 --wait 60s --ttl 1s
-    second=$PID
-    ended 0 "$first"
-    ended 0 "$second"
-    tokens=$(sort "$CASE/first.out" "$CASE/second.out" | tr '\n' ' ')
-    same 'the two tokens' "$tokens" '1 2 '
-}
-
 eight_shells() {
     for shell in 1 2 3 4 5 6 7 8; do
         background "shell$shell" sh -c '
@@ -58,11 +47,6 @@ wait_elapses() {
     took 'ms of waiting' "$(($(now_ms) - start))" 690 3000
     out_is ''
     err_has 'job-1 is held by'
-}
-
-wait_zero() {
-    exits 0 "$TENURE" acquire job-1
-    exits 4 "$TENURE" acquire job-1 --wait 0s
 }
 
 # interrupted SIGNAL CODE
@@ -138,14 +122,6 @@ watch_in_words() {
     ended 0 "$watch"
 }
 
-watch_one_namespace() {
-    start_watch
-    exits 0 "$TENURE" acquire elsewhere --namespace other
-    exits 0 "$TENURE" acquire here
-    until_true 5 grep -q ' here ' "$CASE/watch.out"
-    ! grep -q elsewhere "$CASE/watch.out" || fail 'it shows another namespace'
-}
-
 watch_into_head() {
     exits 0 "$TENURE" target add probe
     background pipeline sh -c '"$TENURE" watch | head -n 1'
@@ -174,18 +150,15 @@ watch_with_nohup() {
 }
 
 export TENURE
-it 'of two shells that compete with --wait each gets its turn and its token' two_shells
 it 'eight shells that compete get every token exactly once' eight_shells
 it 'a waiter wakes on release, long before the lease would have ended' woken_by_release
 it 'a waiter enters when the lease ends' woken_by_expiry
 it 'a wait that elapses exits 4' wait_elapses
-it 'a wait of zero tries once' wait_zero
 it 'SIGINT ends a waiting acquire with 130' interrupted INT 130
 it 'SIGTERM ends a waiting acquire with 143' interrupted TERM 143
 it 'a waiter that was killed leaves nothing behind' killed_waiter
 it 'watch prints the changes of other processes and ends with 0 on SIGTERM' watch_shows_changes
 it 'watch in words names the event, the target, the holder and the token' watch_in_words
-it 'watch shows one namespace' watch_one_namespace
 it 'watch ends when its reader has gone' watch_into_head
 it 'watch under nohup outlives its terminal' watch_with_nohup
 finish

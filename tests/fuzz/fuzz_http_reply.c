@@ -25,12 +25,12 @@ int __wrap_ten_http_send(ten_http_store *store, const char *method, const char *
         FUZZ_CHECK(fuzz_is_json(body, strlen(body)));
     json_decref(store->answer);
     store->answer = NULL;
-    ten_buf_clear(&store->body);
+    ten_buf_clear(&store->got.body);
     if (is_answered)
         return ten_fail(&store->base.error, TENURE_E_UNREACHABLE, "no more answers");
     is_answered = true;
     store->status = 200;
-    ten_buf_add(&store->body, (const char *)answer, answer_size);
+    ten_buf_add(&store->got.body, (const char *)answer, answer_size);
     return TENURE_OK;
 }
 

@@ -79,7 +79,7 @@ int __wrap_socket(int domain, int type, int protocol) {
     (void)type;
     (void)protocol;
     if (is_watching)
-        return socket_after("+OK\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", 1, answer, answer_size, false);
+        return socket_after("$-1\r\n+OK\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n", 1, answer, answer_size, false);
     return socket_with(answer, answer_size, true);
 }
 

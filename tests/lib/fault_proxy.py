@@ -2,21 +2,20 @@
 """A relay that tests put between Tenure and a real server, to do harm to what passes. It knows no protocol: a chunk is
 what one read from a socket gave (64 KiB at most), so a request or a reply is usually one chunk, but need not be.
 
-    fault_proxy.py --listen ADDRESS --to ADDRESS --control unix:PATH [--port-file FILE] [--parent PID]
+    fault_proxy.py --listen HOST:PORT --to HOST:PORT --control unix:PATH [--port-file FILE]
     fault_proxy.py --tell unix:PATH COMMAND...
 
-ADDRESS is HOST:PORT or unix:PATH. With --listen HOST:0 the system chooses a port. FILE is written when all is ready: it
-holds the port, or the path. It ends with 0 on SIGTERM, and when PID (else its parent) has ended; --parent 0: never so.
---tell prints what follows `ok` and exits 0, or prints what follows `error` on standard error and exits 1.
+With --listen HOST:0 the system chooses a port. FILE is written when all is ready: it holds the port. It ends with 0 on
+SIGTERM, and when its parent has ended. --tell prints what follows `ok` and exits 0, or prints what follows `error` on
+standard error and exits 1.
 
 Commands, for the connections that there are and for new ones; "up" is towards the server; without a way, both are meant:
 
     delay MS [up|down|both]  each chunk that comes from now on is delivered MS later, in order; 0 is no delay
     drop [up|down|both]      bytes vanish, also those that were on their way; the end of a connection is kept for `clear`
     hold [up|down|both]      bytes are kept until `clear` and delivered then, even if their sender has gone meanwhile
-    cut [fin]                every connection is closed, with a reset, or in order; what was on its way is lost
-    refuse [closed]          new connections are reset at once; closed: nobody listens (which cannot be counted)
-    accept                   the end of `refuse`
+    cut                      every connection is reset; what was on its way is lost
+    refuse                   new connections are reset at once
     half-open                the server sees its connections close, the clients see nothing, for ever; new ones hang too
     swallow N [cut] [after MATCH]
                              the next N chunks from the server vanish; cut: then the connections that missed them are
@@ -24,13 +23,11 @@ Commands, for the connections that there are and for new ones; "up" is towards t
     replay [MATCH]           the last chunk that a client sent (with MATCH in it) is sent again to the server, over a
                              connection of its own that no fault reaches; answers when the server's reply has ended
     replay-session MATCH     the same, with all that its connection had sent before
-    to ADDRESS               new connections go there
-    clear [faults]           plain relaying, to the first server; faults: the server stays the present one
+    clear                    plain relaying
     stats                    what was done so far, as JSON
-    quit
 
 MATCH is the rest of the line, with \\r, \\n, \\xHH and \\\\ as in Python. What `half-open` did to a connection is not undone
-by `clear`, only by `cut`. A unix socket cannot be reset: its peer sees an end.
+by `clear`, only by `cut`.
 The kernel acknowledges what the relay reads: keep-alives and TCP_USER_TIMEOUT of a client see a peer that lives.
 """
 import argparse
@@ -45,7 +42,6 @@ import resource
 import selectors
 import signal
 import socket
-import stat
 import struct
 import sys
 import time
@@ -113,55 +109,23 @@ class Loop:
 
 
 class Listener:
-    """A place to listen at that can be closed and opened again. A second socket keeps the port meanwhile."""
+    """A place to listen at."""
     def __init__(self, loop, address, accepted):
-        self.loop, self.address, self.accepted, self.sock = loop, address, accepted, None
-        self.place, self.keeper = address.place, None
+        self.loop, self.accepted, self.sock = loop, accepted, address.socket()
         try:
             if address.family != socket.AF_UNIX:
-                self.keeper = self.bound(address.place)
-                self.place = self.keeper.getsockname()
-            elif os.path.exists(self.place) and not stat.S_ISSOCK(os.stat(self.place).st_mode):
-                raise OSError(errno.EEXIST, "it is there and no socket")
-            self.open()
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.sock.bind(address.place)
+            self.sock.listen(4096)
         except OSError as error:
             raise Refusal(f"cannot listen at {address.text}: {error.strerror or error}") from error
-
-    def bound(self, place):
-        sock = self.address.socket()
-        if self.address.family != socket.AF_UNIX:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(place)
-        return sock
-
-    def open(self):
-        if self.sock:
-            return
-        if self.keeper:
-            self.sock = self.bound(self.place)
-            self.sock.listen(4096)
-        else:
-            self.sock = self.bound(self.place + ".new")  # so that the path is never absent
-            self.sock.listen(4096)
-            os.rename(self.place + ".new", self.place)
-        self.loop.selector.register(self.sock, READ, self.accept)
-
-    def close(self):
-        if self.sock:
-            self.rest()
-            self.sock.close()
-            self.sock = None
-
-    def rest(self):
-        if self.sock.fileno() in self.loop.selector.get_map():
-            self.loop.selector.unregister(self.sock)
+        self.wake()
 
     def wake(self):
-        if self.sock and self.sock.fileno() not in self.loop.selector.get_map():
-            self.loop.selector.register(self.sock, READ, self.accept)
+        self.loop.selector.register(self.sock, READ, self.accept)
 
     def accept(self, _events=None):
-        while self.sock:
+        while True:
             try:
                 client, _ = self.sock.accept()
             except BlockingIOError:
@@ -169,13 +133,11 @@ class Listener:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     continue  # that client has gone already
-                self.rest()   # it would be called again at once, and again
-                self.loop.at(time.monotonic() + 0.1, self.wake)
+                if self.sock in self.loop.selector.get_map():
+                    self.loop.selector.unregister(self.sock)  # it would be called again at once, and again
+                    self.loop.at(time.monotonic() + 0.1, self.wake)
                 return
             self.accepted(prepared(client))
-
-    def path(self):
-        return None if self.keeper else self.place
 
 
 class Way:
@@ -440,11 +402,11 @@ class Link:
         else:
             self.client.watch()
 
-    def cut(self, how):
+    def cut(self):
         self.up.way.dropped += self.up.forget()
         self.down.way.dropped += self.down.forget()
         self.proxy.cuts += 1
-        self.close(how)
+        self.close("reset")
 
     def close(self, how="fin"):
         if self.open:
@@ -510,7 +472,7 @@ class Swallow:
 class Proxy:
     """The connections, the faults and the commands."""
     def __init__(self, loop, listen, to):
-        self.loop, self.to, self.first_to = loop, to, to
+        self.loop, self.to = loop, to
         self.ways = {"up": Way("up"), "down": Way("down")}
         self.links, self.ever = {}, 0
         self.refusing = self.half_open = False
@@ -559,7 +521,7 @@ class Proxy:
             self.swallow = None
             for each in swallow.links if swallow.cut else ():
                 if each.open:
-                    each.cut("reset")
+                    each.cut()
         return True
 
     # ---- commands: each is given its words and the rest of its line, and gives its answer, or None and answers later
@@ -588,10 +550,9 @@ class Proxy:
             raise Refusal("it needs a number below 1000000000")
         return int(words[0])
 
-    def one_of(self, words, *known):
-        if words and (len(words) > 1 or words[0] not in known):
+    def alone(self, words):
+        if words:
             raise Refusal(f"'{' '.join(words)}' is too much")
-        return bool(words)
 
     def do_delay(self, words, _rest, _answer):
         delay = self.number(words) / 1000
@@ -617,28 +578,19 @@ class Proxy:
         return "ok"
 
     def do_cut(self, words, _rest, _answer):
-        how = "fin" if self.one_of(words, "fin") else "reset"
+        self.alone(words)
         links = list(self.links.values())
         for link in links:
-            link.cut(how)
+            link.cut()
         return f"ok {len(links)} connections"
 
     def do_refuse(self, words, _rest, _answer):
-        if self.one_of(words, "closed"):
-            self.listener.close()
-        else:
-            self.listener.open()
-            self.refusing = True
-        return "ok"
-
-    def do_accept(self, words, _rest, _answer):
-        self.one_of(words)
-        self.refusing = False
-        self.listener.open()
+        self.alone(words)
+        self.refusing = True
         return "ok"
 
     def do_half_open(self, words, _rest, _answer):
-        self.one_of(words)
+        self.alone(words)
         self.half_open = True
         links = [link for link in self.links.values() if not link.half_open]
         for link in links:
@@ -680,26 +632,18 @@ class Proxy:
         self.replays += 1
         Replay(self, data, answer)
 
-    def do_to(self, words, rest, _answer):
-        if len(words) != 1:
-            raise Refusal("it needs an address")
-        self.to = Address(rest.strip())
-        return "ok"
-
     def do_clear(self, words, _rest, _answer):
-        if not self.one_of(words, "faults"):
-            self.to = self.first_to
+        self.alone(words)
         self.refusing = self.half_open = False
         self.swallow = None
         for way in self.ways.values():
             way.mode, way.delay = "pass", 0.0
         for pipe in self.pipes(self.ways.values()):
             pipe.hurry()
-        self.listener.open()
-        return f"ok to {self.to.text}"
+        return "ok"
 
     def do_stats(self, words, _rest, _answer):
-        self.one_of(words)
+        self.alone(words)
         up, down = self.ways["up"], self.ways["down"]
         return "ok " + json.dumps({
             "connections": len(self.links), "connections_ever": self.ever, "connect_failures": self.connect_failures,
@@ -708,12 +652,7 @@ class Proxy:
             "dropped_down": down.dropped, "held_up": up.held, "held_down": down.held,
             "waiting": sum(pipe.queued for pipe in self.pipes(self.ways.values())),
             "cuts": self.cuts, "refused": self.refused, "half_opened": self.half_opened, "swallowed": self.swallowed,
-            "replays": self.replays, "to": self.to.text})
-
-    def do_quit(self, words, _rest, _answer):
-        self.one_of(words)
-        self.loop.stop()
-        return "ok"
+            "replays": self.replays})
 
 
 def bytes_of(text):
@@ -786,16 +725,6 @@ def tell(address, words):
     sys.stdout.buffer.write(text + b"\n" if text else b"")
 
 
-def watch_parent(loop, parent):
-    if parent:
-        try:
-            loop.selector.register(os.pidfd_open(parent), READ, loop.stop)
-        except ProcessLookupError:
-            loop.stop()
-        except OSError as error:
-            raise Refusal(f"cannot watch process {parent}: {error.strerror} (--parent 0 does without)") from error
-
-
 def relay(options):
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
@@ -803,26 +732,23 @@ def relay(options):
     loop = Loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    watch_parent(loop, os.getppid() if options.parent is None else options.parent)
+    loop.selector.register(os.pidfd_open(os.getppid()), READ, loop.stop)
     proxy = Proxy(loop, Address(options.listen), Address(options.to))
-    control = Listener(loop, Address(options.control), lambda sock: Channel(loop, proxy, sock))
+    Listener(loop, Address(options.control), lambda sock: Channel(loop, proxy, sock))
     try:
         if options.port_file:
             with open(options.port_file + ".new", "w", encoding="utf-8") as file:
-                file.write(f"{proxy.listener.path() or proxy.listener.place[1]}\n")
+                file.write(f"{proxy.listener.sock.getsockname()[1]}\n")
             os.rename(options.port_file + ".new", options.port_file)
         loop.run()
     finally:
-        for path in filter(None, (proxy.listener.path(), control.path())):
-            if os.path.exists(path):
-                os.unlink(path)
+        os.unlink(options.control[len("unix:"):])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--listen", "--to", "--control", "--port-file", "--tell"):
         parser.add_argument(name)
-    parser.add_argument("--parent", type=int)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if not options.tell and not (options.listen and options.to and options.control and not options.command):

@@ -54,6 +54,25 @@ on_store() {
 store_remove() {
     if [ -n "${POSTGRES:-}" ]; then postgres_remove; fi
 }
+# go_away / come_back: the store (SQLite in $CASE/db, or a Redis) is out of reach. lock_store / unlock_store: it does not
+# answer.
+go_away() { if on_sqlite; then mv "$CASE/db" "$CASE/away"; else redis_stop; fi; }
+come_back() { if on_sqlite; then mv "$CASE/away" "$CASE/db"; else redis_start_again; fi; }
+lock_store() {
+    if ! on_sqlite; then
+        freeze "$REDIS"
+        return
+    fi
+    background locker "$PYTHON" -c '
+import sqlite3, sys, time
+store = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
+store.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+time.sleep(1000)' "${TENURE_STORE#sqlite:}"
+    LOCKER=$PID
+    until_true 5 grep -q locked "$CASE/locker.out"
+}
+unlock_store() { if on_sqlite; then kill -KILL "$LOCKER"; else kill -CONT "$REDIS"; fi; }
 # make_store: the file is there and has its tables, so that those who are started together do not wait for each other.
 make_store() { "$TENURE" target add made --namespace made >"$CASE/made" 2>&1 || :; }
 # first_token TARGET: of its first grant. On Redis it depends on the time, on etcd on what was written before: there it is

@@ -1,6 +1,7 @@
 """What the tests of `tenure serve` share: a private server, requests as they are written and as they come back, and
 cases that print TAP. Only the standard library. TENURE is the program; its processes end with the test."""
 import ctypes
+import hashlib
 import http.client
 import json
 import os
@@ -24,6 +25,21 @@ def case(sentence):
         CASES.append((sentence, function))
         return function
     return keep
+
+
+def digest(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def bearer(token):
+    return {"Authorization": "Bearer " + token}
+
+
+def auth_file(directory, *lines):
+    handle, path = tempfile.mkstemp(dir=directory)
+    os.write(handle, ("\n".join(lines) + "\n").encode())
+    os.close(handle)
+    return path
 
 
 def end_with_parent():

@@ -53,7 +53,7 @@ static bool fleets_did_enough(const struct sim_stats *stats) {
            stats->works >= seeds * 500 && stats->publishes >= seeds * 500 && stats->messages >= seeds * 400 &&
            stats->timeouts >= seeds * 20 && stats->late_arrivals >= seeds * 5 && stats->crashes >= seeds * 2 &&
            stats->pauses >= seeds / 2 && stats->losses >= seeds / 10 && stats->forgotten >= seeds / 20 &&
-           stats->on_session >= seeds * 20 && stats->renewals >= seeds * 100;
+           stats->on_session >= seeds * 20 && stats->renewals >= seeds * 100 && stats->claims >= seeds;
 }
 
 static bool elections_did_enough(const struct sim_stats *stats) {
@@ -254,8 +254,8 @@ static int random_runs(const struct options *options) {
            stats.publishes, stats.messages);
     if (stats.on_session)
         printf("# %" PRIu64 " leases granted on sessions, %" PRIu64 " heartbeats, %" PRIu64
-               " renewals of single leases\n",
-               stats.on_session, stats.beats, stats.renewals);
+               " renewals of single leases, %" PRIu64 " claims\n",
+               stats.on_session, stats.beats, stats.renewals, stats.claims);
     if (stats.terms)
         printf("# %" PRIu64 " terms, %" PRIu64 " requests to resign, %" PRIu64 " roles kept, %" PRIu64
                " pieces of work that ran too long\n",

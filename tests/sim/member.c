@@ -34,6 +34,53 @@ static void note_belief(const struct sim_owner *owner, uint32_t number) {
         know_number(owner->process, sim_target_number(owner->world, id), number);
 }
 
+/* ---- claims */
+
+void sim_claim(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    struct sim_piece *piece = &process->pieces[target];
+    world->stats.claims++;
+    sim_note(world, "claims", process->number, target, 0);
+    uint32_t number = ten_fleet_claim(process->fleet, sim_local_ms(process, world->now_us), world->targets[target].id);
+    know_number(process, target, number);
+    piece->claim = ten_fleet_may_work(process->fleet, number, sim_local_ms(process, world->now_us)) ? SIM_CLAIM_HOLDS
+                                                                                                    : SIM_CLAIM_WAITS;
+    sim_carrier_tell(world, process, (ten_engine_event){.kind = TEN_ON_CALLER});
+    sim_drive(world, process);
+}
+
+static void unclaim(struct sim_world *world, struct sim_process *process, uint32_t target) {
+    const char *id = world->targets[target].id;
+    uint32_t number = ten_plan_find_target(ten_fleet_plan(process->fleet), id);
+    process->pieces[target].claim = SIM_CLAIM_NONE;
+    sim_note(world, "claims no more", process->number, target, 0);
+    if (number != TEN_PLAN_NONE)
+        ten_fleet_unclaim(process->fleet, sim_local_ms(process, world->now_us), number);
+}
+
+/* As tenure_member_acquire(): what cannot be acquired at once is not waited for. */
+static void take_answer(struct sim_world *world, struct sim_process *process, const tenure_event *event,
+                        uint32_t target) {
+    bool acquired = event->kind == TENURE_EVENT_ACQUIRED;
+    bool refused = event->kind == TENURE_EVENT_ACQUIRE_FAILED || event->kind == TENURE_EVENT_RECOVERING ||
+                   event->kind == TENURE_EVENT_STORE_DOWN;
+    for (uint32_t i = 0; i < world->target_count && (acquired || refused); i++) {
+        struct sim_piece *piece = &process->pieces[i];
+        if (piece->claim != SIM_CLAIM_WAITS || (target != SIM_NOBODY && target != i))
+            continue;
+        piece->claim = SIM_CLAIM_HOLDS;
+        if (refused)
+            unclaim(world, process, i);
+    }
+}
+
+/* A claim lasts for some looks, and none is left when all is calm. */
+static void look_for_work(struct sim_world *world, struct sim_process *process) {
+    for (uint32_t i = 0; i < world->target_count; i++)
+        if (process->pieces[i].claim == SIM_CLAIM_HOLDS && (!world->long_work || sim_random(world, 20) == 0))
+            unclaim(world, process, i);
+    sim_look_for_work(world, process);
+}
+
 /* ---- events of the fleet */
 
 /* As it happens: when the program is told, the plan may be another one. */
@@ -72,6 +119,7 @@ static void on_event(struct sim_world *world, struct sim_process *process, const
     if (event->kind != TENURE_EVENT_RENEWED)
         sim_note(world, names[event->kind], process->number, target, event->token ? event->token : event->count);
     sim_work_hears(world, process, event, target);
+    take_answer(world, process, event, target);
     switch (event->kind) {
     case TENURE_EVENT_LOST:
         if (reason == TEN_REASON_EXPIRED)
@@ -148,7 +196,7 @@ static void describe(const struct sim_process *process, uint64_t now_ms) {
 static const struct sim_kind member = {.report = report,
                                        .on_event = on_event,
                                        .is_over = is_over,
-                                       .look_for_work = sim_look_for_work,
+                                       .look_for_work = look_for_work,
                                        .look_at_work = sim_look_at_work,
                                        .warden_looks = sim_warden_looks,
                                        .stop = stop,

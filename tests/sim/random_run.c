@@ -48,6 +48,14 @@ static void edit_target(struct sim_world *world) {
     sim_edit_target(world, number, action);
 }
 
+/* Its program wants something. */
+static void decide(struct sim_world *world, struct sim_process *process) {
+    if (sim_random(world, 2))
+        sim_set_weight(world, process, (uint32_t)sim_random(world, 3));
+    for (uint64_t i = sim_random(world, 4); i > 0; i--)
+        sim_claim(world, process, (uint32_t)sim_random(world, world->target_count));
+}
+
 static void inject(struct sim_world *world, enum sim_fault kind) {
     struct sim_process *process = sim_anybody(world);
     world->stats.faults++;
@@ -60,7 +68,7 @@ static void inject(struct sim_world *world, enum sim_fault kind) {
         edit_target(world);
     } else if (kind == SIM_FAULT_PROGRAM) {
         if (!process->stopping && !sim_is_paused(world, process))
-            sim_set_weight(world, process, (uint32_t)sim_random(world, 3));
+            decide(world, process);
     } else {
         sim_inject(world, process, kind);
     }

@@ -100,9 +100,13 @@ struct sim_outgoing {
     uint64_t number;
 };
 
+/* What a program wants of a target beside the plan. */
+enum sim_claim { SIM_CLAIM_NONE, SIM_CLAIM_WAITS, SIM_CLAIM_HOLDS };
+
 /* What one process does about one target. */
 struct sim_piece {
-    uint32_t number;   /* the fleet's; SIM_NOBODY: not known there */
+    uint32_t number; /* the fleet's; SIM_NOBODY: not known there */
+    enum sim_claim claim;
     ten_holding lease; /* as the fleet last said */
     ten_work machine;  /* of a member */
     struct sim_outgoing outgoing[SIM_OUTGOING_MAX];
@@ -249,7 +253,7 @@ struct sim_weather {
 struct sim_stats {
     uint64_t seeds, steps, checks, faults, requests, refused, takeovers, moves, works, publishes, messages,
         late_arrivals, timeouts, crashes, pauses, losses, forgotten, terms, asks, keeps, overtimes, failures,
-        checkpoints, on_session, renewals, beats, pins;
+        checkpoints, on_session, renewals, beats, pins, claims;
 };
 
 struct sim_record {
@@ -348,6 +352,8 @@ void sim_crash(struct sim_world *world, struct sim_process *process, bool with_h
 /* member.c: what src/runtime/member.c does around a fleet */
 struct sim_process *sim_start(struct sim_world *world, uint32_t weight, bool lame);
 void sim_set_weight(struct sim_world *world, struct sim_process *process, uint32_t weight);
+/* Its program wants the target, whatever the plan says, for a while. */
+void sim_claim(struct sim_world *world, struct sim_process *process, uint32_t target);
 
 /* work.c: the work that is done under leases */
 /* Under any lease: starts a piece, if it may start; carries out what its machine says, and returns whether it is over.

@@ -25,6 +25,8 @@ judge() {
     printf '%s\n' '1000 1 start t 1 a' '2000 1 end t 1 a' '999000 - mark end - -' | judged 'not polled for 997 ms' --bound 900 --until end
     printf '%s\n' '1000 1 start t 1 a' | judged 'never polled' --bound 900 --targets t,u
     printf '%s\n' '1000 1 start t 1 a' | judged 'proves too little' --polls 2
+    printf '%s\n' '1000 1 start web 1 a' '2000 1 beat web 1 a' '5000 2 start web 1 a' '8000 2 end web 1 a' |
+        judged 'token 1 of a after 1' --terms 2
     # Somebody who is not ours has no token, but ours change over it; of ours each has one.
     printf '%s\n' '1000 1 start t 5 a' '2000 1 end t 5 a' '3000 2 start t - seed-1' '4000 2 end t - seed-1' '5000 3 start t 5 a' |
         judged 'token 5 of a after 5'

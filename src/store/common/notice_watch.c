@@ -16,8 +16,12 @@
 #define RETRY_MS  250u  /* between tries, and how often the feed is read meanwhile */
 #define PING_MS   5000u /* a silent server is noticed after two of these */
 
-void ten_notice_watch_init(ten_notice_watch *watch, void *owner, ten_error *error, const ten_notice_ops *ops) {
-    *watch = (ten_notice_watch){.ops = ops, .owner = owner, .error = error, .epoll_fd = -1, .timer_fd = -1};
+static ten_notice_watch *watch_of(ten_backend *base) {
+    return &((ten_noticing *)base)->watch;
+}
+
+void ten_notice_watch_init(ten_backend *base, const ten_notice_ops *ops) {
+    *watch_of(base) = (ten_notice_watch){.ops = ops, .epoll_fd = -1, .timer_fd = -1};
 }
 
 static void set_timer(const ten_notice_watch *watch, uint64_t first_ms, uint64_t then_ms) {
@@ -27,37 +31,35 @@ static void set_timer(const ten_notice_watch *watch, uint64_t first_ms, uint64_t
     (void)timerfd_settime(watch->timer_fd, 0, &when, NULL);
 }
 
-static void disconnect(ten_notice_watch *watch) {
-    watch->ops->close(watch->owner);
+static void disconnect(ten_backend *base) {
+    ten_notice_watch *watch = watch_of(base);
+    watch->ops->close(base);
     watch->listening = false;
     watch->ping_sent = false; /* its answer cannot come by the next connection */
 }
 
-static void go_down(ten_notice_watch *watch) {
+static void go_down(ten_backend *base) {
+    ten_notice_watch *watch = watch_of(base);
     uint64_t pause_ms = watch->poll_ms ? watch->poll_ms : RETRY_MS + ten_random_u64() % RETRY_MS;
-    disconnect(watch);
+    disconnect(base);
     watch->retry_ms = ten_now_ms() + pause_ms;
     set_timer(watch, pause_ms, pause_ms);
 }
 
-static int listen_now(ten_notice_watch *watch) {
-    int fd = -1;
-    int r = watch->ops->listen(watch->owner, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
+void ten_notice_watch_reconnect(ten_backend *base) {
+    ten_notice_watch *watch = watch_of(base);
     struct epoll_event interest = {.events = EPOLLIN};
-    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
-        r = ten_fail_errno(watch->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection", watch->ops->server);
-    return r;
-}
-
-void ten_notice_watch_reconnect(ten_notice_watch *watch) {
+    int fd = -1;
     if (watch->epoll_fd < 0 || watch->listening || watch->poll_ms || ten_now_ms() < watch->retry_ms)
         return;
-    int r = listen_now(watch);
+    int r = watch->ops->listen(base, ten_now_ms() + (LISTEN_MS << watch->failures), &fd);
+    if (r == TENURE_OK && epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0)
+        r = ten_fail_errno(base->error, TENURE_E_SYSTEM, errno, "cannot watch the %s connection", watch->ops->server);
     /* A server that is far away needs more time; the leases can wait that long, too. */
     if (r < 0)
         watch->failures = (unsigned)ten_min_u64(watch->failures + 1, watch->ops->patience);
     if (r != TENURE_OK) {
-        go_down(watch);
+        go_down(base);
         return;
     }
     watch->listening = true;
@@ -66,7 +68,8 @@ void ten_notice_watch_reconnect(ten_notice_watch *watch) {
     set_timer(watch, 1, PING_MS);
 }
 
-static int open_descriptors(ten_notice_watch *watch) {
+static int open_descriptors(ten_backend *base) {
+    ten_notice_watch *watch = watch_of(base);
     watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     watch->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     struct epoll_event interest = {.events = EPOLLIN};
@@ -74,40 +77,43 @@ static int open_descriptors(ten_notice_watch *watch) {
         epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->timer_fd, &interest) == 0)
         return TENURE_OK;
     int failed = errno;
-    ten_notice_watch_close(watch);
-    return ten_fail_errno(watch->error, TENURE_E_SYSTEM, failed, "cannot watch for changes");
+    ten_notice_watch_close(base);
+    return ten_fail_errno(base->error, TENURE_E_SYSTEM, failed, "cannot watch for changes");
 }
 
-int ten_notice_watch_get(ten_notice_watch *watch, const char *namespace_name, int *ret_fd) {
-    int r = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(watch);
+int ten_notice_watch_get(ten_backend *base, const char *namespace_name, int *ret_fd) {
+    ten_notice_watch *watch = watch_of(base);
+    int r = watch->epoll_fd >= 0 ? TENURE_OK : open_descriptors(base);
     if (r < 0)
         return r;
     if (strcmp(watch->namespace_name, namespace_name) != 0) {
         snprintf(watch->namespace_name, sizeof watch->namespace_name, "%s", namespace_name);
-        disconnect(watch);
+        disconnect(base);
         watch->retry_ms = 0;
     }
-    ten_notice_watch_reconnect(watch);
+    ten_notice_watch_reconnect(base);
     *ret_fd = watch->epoll_fd;
     return TENURE_OK;
 }
 
-static bool ping(ten_notice_watch *watch) {
-    if (watch->ping_sent)
-        return false;
-    watch->ping_sent = true;
-    return watch->ops->ping(watch->owner, ten_now_ms() + LISTEN_MS);
-}
-
-void ten_notice_watch_clear(ten_notice_watch *watch) {
+void ten_notice_watch_clear(ten_backend *base) {
+    ten_notice_watch *watch = watch_of(base);
     uint64_t count = 0;
     bool timed = watch->timer_fd >= 0 && ten_read_some(watch->timer_fd, &count, sizeof count) > 0;
-    if (watch->listening && (!watch->ops->read(watch->owner) || (timed && !ping(watch))))
-        go_down(watch);
+    if (!watch->listening)
+        return;
+    bool alive = watch->ops->read(base);
+    if (alive && timed) {
+        alive = !watch->ping_sent && watch->ops->ping(base, ten_now_ms() + LISTEN_MS);
+        watch->ping_sent = true;
+    }
+    if (!alive)
+        go_down(base);
 }
 
-void ten_notice_watch_close(ten_notice_watch *watch) {
-    disconnect(watch);
+void ten_notice_watch_close(ten_backend *base) {
+    ten_notice_watch *watch = watch_of(base);
+    disconnect(base);
     ten_close_fd(&watch->epoll_fd);
     ten_close_fd(&watch->timer_fd);
 }

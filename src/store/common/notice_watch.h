@@ -7,31 +7,29 @@
 #ifndef TEN_STORE_NOTICE_WATCH_H
 #define TEN_STORE_NOTICE_WATCH_H
 
-#include "base/error.h"
+#include "store/backend.h"
 
-/* How a store listens. `owner` is what was given to ten_notice_watch_init(). */
+/* How a store listens. */
 typedef struct ten_notice_ops {
     const char *server; /* for messages */
     unsigned patience;  /* how often the time for a try is doubled when it was not enough */
     /* Connects and listens to watch->namespace_name by deadline_ms; the connection is the store's to keep, and what
-     * close() ends. On failure *watch->error says why. TEN_NOTICE_NOT_NOW: nothing was tried. */
-    int (*listen)(void *owner, uint64_t deadline_ms, int *ret_fd);
+     * close() ends. On failure *base->error says why. TEN_NOTICE_NOT_NOW: nothing was tried. */
+    int (*listen)(ten_backend *base, uint64_t deadline_ms, int *ret_fd);
     /* Ends the connection, if there is one, and forgets what came by it. */
-    void (*close)(void *owner);
+    void (*close)(ten_backend *base);
     /* Takes what has come, without waiting; resets watch->ping_sent when it is an answer. False: the connection is
      * dead. */
-    bool (*read)(void *owner);
+    bool (*read)(ten_backend *base);
     /* Sends what the server answers. False: the connection is dead. */
-    bool (*ping)(void *owner, uint64_t deadline_ms);
+    bool (*ping)(ten_backend *base, uint64_t deadline_ms);
 } ten_notice_ops;
 
 #define TEN_NOTICE_NOT_NOW 1
 
 typedef struct ten_notice_watch {
     const ten_notice_ops *ops;
-    void *owner;      /* the store's handle */
-    ten_error *error; /* and where its failures are told */
-    int epoll_fd;     /* the caller's; -1: nobody watches */
+    int epoll_fd; /* the caller's; -1: nobody watches */
     int timer_fd;
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     bool listening;
@@ -41,14 +39,20 @@ typedef struct ten_notice_watch {
     uint64_t poll_ms;  /* set by listen(): listening is in vain here, and the feed is read so often instead; else 0 */
 } ten_notice_watch;
 
-void ten_notice_watch_init(ten_notice_watch *watch, void *owner, ten_error *error, const ten_notice_ops *ops);
-void ten_notice_watch_close(ten_notice_watch *watch);
+/* What the handle of a store starts with that listens. All of these are called with it. */
+typedef struct ten_noticing {
+    ten_backend base;
+    ten_notice_watch watch;
+} ten_noticing;
 
-/* The store's watch() and watch_clear(). */
-int ten_notice_watch_get(ten_notice_watch *watch, const char *namespace_name, int *ret_fd);
-void ten_notice_watch_clear(ten_notice_watch *watch);
+void ten_notice_watch_init(ten_backend *base, const ten_notice_ops *ops);
+void ten_notice_watch_close(ten_backend *base);
+
+/* The backend's watch() and watch_clear(). */
+int ten_notice_watch_get(ten_backend *base, const char *namespace_name, int *ret_fd);
+void ten_notice_watch_clear(ten_backend *base);
 
 /* Listens again if that is due. Before the feed is read: what happens earlier is then seen by the reading. */
-void ten_notice_watch_reconnect(ten_notice_watch *watch);
+void ten_notice_watch_reconnect(ten_backend *base);
 
 #endif

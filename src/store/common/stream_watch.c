@@ -16,7 +16,8 @@
 #define RETRY_MAX_MS 1000u
 
 struct ten_stream_watch {
-    ten_stream stream;
+    const ten_stream *stream;
+    void *owner;
     char namespace_name[TENURE_NAMESPACE_MAX + 1];
     int fd;       /* the caller's */
     int end_fd;   /* wakes the thread for its end */
@@ -44,12 +45,12 @@ static int look_for_end(void *userdata, curl_off_t a, curl_off_t b, curl_off_t c
 }
 
 static bool is_dead(ten_stream_watch *watch) {
-    const ten_stream *stream = &watch->stream;
+    const ten_stream *stream = watch->stream;
     if (!stream->is_alive || ten_now_ms() - watch->heard_ms < stream->idle_ms)
         return false;
     watch->heard_ms = ten_now_ms();
     ten_eventfd_poke(watch->fd); /* a server may have lost an event */
-    return !stream->is_alive(stream->userdata);
+    return !stream->is_alive(watch->owner);
 }
 
 /* Reads the stream until it breaks, or the end is wanted. A multi handle, because that can be woken. */
@@ -57,7 +58,7 @@ static void read_stream(ten_stream_watch *watch) {
     CURL *easy = curl_easy_init();
     CURLM *multi = curl_multi_init();
     watch->heard_ms = ten_now_ms();
-    bool good = easy && multi && watch->stream.prepare(easy, watch->namespace_name, watch->stream.userdata) &&
+    bool good = easy && multi && watch->stream->prepare(easy, watch->namespace_name, watch->owner) &&
                 curl_easy_setopt(easy, CURLOPT_FAILONERROR, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 5000L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_event) == CURLE_OK &&
@@ -102,27 +103,18 @@ void ten_stream_watch_close(ten_stream_watch *watch) {
         pthread_join(watch->thread, NULL);
     ten_close_fd(&watch->fd);
     ten_close_fd(&watch->end_fd);
-    if (watch->stream.end)
-        watch->stream.end(watch->stream.userdata);
+    if (watch->stream->end)
+        watch->stream->end(watch->owner);
     ten_free(watch);
 }
 
-bool ten_stream_watch_has(ten_stream_watch **watch, const char *namespace_name) {
-    if (*watch && strcmp((*watch)->namespace_name, namespace_name) != 0) {
-        ten_stream_watch_close(*watch);
-        *watch = NULL;
-    }
-    return *watch != NULL;
-}
-
-int ten_stream_watch_open(const ten_stream *stream, const char *namespace_name, ten_stream_watch **ret_watch,
-                          ten_error *error) {
+static int open_watch(ten_stream_watch **ret_watch, const ten_stream *stream, void *owner, const char *namespace_name,
+                      ten_error *error) {
     ten_stream_watch *watch = ten_calloc(1, sizeof *watch);
-    if (!watch && stream->end)
-        stream->end(stream->userdata);
     if (!watch)
         return ten_fail_memory(error, "a watch");
-    watch->stream = *stream;
+    watch->stream = stream;
+    watch->owner = owner;
     ten_copy_text(watch->namespace_name, sizeof watch->namespace_name, namespace_name);
     watch->fd = ten_eventfd_open();
     watch->end_fd = ten_eventfd_open();
@@ -135,8 +127,16 @@ int ten_stream_watch_open(const ten_stream *stream, const char *namespace_name, 
     return TENURE_OK;
 }
 
-int ten_stream_watch_fd(const ten_stream_watch *watch) {
-    return watch->fd;
+int ten_stream_watch_get(ten_stream_watch **watch, const ten_stream *stream, void *owner, const char *namespace_name,
+                         int *ret_fd, ten_error *error) {
+    if (*watch && strcmp((*watch)->namespace_name, namespace_name) != 0) {
+        ten_stream_watch_close(*watch);
+        *watch = NULL;
+    }
+    int r = *watch ? TENURE_OK : open_watch(watch, stream, owner, namespace_name, error);
+    if (r == TENURE_OK)
+        *ret_fd = (*watch)->fd;
+    return r;
 }
 
 void ten_stream_watch_clear(const ten_stream_watch *watch) {

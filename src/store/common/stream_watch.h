@@ -14,24 +14,22 @@
 
 typedef struct ten_stream_watch ten_stream_watch;
 
-/* Called on the thread, one at a time. */
+/* How a store's stream is read. `owner` is what was given to ten_stream_watch_get(). Called on the thread, one at a
+ * time, but for end(). */
 typedef struct ten_stream {
     /* Says what is to be read, and how; false: not now. Before each attempt. */
-    bool (*prepare)(CURL *easy, const char *namespace_name, void *userdata);
+    bool (*prepare)(CURL *easy, const char *namespace_name, void *owner);
     /* When nothing has come for idle_ms; false: the stream is dead, and begun anew. NULL: it is not asked. */
-    bool (*is_alive)(void *userdata);
+    bool (*is_alive)(void *owner);
     uint64_t idle_ms;
-    void *userdata;
-    void (*end)(void *userdata); /* when it is closed, or could not be opened; NULL: nothing is to be done */
+    void (*end)(void *owner); /* when the thread has ended; NULL: nothing is to be done */
 } ten_stream;
 
-/* Whether there is one of that namespace; one of another is closed. */
-bool ten_stream_watch_has(ten_stream_watch **watch, const char *namespace_name);
-int ten_stream_watch_open(const ten_stream *stream, const char *namespace_name, ten_stream_watch **ret_watch,
-                          ten_error *error);
-/* Waits for the thread's end; NULL is ignored. */
+/* The store's watch(), watch_clear() and close(). NULL: nobody watches. */
+int ten_stream_watch_get(ten_stream_watch **watch, const ten_stream *stream, void *owner, const char *namespace_name,
+                         int *ret_fd, ten_error *error);
+void ten_stream_watch_clear(const ten_stream_watch *watch);
+/* Waits for the thread's end. */
 void ten_stream_watch_close(ten_stream_watch *watch);
-int ten_stream_watch_fd(const ten_stream_watch *watch);
-void ten_stream_watch_clear(const ten_stream_watch *watch); /* NULL is ignored */
 
 #endif

@@ -125,18 +125,8 @@ int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t *ret_lease) 
     return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
 }
 
-int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t *leases, ten_etcd_call *calls,
-                        size_t count) {
-    char(*bodies)[40] = ten_calloc(count ? count : 1, sizeof *bodies);
-    if (!bodies)
-        return ten_etcd_no_memory(store);
-    for (size_t i = 0; i < count; i++) {
-        snprintf(bodies[i], sizeof bodies[i], "{\"ID\":\"%llu\"}", (unsigned long long)leases[i]);
-        calls[i] = (ten_etcd_call){.path = path, .body = bodies[i]};
-    }
-    int r = count ? ten_etcd_perform(store->link, calls, count, store->deadline_ms, store->base.error) : TENURE_OK;
-    ten_free(bodies);
-    return r;
+int ten_etcd_ask_all(ten_etcd_store *store, ten_etcd_call *calls, size_t count) {
+    return count ? ten_etcd_perform(store->link, calls, count, store->deadline_ms, store->base.error) : TENURE_OK;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */

@@ -13,10 +13,14 @@
 #define RAISED_MAX     (2 * TEN_ETCD_TXN_MAX) /* also of a change that turns out not to fit */
 #define ALL_MARKED_MAX 20u                    /* each target is up to six operations */
 
-/* What is written once more beside the changes: the mark of a holder, or a record. */
-struct raise {
-    const char *holder; /* NULL: it is a record */
-    ten_key record;
+/* As the kind of a key: it is the mark of the holder that has the id as its name. */
+#define HOLDER TEN_KIND_COUNT
+
+/* What becomes of the life of a record that is written. */
+struct fate {
+    enum { STAYS, ENDS_NOW, NEVER_ENDS, GETS_LEASE } how;
+    uint64_t ttl_ms; /* of the etcd lease that it gets, */
+    uint64_t lease;  /* and which that is */
 };
 
 /* A commit under way. */
@@ -25,11 +29,12 @@ struct work {
     ten_commit *commit;
     ten_etcd_reliance on;
     ten_etcd_sight *sights; /* of all checks, in their order; NULL: nobody has looked */
-    uint64_t *leases; /* of the writes of the transaction, in their order: what the life is attached to; 0: nothing */
     /* The transaction that is being made: */
-    size_t first, end; /* its changes */
-    size_t largest;    /* of its parts */
-    struct raise raised[RAISED_MAX];
+    size_t first, end;  /* its changes */
+    struct fate *fates; /* of their writes */
+    uint32_t room, writes;
+    size_t largest;             /* of its parts */
+    ten_key raised[RAISED_MAX]; /* what is written once more beside them: marks of holders, and records */
     size_t raised_count;
     size_t places; /* numbers of the feed that it gives */
     uint64_t base; /* and what they are counted from */
@@ -75,27 +80,41 @@ static int look(struct work *work) {
     return ten_etcd_look(work->store, work->sights, count);
 }
 
-/* NULL: nobody has looked. */
-static const ten_etcd_sight *sight_of(const struct work *work, size_t change, size_t check) {
+/* Of the checks of a change; NULL: nobody has looked. */
+static const ten_etcd_sight *sights_of(const struct work *work, size_t change) {
     size_t at = 0;
-    for (size_t i = 0; work->sights && i < change; i++)
+    for (size_t i = 0; i < change; i++)
         at += work->commit->changes[i].check_count;
-    return work->sights ? &work->sights[at + check] : NULL;
+    return work->sights ? &work->sights[at] : NULL;
 }
 
-static const ten_etcd_sight *sight_of_key(const struct work *work, size_t change, ten_key key) {
-    const ten_commit_change *it = &work->commit->changes[change];
-    const ten_check *check = ten_check_of(it, key);
-    return check ? sight_of(work, change, (size_t)(check - it->checks)) : NULL;
+/* A write of a change, with the check of its record. */
+struct put {
+    const ten_commit_change *change;
+    const ten_etcd_sight *sights; /* of the checks of the change, or NULL */
+    const ten_write *write;
+    const ten_check *check; /* NULL: there is none */
+    struct fate *fate;
+};
+
+/* NULL: nobody has looked. */
+static const ten_etcd_sight *sight_of(const struct put *put, ten_key key) {
+    const ten_check *check = put->sights ? ten_check_of(put->change, key) : NULL;
+    return check ? &put->sights[check - put->change->checks] : NULL;
 }
 
 /* The name that the record had; "": none. */
-static const char *former_name(const struct work *work, size_t change, ten_key key) {
-    const ten_check *check = ten_check_of(&work->commit->changes[change], key);
-    const ten_etcd_sight *sight = sight_of_key(work, change, key);
-    if (!check || check->version == 0)
+static const char *former_name(const struct put *put) {
+    const ten_etcd_sight *sight = sight_of(put, put->write->key);
+    if (!put->check || put->check->version == 0)
         return "";
-    return check->name ? check->name : sight ? sight->record.name : "";
+    return put->check->name ? put->check->name : sight ? sight->record.name : "";
+}
+
+/* The checks of the change say that the record is dead. */
+static bool has_no_life(const struct put *put) {
+    const ten_check *check = put->check;
+    return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------ */
@@ -129,136 +148,128 @@ static void compare_check(const struct work *work, ten_etcd_txn *part, const ten
 
 /* ---- lives ------------------------------------------------------------------------------------------------- */
 
-enum attaching { STAYS, ENDS_NOW, NEVER_ENDS, GETS_LEASE };
+static uint64_t longest_of_sight(const struct work *work, const ten_etcd_sight *sight) {
+    return sight->in_doubt ? work->store->space->longest_ms : sight->ttl_ms;
+}
 
-/* What is done to the life so that it gets that end, and the TTL of its etcd lease. The time that is left of another
- * etcd lease is not known exactly, so that its whole TTL is taken. */
-static enum attaching attach(const struct work *work, size_t change, const ten_write *write, uint64_t *ret_ttl_ms) {
-    const ten_life *life = &write->life;
-    *ret_ttl_ms = life->ttl_ms;
-    if (life->kind != TEN_LIFE_LATEST)
-        return life->kind == TEN_LIFE_ENDED ? ENDS_NOW : NEVER_ENDS;
-    const ten_etcd_sight *own = life->as_it_is ? sight_of_key(work, change, write->key) : NULL;
-    const ten_etcd_sight *other = life->with.id ? sight_of_key(work, change, life->with) : NULL;
+/* What is done to the life so that it gets that end. The time that is left of another etcd lease is not known exactly,
+ * so that its whole TTL is taken. */
+static struct fate decide(const struct work *work, const struct put *put) {
+    const ten_life *life = &put->write->life;
+    uint64_t ttl_ms = life->ttl_ms;
+    if (put->write->kind == TEN_WRITE_REMOVE || life->kind == TEN_LIFE_ENDED)
+        return (struct fate){ENDS_NOW};
+    if (life->kind == TEN_LIFE_ENDLESS)
+        return (struct fate){NEVER_ENDS};
+    const ten_etcd_sight *own = life->as_it_is ? sight_of(put, put->write->key) : NULL;
+    const ten_etcd_sight *other = life->with.id ? sight_of(put, life->with) : NULL;
     bool own_lives = own && own->record.alive;
     bool other_lives = other && other->record.alive;
-    if (life->as_it_is && !life->ttl_ms && !other_lives)
-        return STAYS;
-    if ((own_lives && own->is_attached && !own->lease) || (other_lives && other->is_attached && !other->lease))
-        return NEVER_ENDS;
+    if (life->as_it_is && !ttl_ms && !other_lives)
+        return (struct fate){STAYS};
+    if ((own_lives && ten_etcd_is_endless(own)) || (other_lives && ten_etcd_is_endless(other)))
+        return (struct fate){NEVER_ENDS};
     if (other_lives)
-        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, other->is_attached ? other->ttl_ms : work->store->space->longest_ms);
+        ttl_ms = ten_max_u64(ttl_ms, longest_of_sight(work, other));
     if (own_lives)
-        *ret_ttl_ms = ten_max_u64(*ret_ttl_ms, own->is_attached ? own->ttl_ms : work->store->space->longest_ms);
-    return *ret_ttl_ms ? GETS_LEASE : ENDS_NOW;
+        ttl_ms = ten_max_u64(ttl_ms, longest_of_sight(work, own));
+    return (struct fate){ttl_ms ? GETS_LEASE : ENDS_NOW, ttl_ms};
 }
 
 /* A life that stays as it is was dead by its check, or may be alive. */
-static enum ten_etcd_life_word word_of(const struct work *work, size_t change, const ten_write *write,
-                                       enum attaching how) {
-    if (how != STAYS)
-        return how == ENDS_NOW ? TEN_ETCD_ENDED : how == NEVER_ENDS ? TEN_ETCD_ENDLESS : TEN_ETCD_ENDS;
-    const ten_check *check = ten_check_of(&work->commit->changes[change], write->key);
-    return check && check->life == TEN_CHECK_DEAD ? TEN_ETCD_ENDED : TEN_ETCD_ENDS;
+static enum ten_etcd_life_word word_of(const struct put *put) {
+    const struct fate *fate = put->fate;
+    bool stays_dead = fate->how == STAYS && put->check && put->check->life == TEN_CHECK_DEAD;
+    return fate->how == ENDS_NOW || stays_dead ? TEN_ETCD_ENDED
+           : fate->how == NEVER_ENDS           ? TEN_ETCD_ENDLESS
+                                               : TEN_ETCD_ENDS;
 }
 
-static uint64_t *lease_of(const struct work *work, size_t change, const ten_write *write) {
-    size_t at = (size_t)(write - work->commit->changes[change].writes);
-    for (size_t i = work->first; i < change; i++)
-        at += work->commit->changes[i].write_count;
-    return &work->leases[at];
-}
-
-/* The checks of the change say that the record is dead. */
-static bool has_no_life(const ten_commit_change *change, const ten_write *write) {
-    const ten_check *check = ten_check_of(change, write->key);
-    return check && (check->life == TEN_CHECK_DEAD || (check->version == 0 && check->life != TEN_CHECK_FOREIGN));
-}
-
-static int put_life(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write, enum attaching how,
-                    uint64_t ttl_ms) {
-    ten_etcd_store *store = work->store;
-    ten_etcd_key key = ten_etcd_life_key(&store->dir, write->key);
+static int put_life(ten_etcd_store *store, const struct put *put) {
+    struct fate *fate = put->fate;
+    ten_etcd_key key = ten_etcd_life_key(&store->dir, put->write->key);
     char value[24];
-    ten_etcd_group *group = NULL;
-    if (how == GETS_LEASE) {
-        int r = ten_etcd_group_get(store, write->name, ttl_ms, &group);
+    if (fate->how == GETS_LEASE) {
+        ten_etcd_group *group;
+        int r = ten_etcd_group_get(store, put->write->name, fate->ttl_ms, &group);
         if (r < 0)
             return r;
         group->uncertain = true; /* until the answer is there */
+        fate->lease = group->lease;
     }
-    *lease_of(work, change, write) = group ? group->lease : 0;
-    snprintf(value, sizeof value, "%llu", (unsigned long long)(group ? ttl_ms : 0));
-    if (how == ENDS_NOW && !has_no_life(&work->commit->changes[change], write))
-        ten_etcd_txn_delete(part, key.text);
-    else if (how == NEVER_ENDS || how == GETS_LEASE)
-        ten_etcd_txn_put(part, key.text, value, group ? group->lease : 0);
+    snprintf(value, sizeof value, "%llu", (unsigned long long)fate->ttl_ms);
+    if (fate->how == NEVER_ENDS || fate->how == GETS_LEASE)
+        ten_etcd_txn_put(&store->part, key.text, value, fate->lease);
+    else if (fate->how == ENDS_NOW && !has_no_life(put))
+        ten_etcd_txn_put(&store->part, key.text, NULL, 0);
     return TENURE_OK;
 }
 
 /* ---- writes ------------------------------------------------------------------------------------------------ */
 
-static void add_raise(struct work *work, struct raise raise) {
-    for (size_t i = 0; i < work->raised_count; i++) {
-        const struct raise *other = &work->raised[i];
-        bool both = other->holder && raise.holder;
-        if (both ? strcmp(other->holder, raise.holder) == 0
-                 : other->holder == raise.holder && ten_key_is(other->record, raise.record))
+static void add_raise(struct work *work, ten_key raised) {
+    for (size_t i = 0; i < work->raised_count; i++)
+        if (ten_key_is(work->raised[i], raised))
             return;
-    }
     TEN_INVARIANT(work->raised_count < RAISED_MAX);
-    work->raised[work->raised_count++] = raise;
+    work->raised[work->raised_count++] = raised;
 }
 
 /* Updates the index of leases that have a name, and raises the mark of the former holder. In a change with many targets
  * there is no room for the marks of leases that have ended: those would only show what was deleted by hand. */
-static void put_name(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
-    const ten_commit_change *it = &work->commit->changes[change];
-    const char *former = former_name(work, change, write->key);
-    const char *name = write->kind == TEN_WRITE_PUT ? write->name : "";
+static void put_name(struct work *work, const struct put *put) {
+    ten_etcd_store *store = work->store;
+    const char *former = former_name(put);
+    const char *name = put->write->kind == TEN_WRITE_PUT ? put->write->name : "";
     if (strcmp(name, former) != 0)
-        ten_etcd_txn_put_or_delete(part, ten_etcd_name_key(&work->store->dir, write->key.id).text,
-                                   name[0] != '\0' ? name : NULL);
-    if (former[0] != '\0' && (it->write_count <= ALL_MARKED_MAX || !has_no_life(it, write)))
-        add_raise(work, (struct raise){.holder = former});
+        ten_etcd_txn_put(&store->part, ten_etcd_place(&store->dir, TEN_ETCD_NAMED, put->write->key.id).text,
+                         name[0] != '\0' ? name : NULL, 0);
+    if (former[0] != '\0' && (put->change->write_count <= ALL_MARKED_MAX || !has_no_life(put)))
+        add_raise(work, (ten_key){HOLDER, former});
 }
 
-static int put_record(struct work *work, size_t change, ten_etcd_txn *part, const ten_write *write) {
+static int put_record(struct work *work, const struct put *put) {
     ten_etcd_store *store = work->store;
     const ten_etcd_dir *dir = &store->dir;
+    const ten_write *write = put->write;
     bool removes = write->kind == TEN_WRITE_REMOVE;
-    uint64_t ttl_ms = 0;
-    enum attaching how = removes ? ENDS_NOW : attach(work, change, write, &ttl_ms);
+    *put->fate = decide(work, put);
     if (!removes)
-        ten_etcd_record_write(&store->value, write, word_of(work, change, write, how));
-    ten_etcd_txn_put_or_delete(part, ten_etcd_record_key(dir, write->key).text,
-                               removes ? NULL : ten_buf_string(&store->value));
+        ten_etcd_record_write(&store->value, write, word_of(put));
+    const char *value = removes ? NULL : ten_buf_string(&store->value);
+    ten_etcd_txn_put(&store->part, ten_etcd_record_key(dir, write->key).text, value, 0);
     if (write->key.kind == TEN_KIND_NAMESPACE) {
         ten_etcd_epoch_value(&store->value, write->name, write->number);
-        ten_etcd_txn_put_or_delete(part, ten_etcd_place(dir, TEN_ETCD_EPOCH, NULL).text,
-                                   removes ? NULL : ten_buf_string(&store->value));
-        ten_etcd_txn_put_or_delete(part, ten_etcd_namespace_key(dir).text, removes ? NULL : "");
+        value = removes ? NULL : ten_buf_string(&store->value);
+        ten_etcd_txn_put(&store->part, ten_etcd_place(dir, TEN_ETCD_EPOCH, NULL).text, value, 0);
+        ten_etcd_txn_put(&store->part, ten_etcd_namespace_key(dir).text, removes ? NULL : "", 0);
     }
     if (write->key.kind == TEN_KIND_LEASE)
-        put_name(work, change, part, write);
-    return ten_etcd_has_life(write->key.kind) ? put_life(work, change, part, write, how, ttl_ms) : TENURE_OK;
+        put_name(work, put);
+    return ten_etcd_has_life(write->key.kind) ? put_life(store, put) : TENURE_OK;
 }
 
 static int make_part(struct work *work, size_t change) {
     ten_etcd_store *store = work->store;
     ten_etcd_txn *part = &store->part;
     const ten_commit_change *it = &work->commit->changes[change];
+    const ten_etcd_sight *sights = sights_of(work, change);
     int r = TENURE_OK;
+    if (!TEN_GROW(work->fates, work->room, work->writes + (uint32_t)it->write_count))
+        return ten_etcd_no_memory(store);
     ten_etcd_txn_clear(part);
     for (size_t i = 0; i < it->check_count; i++) {
-        compare_check(work, part, &it->checks[i], sight_of(work, change, i));
-        ten_etcd_record_get(store, part, it->checks[i].key, true);
+        compare_check(work, part, &it->checks[i], sights ? &sights[i] : NULL);
+        ten_etcd_record_get(store, &part->otherwise, it->checks[i].key);
     }
-    for (size_t i = 0; r == TENURE_OK && i < it->write_count; i++)
-        if (it->writes[i].kind == TEN_WRITE_RAISE)
-            add_raise(work, (struct raise){.record = it->writes[i].key});
+    for (size_t i = 0; r == TENURE_OK && i < it->write_count; i++) {
+        const ten_write *write = &it->writes[i];
+        struct put put = {it, sights, write, ten_check_of(it, write->key), &work->fates[work->writes + i]};
+        if (write->kind == TEN_WRITE_RAISE)
+            add_raise(work, write->key);
         else
-            r = put_record(work, change, part, &it->writes[i]);
+            r = put_record(work, &put);
+    }
     for (size_t i = 0; i < it->entry_count; i++)
         ten_etcd_feed_put(store, part, work->base, &it->entries[i], work->places + i);
     return r;
@@ -268,9 +279,9 @@ static int make_part(struct work *work, size_t change) {
 static void add_raises(struct work *work) {
     const ten_etcd_dir *dir = &work->store->dir;
     for (size_t i = 0; i < work->raised_count; i++) {
-        const struct raise *raise = &work->raised[i];
+        ten_key raised = work->raised[i];
         ten_etcd_key key =
-            raise->holder ? ten_etcd_place(dir, TEN_ETCD_MARK, raise->holder) : ten_etcd_record_key(dir, raise->record);
+            raised.kind == HOLDER ? ten_etcd_place(dir, TEN_ETCD_MARK, raised.id) : ten_etcd_record_key(dir, raised);
         ten_etcd_txn_raise(&work->store->txn, key.text);
     }
 }
@@ -285,6 +296,7 @@ static void begin_txn(struct work *work) {
     ten_etcd_rely_begin(store, &work->on);
     ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_TERM, NULL).text, space->term_revision);
     ten_etcd_txn_compare(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, space->wait_revision);
+    work->writes = 0;
     work->largest = work->places = work->raised_count = 0;
     /* Numbers grow with the revisions, and the base that they are counted from never becomes smaller. */
     uint64_t next = space->base + (store->revision + 1) * TEN_ETCD_PLACES;
@@ -315,7 +327,7 @@ static int fill_txn(struct work *work) {
         size_t changes = work->end + 1 - work->first;
         size_t operations = changes + work->raised_count + 1 + largest;
         bool fits = operations <= TEN_ETCD_TXN_MAX &&
-                    store->txn.operations.size + store->part.operations.size < BODY_MAX &&
+                    store->txn.operations.text.size + store->part.operations.text.size < BODY_MAX &&
                     work->places + change->entry_count <= TEN_ETCD_PLACES;
         if (work->end > work->first && (!fits || work->on.is_written || ten_change_writes_namespace(change))) {
             work->raised_count = raised;
@@ -325,6 +337,7 @@ static int fill_txn(struct work *work) {
             return ten_fail(store->base.error, TENURE_E_STORE, "a change is too large for a transaction of etcd");
         work->largest = largest;
         work->places += change->entry_count;
+        work->writes += (uint32_t)change->write_count;
         if (work->on.is_written)
             put_newest(work, &store->part);
         ten_etcd_txn_add_part(&store->txn, &store->part);
@@ -338,31 +351,28 @@ static int fill_txn(struct work *work) {
 /* ---- the answer -------------------------------------------------------------------------------------------- */
 
 /* Notes to which group the life is attached now. */
-static int note_life(struct work *work, size_t change, const ten_write *write) {
-    ten_etcd_store *store = work->store;
-    uint64_t ttl_ms;
+static int note_life(ten_etcd_store *store, const ten_write *write, const struct fate *fate) {
     ten_etcd_key key = ten_etcd_life_key(&store->dir, write->key);
-    ten_etcd_group *group = ten_etcd_group_by_lease(store, *lease_of(work, change, write));
-    bool stays = write->kind == TEN_WRITE_PUT && attach(work, change, write, &ttl_ms) == STAYS;
-    if (stays)
-        ten_etcd_hold_rewritten(store, key.text, write->version);
-    else if (!group)
-        ten_etcd_hold_drop(store, key.text);
-    if (!group)
+    ten_etcd_group *group = ten_etcd_group_by_lease(store, fate->lease);
+    if (!group) {
+        if (fate->how != STAYS)
+            ten_etcd_hold_drop(store, key.text);
         return TENURE_OK;
-    int r = ten_etcd_hold_set(store, group, key.text, write->version);
+    }
+    int r = ten_etcd_hold_set(store, group, key.text);
     if (r < 0)
         return r;
     if (!ten_etcd_group_is_kept(store, group))
         return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
     /* The record whose end it takes may have been extended since this etcd lease was granted. */
-    return write->life.with.id ? ten_etcd_groups_keep(store, &group, 1) : TENURE_OK;
+    group->is_wanted = write->life.with.id != NULL;
+    return group->is_wanted ? ten_etcd_groups_keep(store) : TENURE_OK;
 }
 
 static int take_conflict(struct work *work, size_t change, const json_t *part) {
     ten_commit_change *it = &work->commit->changes[change];
-    ten_etcd_sight *sights = ten_calloc(it->check_count + 1, sizeof *sights);
-    int r = sights ? TENURE_OK : ten_etcd_no_memory(work->store);
+    ten_etcd_sight sights[TEN_ETCD_TXN_MAX] = {0}; /* each is read by an operation or two */
+    int r = TENURE_OK;
     it->conflict = true;
     for (size_t i = 0, at = 0; r == TENURE_OK && i < it->check_count; i++) {
         sights[i].record.key = it->checks[i].key;
@@ -372,7 +382,6 @@ static int take_conflict(struct work *work, size_t change, const json_t *part) {
         r = ten_etcd_tell_left(work->store, sights, it->check_count);
     for (size_t i = 0; r == TENURE_OK && i < it->check_count; i++)
         it->checks[i].present = sights[i].record;
-    ten_free(sights);
     return r;
 }
 
@@ -381,7 +390,8 @@ static int take_answer(struct work *work, const json_t *answer) {
     uint64_t revision = store->head.revision;
     int r = TENURE_OK;
     ten_etcd_groups_answered(store);
-    for (size_t i = work->first; r == TENURE_OK && i < work->end; i++) {
+    for (size_t i = work->first, at = 0; r == TENURE_OK && i < work->end;
+         at += work->commit->changes[i++].write_count) {
         const json_t *part = ten_etcd_part(answer, i - work->first);
         ten_commit_change *change = &work->commit->changes[i];
         if (!ten_etcd_succeeded(part)) {
@@ -392,18 +402,17 @@ static int take_answer(struct work *work, const json_t *answer) {
             ten_write *write = &change->writes[j];
             write->version = write->kind == TEN_WRITE_REMOVE ? 0 : revision;
             if (write->kind != TEN_WRITE_RAISE && ten_etcd_has_life(write->key.kind))
-                r = note_life(work, i, write);
+                r = note_life(store, write, &work->fates[at + j]);
         }
     }
     for (size_t i = 0; r == TENURE_OK && i < work->raised_count; i++)
-        if (work->raised[i].holder)
-            ten_etcd_mark_raised(store, work->raised[i].holder, ten_etcd_part(answer, work->end - work->first + i));
+        if (work->raised[i].kind == HOLDER)
+            ten_etcd_mark_raised(store, work->raised[i].id, ten_etcd_part(answer, work->end - work->first + i));
     bool counts = !work->on.is_written || !work->commit->changes[work->first].conflict;
     if (work->places && counts) {
         work->store->space->base = work->base;
         work->store->space->last = work->base + revision * TEN_ETCD_PLACES + work->places - 1;
         store->fed += work->places;
-        store->fed_last += work->places;
     }
     return r;
 }
@@ -462,34 +471,22 @@ static int carry_out(struct work *work) {
     return r;
 }
 
-/* etcd has no room: the remaining changes are refused one by one, so that the call itself does not fail. */
-static int refuse_all(struct work *work) {
-    for (size_t i = work->first; i < work->commit->count; i++)
-        work->commit->changes[i].error = TENURE_E_FULL;
-    return TENURE_OK;
-}
-
 int ten_etcd_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
     ten_etcd_store *store = (ten_etcd_store *)base;
     struct work work = {.store = store, .commit = commit, .on = {.identity = commit->identity, .epoch = commit->epoch}};
     int r = ten_etcd_begin(store, commit->namespace_name, timeout_ms);
     if (r == TENURE_OK)
-        r = ten_etcd_enter(store);
-    if (r < 0)
-        return r;
-    if (strcmp(store->base.identity, commit->identity) != 0)
-        return TEN_OTHER_EPOCH;
-    ten_etcd_groups_begin(store);
-    size_t writes = 0;
-    for (size_t i = 0; i < commit->count; i++)
-        writes += commit->changes[i].write_count;
-    work.leases = ten_calloc(writes + 1, sizeof *work.leases);
-    r = work.leases ? carry_out(&work) : ten_etcd_no_memory(store);
+        r = ten_etcd_enter_as(store, commit->identity);
+    if (r == TENURE_OK)
+        r = carry_out(&work);
     ten_free(work.sights);
-    ten_free(work.leases);
-    if (r == TENURE_E_FULL)
-        r = refuse_all(&work);
-    else if (r == TENURE_OK)
+    ten_free(work.fates);
+    if (r == TENURE_OK)
         ten_etcd_feed_trim(store);
-    return r;
+    if (r != TENURE_E_FULL)
+        return r;
+    /* etcd has no room: the remaining changes are refused one by one, so that the call itself does not fail. */
+    for (size_t i = work.first; i < commit->count; i++)
+        commit->changes[i].error = TENURE_E_FULL;
+    return TENURE_OK;
 }

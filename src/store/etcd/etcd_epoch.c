@@ -18,15 +18,7 @@
 /* ---- the store --------------------------------------------------------------------------------------------- */
 
 ten_etcd_key ten_etcd_store_key(const ten_etcd_store *store) {
-    ten_etcd_key key;
-    snprintf(key.text, sizeof key.text, "%s/store", store->settings.prefix);
-    return key;
-}
-
-static ten_etcd_key log_key(const ten_etcd_store *store) {
-    ten_etcd_key key;
-    snprintf(key.text, sizeof key.text, "%s/log", store->settings.prefix);
-    return key;
+    return ten_etcd_top_key(store->settings.prefix, "store");
 }
 
 /* The index of raft's log, as the member that answered the reading has it; 0: not known. */
@@ -61,16 +53,16 @@ static int put_identity(ten_etcd_store *store, uint64_t revision, uint64_t index
     ten_etcd_txn_put(&store->txn, ten_etcd_store_key(store).text, text, 0);
     snprintf(text, sizeof text, "%llx %llu %llu", (unsigned long long)store->head.cluster,
              (unsigned long long)store->head.term, (unsigned long long)index);
-    ten_etcd_txn_put(&store->txn, log_key(store).text, text, 0);
-    ten_etcd_txn_get_otherwise(&store->txn, ten_etcd_store_key(store).text);
+    ten_etcd_txn_put(&store->txn, ten_etcd_top_key(store->settings.prefix, "log").text, text, 0);
+    ten_etcd_get(&store->txn.otherwise, ten_etcd_store_key(store).text);
     return ten_etcd_send_only(store, true);
 }
 
 static int look_at_store(ten_etcd_store *store, bool *ret_known) {
     json_t *answer = NULL;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
-    ten_etcd_txn_get(&store->txn, log_key(store).text);
+    ten_etcd_get(&store->txn.operations, ten_etcd_store_key(store).text);
+    ten_etcd_get(&store->txn.operations, ten_etcd_top_key(store->settings.prefix, "log").text);
     int r = ten_etcd_send(store, false, &answer);
     *ret_known = false;
     if (r < 0)
@@ -111,18 +103,22 @@ int ten_etcd_enter(ten_etcd_store *store) {
     return ten_etcd_confirm(store);
 }
 
+int ten_etcd_enter_as(ten_etcd_store *store, const char *identity) {
+    int r = ten_etcd_enter(store);
+    if (r < 0)
+        return r;
+    if (strcmp(store->base.identity, identity) != 0)
+        return TEN_OTHER_EPOCH;
+    ten_etcd_groups_begin(store, identity);
+    return TENURE_OK;
+}
+
 /* ---- a namespace ------------------------------------------------------------------------------------------- */
 
-void ten_etcd_state_get(ten_etcd_store *store, bool otherwise) {
-    ten_etcd_txn *txn = &store->txn;
-    void (*get)(ten_etcd_txn *, const char *) = otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get;
-    ten_etcd_key state = ten_etcd_place(&store->dir, TEN_ETCD_STATE, NULL);
-    get(txn, ten_etcd_store_key(store).text);
-    get(txn, ten_etcd_place(&store->dir, TEN_ETCD_EPOCH, NULL).text);
-    if (otherwise)
-        ten_etcd_txn_get_all_otherwise(txn, state.text);
-    else
-        ten_etcd_txn_get_all(txn, state.text, &(struct ten_etcd_range){0});
+void ten_etcd_state_get(const ten_etcd_store *store, ten_etcd_list *list) {
+    ten_etcd_get(list, ten_etcd_store_key(store).text);
+    ten_etcd_get(list, ten_etcd_place(&store->dir, TEN_ETCD_EPOCH, NULL).text);
+    ten_etcd_get_all(list, ten_etcd_place(&store->dir, TEN_ETCD_STATE, NULL).text, &(struct ten_etcd_range){0});
 }
 
 static void take_item(ten_etcd_store *store, ten_etcd_space *space, const json_t *item) {
@@ -170,7 +166,7 @@ int ten_etcd_state_take(ten_etcd_store *store, const json_t *answer) {
 
 void ten_etcd_state_begin(ten_etcd_store *store) {
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_state_get(store, false);
+    ten_etcd_state_get(store, &store->txn.operations);
 }
 
 int ten_etcd_state_send(ten_etcd_store *store, json_t **ret_answer) {
@@ -199,7 +195,7 @@ void ten_etcd_rely_begin(ten_etcd_store *store, const ten_etcd_reliance *on) {
     if (!on->is_written)
         ten_etcd_txn_compare_value(txn, ten_etcd_place(&store->dir, TEN_ETCD_EPOCH, NULL).text,
                                    ten_buf_string(&store->value));
-    ten_etcd_state_get(store, true);
+    ten_etcd_state_get(store, &store->txn.otherwise);
 }
 
 int ten_etcd_rely_send(ten_etcd_store *store, const ten_etcd_reliance *on, bool once, json_t **ret_answer,
@@ -244,7 +240,7 @@ int ten_etcd_set_term(ten_etcd_store *store, uint64_t ttl_ms) {
     ten_etcd_txn_put(&store->txn, key.text, value, 0);
     if (lease)
         ten_etcd_txn_put(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_WAIT, NULL).text, "", lease);
-    ten_etcd_state_get(store, true);
+    ten_etcd_state_get(store, &store->txn.otherwise);
     r = ten_etcd_send(store, true, &answer);
     if (r == TENURE_OK && !ten_etcd_succeeded(answer)) {
         r = ten_etcd_state_take(store, answer);

@@ -18,8 +18,7 @@
 #define PAGE        20000u /* entries of one answer */
 #define UNFEED_PAGE 1000u
 #define DELETE_MAX  100u /* entries that one transaction deletes */
-#define TRIM_EVERY  500u /* entries of one handle */
-#define TRIM_CHANCE 200u /* of so many entries, by whatever handles, one leads to a look as well */
+#define TRIM_CHANCE 200u /* of so many entries, by whatever handles, one leads to a look */
 #define TRIM_WHOLE  64u  /* of so many looks one begins at the very first key */
 #define SLACK       500u
 #define STEP        400u /* entries that are removed at a time */
@@ -68,7 +67,7 @@ static ten_etcd_key key_before(const ten_etcd_store *store, uint64_t revision) {
 
 /* Adds the reading of entries to store->txn, in the order of their keys unless the range says otherwise. */
 static void get_range(ten_etcd_store *store, struct ten_etcd_range range) {
-    ten_etcd_txn_get_all(&store->txn, ten_etcd_place(&store->dir, TEN_ETCD_FEED, NULL).text, &range);
+    ten_etcd_get_all(&store->txn.operations, ten_etcd_place(&store->dir, TEN_ETCD_FEED, NULL).text, &range);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
@@ -172,8 +171,8 @@ static int delete_entries(ten_etcd_store *store, const json_t *items, const ten_
         ten_entry entry;
         bool is_meant = read_entry(store, json_array_get(items, i), &entry) && entry.id && ten_map_key(ids, entry.id);
         if (is_meant)
-            ten_etcd_txn_delete(&store->txn, ten_etcd_kv_key(json_array_get(items, i), &store->scratch));
-        if (store->txn.operation_count == 0 || (store->txn.operation_count < DELETE_MAX && i + 1 < count))
+            ten_etcd_txn_put(&store->txn, ten_etcd_kv_key(json_array_get(items, i), &store->scratch), NULL, 0);
+        if (store->txn.operations.count == 0 || (store->txn.operations.count < DELETE_MAX && i + 1 < count))
             continue;
         r = ten_etcd_send_only(store, true);
         ten_etcd_txn_clear(&store->txn);
@@ -275,14 +274,13 @@ static int trim_step(ten_etcd_store *store, bool whole, bool *ret_more) {
     return r;
 }
 
-/* A handle that writes much looks after each TRIM_EVERY entries. Most commands write once: some of them look, chosen by
- * the revision at which they wrote. It goes in steps, so that no caller waits for long; but at least twice as many
- * entries are removed as came, so that a feed that is too long becomes shorter. */
+/* A commit that writes much looks; most write one entry: some of them look, chosen by the revision at which they wrote.
+ * It goes in steps, so that no caller waits for long; but at least twice as many entries are removed as came since
+ * somebody looked, so that a feed that is too long becomes shorter. */
 void ten_etcd_feed_trim(ten_etcd_store *store) {
-    bool chosen = store->fed_last && ten_hash_mix(store->revision) % TRIM_CHANCE < store->fed_last;
     size_t fed = store->fed;
-    store->fed_last = 0;
-    if (fed < TRIM_EVERY && !chosen)
+    store->fed = 0;
+    if (ten_hash_mix(store->revision) % TRIM_CHANCE >= fed)
         return;
     ten_error kept = *store->base.error;
     bool whole = ten_hash_mix(store->revision + 1) % TRIM_WHOLE == 0;
@@ -294,6 +292,5 @@ void ten_etcd_feed_trim(ten_etcd_store *store) {
         r = trim_step(store, whole, &more);
         gone += STEP;
     }
-    store->fed = more ? TRIM_EVERY : 0;
     *store->base.error = kept;
 }

@@ -15,70 +15,28 @@ ten_etcd_hold *ten_etcd_hold_find(const ten_etcd_store *store, const char *key) 
     return ten_map_get(&store->holds, key);
 }
 
-static void leave(ten_etcd_hold *hold) {
-    ten_etcd_group *group = hold->group;
-    if (!group)
-        return;
-    ten_etcd_hold *last = group->holds[--group->count];
-    group->holds[hold->index] = last;
-    last->index = hold->index;
-    hold->group = NULL;
-}
-
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key) {
     ten_etcd_hold *hold = ten_map_remove(&store->holds, key);
-    if (!hold)
-        return;
-    leave(hold);
-    ten_free(hold->key);
+    if (hold)
+        hold->group->count--;
     ten_free(hold);
 }
 
-static bool join(ten_etcd_hold *hold, ten_etcd_group *group) {
-    if (!TEN_GROW(group->holds, group->room, (uint32_t)group->count + 1))
-        return false;
-    hold->group = group;
-    hold->index = group->count;
-    group->holds[group->count++] = hold;
-    return true;
-}
-
-/* A hold that belongs to no group yet. NULL: out of memory. */
-static ten_etcd_hold *make_hold(ten_etcd_store *store, const char *key) {
-    ten_etcd_hold *hold = ten_calloc(1, sizeof *hold);
-    char *copy = ten_strdup(key);
-    if (hold && copy && ten_map_put(&store->holds, key, hold)) {
-        hold->key = copy;
-        return hold;
-    }
-    ten_free(hold);
-    ten_free(copy);
-    return NULL;
-}
-
-int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version) {
+int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key) {
     ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
-    if (!hold)
-        hold = make_hold(store, key);
-    if (hold && hold->group != group) {
-        leave(hold);
-        if (!join(hold, group)) {
-            ten_etcd_hold_drop(store, key);
-            hold = NULL;
+    if (hold) {
+        hold->group->count--;
+    } else {
+        hold = ten_calloc(1, sizeof *hold);
+        if (!hold || !ten_map_put(&store->holds, key, hold)) {
+            ten_free(hold);
+            group->uncertain = true;
+            return ten_etcd_no_memory(store);
         }
     }
-    if (!hold) {
-        group->uncertain = true;
-        return ten_etcd_no_memory(store);
-    }
-    hold->version = version;
+    hold->group = group;
+    hold->group->count++;
     return TENURE_OK;
-}
-
-void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version) {
-    ten_etcd_hold *hold = ten_etcd_hold_find(store, key);
-    if (hold && hold->version)
-        hold->version = version;
 }
 
 /* ---- marks ------------------------------------------------------------------------------------------------- */
@@ -97,31 +55,25 @@ void ten_etcd_mark_raised(const ten_etcd_store *store, const char *name, const j
     raise_mark(store, name, ten_etcd_written_before(part, 0));
 }
 
-void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity) {
-    if (strcmp(store->marked, identity) == 0)
-        return;
-    ten_copy_text(store->marked, sizeof store->marked, identity);
-    for (ten_etcd_group *group = store->groups; group; group = group->next)
-        group->mark = 0;
-}
-
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before) {
     raise_mark(store, group->name, before);
-    for (size_t i = 0; i < group->count; i++)
-        group->holds[i]->version = 0;
     group->mark = store->head.revision;
+    group->proof = store->call;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------ */
 
 static void drop_group(ten_etcd_store *store, ten_etcd_group *group) {
-    ten_etcd_group **at = &store->groups;
-    while (*at != group)
-        at = &(*at)->next;
-    *at = group->next;
-    while (group->count > 0)
-        ten_etcd_hold_drop(store, group->holds[group->count - 1]->key);
-    ten_free(group->holds);
+    const ten_map_entry *entry;
+    for (size_t at = 0; group->count > 0 && (entry = ten_map_next(&store->holds, &at));)
+        if (((ten_etcd_hold *)entry->value)->group == group) {
+            ten_etcd_hold_drop(store, entry->key);
+            at--;
+        }
+    ten_etcd_group **place = &store->groups;
+    while (*place != group)
+        place = &(*place)->next;
+    *place = group->next;
     ten_free(group->name);
     ten_free(group);
 }
@@ -133,28 +85,29 @@ void ten_etcd_groups_free(ten_etcd_store *store) {
 }
 
 void ten_etcd_groups_close(ten_etcd_store *store) {
-    size_t most = ten_etcd_groups_count(store);
+    ten_etcd_call calls[64];
     size_t count = 0;
     ten_error kept = *store->base.error;
-    uint64_t *leases = ten_calloc(most + 1, sizeof *leases);
-    ten_etcd_call *calls = ten_calloc(most + 1, sizeof *calls);
-    for (const ten_etcd_group *group = store->groups; leases && group; group = group->next)
-        if (group->count == 0 && !group->uncertain)
-            leases[count++] = group->lease;
     store->deadline_ms = ten_now_ms() + CLOSE_MS;
-    if (calls)
-        (void)ten_etcd_ask_leases(store, "/v3/lease/revoke", leases, calls, count);
-    if (calls)
+    for (const ten_etcd_group *group = store->groups; group; group = group->next) {
+        if (group->count == 0 && !group->uncertain)
+            calls[count++] = (ten_etcd_call){.path = "/v3/lease/revoke", .lease = group->lease};
+        if (count < TEN_COUNT(calls) && group->next)
+            continue;
+        (void)ten_etcd_ask_all(store, calls, count);
         ten_etcd_calls_free(calls, count);
-    ten_free(calls);
-    ten_free(leases);
+        count = 0;
+    }
     *store->base.error = kept;
 }
 
-void ten_etcd_groups_begin(ten_etcd_store *store) {
+void ten_etcd_groups_begin(ten_etcd_store *store, const char *identity) {
     uint64_t now_ms = ten_boot_ms(store->base.clock);
+    bool is_another = strcmp(store->marked, identity) != 0;
+    ten_copy_text(store->marked, sizeof store->marked, identity);
     for (ten_etcd_group *group = store->groups, *next; group; group = next) {
         next = group->next;
+        group->mark = is_another ? 0 : group->mark;
         if (group->ends_ms <= now_ms)
             drop_group(store, group);
     }
@@ -189,28 +142,33 @@ static void note_kept(ten_etcd_store *store, ten_etcd_group *group, const ten_et
     group->ends_ms = ten_boot_ms(store->base.clock) + 1000 * (ten_etcd_seconds(group->ttl_ms) + 1);
 }
 
-int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count) {
-    ten_etcd_call *calls = ten_calloc(count + 1, sizeof *calls);
-    uint64_t *leases = ten_calloc(count + 1, sizeof *leases);
+int ten_etcd_groups_keep(ten_etcd_store *store) {
+    ten_etcd_call *calls = ten_calloc(ten_etcd_groups_count(store) + 1, sizeof *calls);
     uint64_t sent_ms = ten_boot_ms(store->base.clock);
-    int r = calls && leases ? TENURE_OK : ten_etcd_no_memory(store);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        leases[i] = groups[i]->lease;
-    if (r == TENURE_OK)
-        r = ten_etcd_ask_leases(store, "/v3/lease/keepalive", leases, calls, count);
-    for (size_t i = 0; r == TENURE_OK && i < count; i++) {
-        const json_t *result = json_object_get(calls[i].answer, "result");
-        if (calls[i].error == TENURE_OK)
-            store->head = calls[i].head;
-        if (calls[i].error < 0 || ten_etcd_number(result, "TTL") * 1000 < groups[i]->ttl_ms)
-            drop_group(store, groups[i]);
-        else
-            note_kept(store, groups[i], &calls[i].head, sent_ms, false);
+    size_t count = 0;
+    if (!calls)
+        return ten_etcd_no_memory(store);
+    for (const ten_etcd_group *group = store->groups; group; group = group->next)
+        if (group->is_wanted)
+            calls[count++] = (ten_etcd_call){.path = "/v3/lease/keepalive", .lease = group->lease};
+    int r = ten_etcd_ask_all(store, calls, count);
+    const ten_etcd_call *call = calls;
+    for (ten_etcd_group *group = store->groups, *next; group; group = next) {
+        next = group->next;
+        if (!group->is_wanted)
+            continue;
+        group->is_wanted = false;
+        const json_t *result = json_object_get(call->answer, "result");
+        if (r == TENURE_OK && call->error == TENURE_OK)
+            store->head = call->head;
+        if (r == TENURE_OK && (call->error < 0 || ten_etcd_number(result, "TTL") * 1000 < group->ttl_ms))
+            drop_group(store, group);
+        else if (r == TENURE_OK)
+            note_kept(store, group, &call->head, sent_ms, false);
+        call++;
     }
-    if (calls)
-        ten_etcd_calls_free(calls, count);
+    ten_etcd_calls_free(calls, count);
     ten_free(calls);
-    ten_free(leases);
     return r;
 }
 
@@ -257,7 +215,8 @@ int ten_etcd_group_get(ten_etcd_store *store, const char *name, uint64_t ttl_ms,
     ten_etcd_group *group = find(store, name, ttl_ms);
     if (group && group->kept_in != store->call) {
         uint64_t lease = group->lease;
-        int r = ten_etcd_groups_keep(store, &group, 1);
+        group->is_wanted = true;
+        int r = ten_etcd_groups_keep(store);
         if (r < 0)
             return r;
         group = ten_etcd_group_by_lease(store, lease);

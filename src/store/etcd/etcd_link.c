@@ -10,10 +10,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-#define IN_FLIGHT  8u
-#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
-#define SLICE_MS   250u /* a member is given at least so long before the next one is tried */
-#define LOOK_MS    500u /* for the first look at the members of the URL */
+#define IN_FLIGHT 8u
+#define SLICE_MS  250u /* a member is given at least so long before the next one is tried */
+#define LOOK_MS   500u /* for the first look at the members of the URL */
 
 enum grpc_code {
     GRPC_INVALID = 3,
@@ -28,11 +27,10 @@ enum grpc_code {
 struct flight {
     CURL *easy;
     const char *endpoint;
-    ten_buf body;
-    char detail[CURL_ERROR_SIZE];
-    ten_etcd_call *call; /* NULL: free */
+    ten_curl_answer answer;
+    char sent[40]; /* the body of a call about an etcd lease */
+    ten_etcd_call *call;
     CURLcode code;
-    bool over;
 };
 
 struct ten_etcd_link {
@@ -67,14 +65,6 @@ uint64_t ten_etcd_connections(const ten_etcd_link *link) {
 
 /* ---- one attempt ----------------------------------------------------------------------------------------- */
 
-static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
-    struct flight *flight = userdata;
-    if (flight->body.size + size * count > ANSWER_MAX)
-        return 0;
-    ten_buf_add(&flight->body, data, size * count);
-    return flight->body.failed ? 0 : size * count;
-}
-
 static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
     const struct flight *flight = userdata;
     char text[64];
@@ -86,24 +76,17 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
     return length;
 }
 
-static bool take_off(const ten_etcd_link *link, struct flight *flight, const char *endpoint, ten_etcd_call *call,
-                     uint64_t timeout_ms) {
+static bool take_off(const ten_etcd_link *link, struct flight *flight, ten_etcd_call *call, uint64_t timeout_ms) {
     char url[512];
     CURL *easy = flight->easy;
-    snprintf(url, sizeof url, "%s%s", endpoint, call->path);
-    flight->endpoint = endpoint;
+    const char *body = call->lease ? flight->sent : call->body;
+    snprintf(flight->sent, sizeof flight->sent, "{\"ID\":\"%llu\"}", (unsigned long long)call->lease);
+    flight->endpoint = call->endpoint ? call->endpoint : ten_etcd_endpoint(link);
     flight->call = call;
-    flight->over = false;
-    flight->detail[0] = '\0';
-    ten_buf_clear(&flight->body);
-    return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+    flight->code = CURLE_OUT_OF_MEMORY;
+    snprintf(url, sizeof url, "%s%s", flight->endpoint, call->path);
+    return ten_curl_aim(easy, &flight->answer, url, body, timeout_ms) &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link->headers) == CURLE_OK &&
-           (call->body ? curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
-                             curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body) == CURLE_OK &&
-                             curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(call->body)) == CURLE_OK
-                       : curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK) &&
-           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms) == CURLE_OK &&
            /* When a connection that was used before ends without an answer, curl sends the request again by itself. */
            curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, call->once ? 1L : 0L) == CURLE_OK &&
            curl_multi_add_handle(link->multi, easy) == CURLM_OK;
@@ -114,12 +97,9 @@ static void note_ends(ten_etcd_link *link) {
     for (CURLMsg *message; (message = curl_multi_info_read(link->multi, &left));) {
         if (message->msg != CURLMSG_DONE)
             continue;
-        for (size_t i = 0; i < IN_FLIGHT; i++) {
-            if (link->flights[i].easy == message->easy_handle) {
+        for (size_t i = 0; i < IN_FLIGHT; i++)
+            if (link->flights[i].easy == message->easy_handle)
                 link->flights[i].code = message->data.result;
-                link->flights[i].over = true;
-            }
-        }
     }
 }
 
@@ -212,13 +192,12 @@ static enum ending refused(const ten_etcd_link *link, const struct flight *fligh
     return ENDED;
 }
 
-static enum ending broken(struct flight *flight, ten_error *error) {
-    bool late = flight->code == CURLE_OPERATION_TIMEDOUT;
+static enum ending broken(const struct flight *flight, ten_error *error) {
+    char server[300];
     curl_off_t connected = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_PRETRANSFER_TIME_T, &connected);
-    flight->call->error =
-        ten_fail(error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach etcd at %s: %s", flight->endpoint,
-                 flight->detail[0] ? flight->detail : curl_easy_strerror(flight->code));
+    snprintf(server, sizeof server, "etcd at %s", flight->endpoint);
+    flight->call->error = ten_curl_fail(&flight->answer, flight->code, server, error);
     return connected == 0 ? NOT_SENT : NOT_ANSWERED;
 }
 
@@ -228,7 +207,8 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
         return broken(flight, error);
     long status = 0;
     (void)curl_easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
-    json_t *answer = json_loadb(ten_buf_string(&flight->body), flight->body.size, JSON_DISABLE_EOF_CHECK, NULL);
+    json_t *answer =
+        json_loadb(ten_buf_string(&flight->answer.body), flight->answer.body.size, JSON_DISABLE_EOF_CHECK, NULL);
     enum ending ending = ENDED;
     if (status < 200 || status > 299 || json_object_get(answer, "error")) {
         ending = refused(link, flight, answer, status, error);
@@ -246,32 +226,35 @@ static enum ending judge(ten_etcd_link *link, struct flight *flight, ten_error *
     return ending;
 }
 
-/* Up to IN_FLIGHT calls, each to its member (NULL: all to the one in use), all to their ends. */
-static void fly(ten_etcd_link *link, const char *const *endpoints, ten_etcd_call **calls, enum ending *endings,
-                size_t count, uint64_t timeout_ms, ten_error *error) {
+/* Up to IN_FLIGHT of the pending calls from *at on, all to their ends; *at moves on. */
+static void fly(ten_etcd_link *link, ten_etcd_call *calls, size_t count, size_t *at, uint64_t timeout_ms,
+                ten_error *error) {
     int running = 1;
-    for (size_t i = 0; i < count; i++) {
-        const char *endpoint = endpoints ? endpoints[i] : ten_etcd_endpoint(link);
-        if (!take_off(link, &link->flights[i], endpoint, calls[i], timeout_ms)) {
-            link->flights[i].code = CURLE_OUT_OF_MEMORY;
-            link->flights[i].over = true;
-        }
-    }
+    size_t size = 0;
+    for (; *at < count && size < IN_FLIGHT; ++*at)
+        if (calls[*at].pending)
+            (void)take_off(link, &link->flights[size++], &calls[*at], timeout_ms);
     while (running > 0) {
         (void)curl_multi_perform(link->multi, &running);
         note_ends(link);
         if (running > 0)
             (void)curl_multi_poll(link->multi, NULL, 0, 1000, NULL);
     }
-    note_ends(link);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < size; i++) {
+        struct flight *flight = &link->flights[i];
         long made = 0;
-        (void)curl_easy_getinfo(link->flights[i].easy, CURLINFO_NUM_CONNECTS, &made);
-        link->connections += made > 0 && !calls[i]->once;
-        endings[i] = judge(link, &link->flights[i], error);
-        (void)curl_multi_remove_handle(link->multi, link->flights[i].easy);
-        link->flights[i].call = NULL;
+        (void)curl_easy_getinfo(flight->easy, CURLINFO_NUM_CONNECTS, &made);
+        link->connections += made > 0 && !flight->call->once;
+        flight->call->ending = judge(link, flight, error);
+        (void)curl_multi_remove_handle(link->multi, flight->easy);
     }
+}
+
+static int fly_alone(ten_etcd_link *link, ten_etcd_call *call, uint64_t timeout_ms, ten_error *error) {
+    size_t at = 0;
+    call->pending = true;
+    fly(link, call, 1, &at, timeout_ms, error);
+    return call->error;
 }
 
 /* ---- one cluster ------------------------------------------------------------------------------------------- */
@@ -284,25 +267,19 @@ static int look_at_members(ten_etcd_link *link, uint64_t deadline_ms, ten_error 
     if (link->looked || count < 2 || timeout_ms == 0)
         return TENURE_OK;
     bool one = true;
-    for (size_t at = 0; one && at < count; at += IN_FLIGHT) {
-        ten_etcd_call calls[IN_FLIGHT];
-        ten_etcd_call *group[IN_FLIGHT];
-        enum ending endings[IN_FLIGHT];
-        size_t size = ten_min_u64(count - at, IN_FLIGHT);
-        for (size_t i = 0; i < size; i++) {
-            calls[i] = (ten_etcd_call){.path = "/v3/maintenance/status", .body = "{}"};
-            group[i] = &calls[i];
-        }
-        ten_error detail = {0};
-        fly(link, (const char *const *)link->settings->endpoints + at, group, endings, size, timeout_ms, &detail);
-        for (size_t i = 0; i < size; i++) {
-            if (endings[i] != FOREIGN || !one)
-                continue;
-            (void)fail_foreign(link, link->settings->endpoints[at + i], calls[i].head.cluster, error);
-            one = false;
-        }
-        ten_etcd_calls_free(calls, size);
+    ten_error detail = {0};
+    ten_etcd_call calls[TEN_ETCD_ENDPOINTS_MAX];
+    for (size_t i = 0; i < count; i++)
+        calls[i] = (ten_etcd_call){
+            .path = "/v3/maintenance/status", .body = "{}", .endpoint = link->settings->endpoints[i], .pending = true};
+    for (size_t at = 0; at < count;)
+        fly(link, calls, count, &at, timeout_ms, &detail);
+    for (size_t i = 0; one && i < count; i++) {
+        one = calls[i].ending != FOREIGN;
+        if (!one)
+            (void)fail_foreign(link, calls[i].endpoint, calls[i].head.cluster, error);
     }
+    ten_etcd_calls_free(calls, count);
     link->looked = one && link->cluster != 0;
     if (!one)
         link->cluster = 0; /* which of them is meant is not known: the next call looks again */
@@ -325,9 +302,7 @@ static int authenticate(ten_etcd_link *link, uint64_t timeout_ms, ten_error *err
         return ten_fail_memory(error, "a request");
     }
     ten_etcd_call call = {.path = "/v3/auth/authenticate", .body = body.data};
-    ten_etcd_call *calls[] = {&call};
-    enum ending ending;
-    fly(link, NULL, calls, &ending, 1, timeout_ms, error);
+    (void)fly_alone(link, &call, timeout_ms, error);
     explicit_bzero(body.data, body.size);
     ten_buf_free(&body);
     const char *token = json_string_value(json_object_get(call.answer, "token"));
@@ -363,11 +338,11 @@ struct attempt {
 };
 
 /* Whether a call that failed so is tried once more, at the next member or with a new token. */
-static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, const ten_etcd_call *call,
-                      enum ending ending) {
-    if (ending == NOT_KNOWN)
+static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, const ten_etcd_call *call) {
+    if (call->ending == NOT_KNOWN)
         return link->settings->user && !attempt->authenticated_again;
-    bool may_repeat = ending == NOT_SENT || ending == FOREIGN || (ending == NOT_ANSWERED && !call->once);
+    bool may_repeat =
+        call->ending == NOT_SENT || call->ending == FOREIGN || (call->ending == NOT_ANSWERED && !call->once);
     return may_repeat && attempt->members_tried + 1 < link->settings->endpoint_count;
 }
 
@@ -375,23 +350,15 @@ static bool try_again(const ten_etcd_link *link, const struct attempt *attempt, 
 static enum ending attempt_all(ten_etcd_link *link, const struct attempt *attempt, ten_etcd_call *calls, size_t count,
                                uint64_t timeout_ms, ten_error *error) {
     enum ending worst = ENDED;
-    for (size_t at = 0; at < count;) {
-        ten_etcd_call *group[IN_FLIGHT];
-        enum ending endings[IN_FLIGHT];
-        size_t size = 0;
-        for (; at < count && size < IN_FLIGHT; at++)
-            if (calls[at].pending)
-                group[size++] = &calls[at];
-        if (size == 0)
-            break;
-        fly(link, NULL, group, endings, size, timeout_ms, error);
-        for (size_t i = 0; i < size; i++) {
-            if (endings[i] != ENDED)
-                worst = endings[i];
-            group[i]->pending = endings[i] != ENDED && try_again(link, attempt, group[i], endings[i]);
+    for (size_t at = 0, first = 0; at < count && worst == ENDED; first = at) {
+        fly(link, calls, count, &at, timeout_ms, error);
+        for (size_t i = first; i < at; i++) {
+            if (!calls[i].pending)
+                continue;
+            if (calls[i].ending != ENDED)
+                worst = calls[i].ending;
+            calls[i].pending = calls[i].ending != ENDED && try_again(link, attempt, &calls[i]);
         }
-        if (worst != ENDED)
-            break;
     }
     return worst;
 }
@@ -446,13 +413,10 @@ int ten_etcd_perform(ten_etcd_link *link, ten_etcd_call *calls, size_t count, ui
 
 int ten_etcd_perform_here(ten_etcd_link *link, ten_etcd_call *call, uint64_t deadline_ms, ten_error *error) {
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-    ten_etcd_call *calls[] = {call};
-    enum ending ending;
     *error = (ten_error){0};
     if (left_ms == 0)
         return ten_fail(error, TENURE_E_TIMEOUT, "no time was left to ask etcd at %s", ten_etcd_endpoint(link));
-    fly(link, NULL, calls, &ending, 1, left_ms, error);
-    return call->error;
+    return fly_alone(link, call, left_ms, error);
 }
 
 void ten_etcd_calls_free(ten_etcd_call *calls, size_t count) {
@@ -469,7 +433,7 @@ void ten_etcd_link_close(ten_etcd_link *link) {
         return;
     for (size_t i = 0; i < IN_FLIGHT; i++) {
         curl_easy_cleanup(link->flights[i].easy);
-        ten_buf_free(&link->flights[i].body);
+        ten_buf_free(&link->flights[i].answer.body);
     }
     curl_multi_cleanup(link->multi);
     curl_slist_free_all(link->headers);
@@ -488,13 +452,8 @@ int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_li
     }
     for (size_t i = 0; good && i < IN_FLIGHT; i++) {
         struct flight *flight = &link->flights[i];
-        CURL *easy = flight->easy = curl_easy_init();
-        good = easy && ten_curl_prepare(easy, &settings->files) &&
-               curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_WRITEDATA, flight) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_HEADERDATA, flight) == CURLE_OK &&
-               curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, flight->detail) == CURLE_OK;
+        flight->easy = ten_curl_open(&settings->files, &flight->answer, take_header, flight);
+        good = flight->easy != NULL;
     }
     if (!good) {
         ten_etcd_link_close(link);

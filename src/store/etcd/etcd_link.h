@@ -26,13 +26,17 @@ typedef struct ten_etcd_head {
 typedef struct ten_etcd_call {
     const char *path; /* "/v3/kv/txn"; a GET when there is no body */
     const char *body;
-    bool once; /* never sent again when it may have arrived */
+    uint64_t lease; /* not 0: the body names this etcd lease */
+    bool once;      /* never sent again when it may have arrived */
     /* results: */
     int error;      /* TENURE_OK, or why it failed: TENURE_E_GONE for a lease that is not there any more */
     json_t *answer; /* of TENURE_OK; the caller's */
     ten_etcd_head head;
     long server_time_s; /* Unix time by the member's clock; 0: not said */
-    bool pending;       /* the link's own */
+    /* the link's own: */
+    const char *endpoint; /* NULL: the one in use */
+    bool pending;
+    unsigned ending;
 } ten_etcd_call;
 
 int ten_etcd_link_open(const ten_etcd_settings *settings, ten_etcd_link **ret_link, ten_error *error);

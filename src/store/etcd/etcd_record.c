@@ -46,26 +46,24 @@ static bool parse(char *text, ten_record *record, enum ten_etcd_life_word *ret_w
     return ten_percent_decode(name, false);
 }
 
-void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, ten_key key, bool otherwise) {
-    void (*get)(ten_etcd_txn *, const char *) = otherwise ? ten_etcd_txn_get_otherwise : ten_etcd_txn_get;
-    get(txn, ten_etcd_record_key(&store->dir, key).text);
+void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_list *list, ten_key key) {
+    ten_etcd_get(list, ten_etcd_record_key(&store->dir, key).text);
     if (ten_etcd_has_life(key.kind))
-        get(txn, ten_etcd_life_key(&store->dir, key).text);
+        ten_etcd_get(list, ten_etcd_life_key(&store->dir, key).text);
 }
 
 /* A life without a record was put there by another program: the target is foreign, and nobody may acquire it. */
 static int take_life(ten_etcd_store *store, const json_t *item, enum ten_etcd_life_word word, ten_etcd_sight *sight) {
     ten_record *record = &sight->record;
     ten_etcd_kv life = ten_etcd_kv_read(item, &store->scratch);
-    sight->is_attached = life.revision > 0;
-    sight->lease = life.lease;
+    bool is_attached = life.revision > 0;
     sight->ttl_ms = strtoull(life.value, NULL, 10);
-    sight->in_doubt = record->version && !sight->is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store);
-    record->alive = sight->is_attached || sight->in_doubt;
+    sight->in_doubt = record->version && !is_attached && word == TEN_ETCD_ENDS && ten_etcd_is_in_doubt(store);
+    record->alive = is_attached || sight->in_doubt;
     /* A record in doubt lives as long as the doubt lasts. */
-    sight->lease = sight->in_doubt ? store->space->wait_lease : sight->lease;
+    sight->lease = sight->in_doubt ? store->space->wait_lease : life.lease;
     record->left_ms = sight->in_doubt ? 1 : !sight->lease ? TEN_FOREVER : ten_max_u64(sight->ttl_ms, 1);
-    record->foreign = sight->is_attached && record->version == 0;
+    record->foreign = is_attached && record->version == 0;
     if (record->foreign)
         record->name = ten_arena_text(&store->texts, life.value[0] ? life.value : "?");
     return record->name ? TENURE_OK : ten_etcd_no_memory(store);
@@ -99,9 +97,9 @@ int ten_etcd_record_take(ten_etcd_store *store, const json_t *answer, size_t *at
 
 /* ---- the time that is left --------------------------------------------------------------------------------- */
 
-static bool is_among(const uint64_t *leases, size_t count, uint64_t lease) {
+static bool is_among(const ten_etcd_call *calls, size_t count, uint64_t lease) {
     for (size_t i = 0; i < count; i++)
-        if (leases[i] == lease)
+        if (calls[i].lease == lease)
             return true;
     return false;
 }
@@ -116,8 +114,7 @@ static void set_left(ten_etcd_sight *sights, size_t count, uint64_t lease, uint6
 
 /* The time left of etcd leases of this handle is known; of others etcd is asked. */
 int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t count) {
-    uint64_t leases[ASKED_MAX];
-    ten_etcd_call calls[ASKED_MAX] = {0};
+    ten_etcd_call calls[ASKED_MAX];
     size_t asked = 0;
     uint64_t now_ms = ten_boot_ms(store->base.clock);
     for (size_t i = 0; i < count; i++) {
@@ -125,17 +122,17 @@ int ten_etcd_tell_left(ten_etcd_store *store, ten_etcd_sight *sights, size_t cou
         const ten_etcd_group *group = lease ? ten_etcd_group_by_lease(store, lease) : NULL;
         if (group)
             set_left(&sights[i], 1, lease, ten_sub_saturating(group->sent_ms + group->ttl_ms, now_ms));
-        else if (lease && asked < ASKED_MAX && !is_among(leases, asked, lease))
-            leases[asked++] = lease;
-        else if (lease && !is_among(leases, asked, lease))
+        else if (lease && !is_among(calls, asked, lease) && asked == ASKED_MAX)
             set_left(&sights[i], 1, lease, 1);
+        else if (lease && !is_among(calls, asked, lease))
+            calls[asked++] = (ten_etcd_call){.path = "/v3/lease/timetolive", .lease = lease};
     }
-    int r = ten_etcd_ask_leases(store, "/v3/lease/timetolive", leases, calls, asked);
+    int r = ten_etcd_ask_all(store, calls, asked);
     for (size_t i = 0; r == TENURE_OK && i < asked; i++) {
         /* Whole seconds, rounded down; -1 when it has gone. */
         const char *text = json_string_value(json_object_get(calls[i].answer, "TTL"));
         long long seconds = calls[i].error < 0 ? -1 : text ? strtoll(text, NULL, 10) : 0;
-        set_left(sights, count, leases[i], seconds > 0 ? (uint64_t)seconds * 1000 : seconds < 0 ? 1 : LAST_MS);
+        set_left(sights, count, calls[i].lease, seconds > 0 ? (uint64_t)seconds * 1000 : seconds < 0 ? 1 : LAST_MS);
     }
     ten_etcd_calls_free(calls, asked);
     return r;
@@ -153,11 +150,11 @@ static size_t count_leases(const ten_etcd_sight *sights, size_t count) {
 void ten_etcd_reading_add(ten_etcd_store *store, const ten_etcd_sight *sights, size_t count) {
     bool flat = count <= TEN_ETCD_FLAT;
     for (size_t i = 0; flat && i < count; i++)
-        ten_etcd_record_get(store, &store->txn, sights[i].record.key, false);
+        ten_etcd_record_get(store, &store->txn.operations, sights[i].record.key);
     for (size_t i = 0; !flat && i < count; i += TEN_ETCD_PART) {
         ten_etcd_txn_clear(&store->part);
         for (size_t j = i; j < count && j < i + TEN_ETCD_PART; j++)
-            ten_etcd_record_get(store, &store->part, sights[j].record.key, false);
+            ten_etcd_record_get(store, &store->part.operations, sights[j].record.key);
         ten_etcd_txn_add_part(&store->txn, &store->part);
     }
 }
@@ -246,70 +243,52 @@ static const char *id_of(ten_etcd_store *store, const json_t *item, size_t size)
 static void get_page(ten_etcd_store *store, const struct page *page, const ten_etcd_key *dir) {
     ten_etcd_key from = *dir;
     strncat(from.text, page->after, sizeof from.text - strlen(from.text) - 1);
-    ten_etcd_txn_get_all(&store->txn, dir->text,
-                         &(struct ten_etcd_range){.after = page->after[0] ? from.text : NULL, .limit = page->limit});
+    ten_etcd_get_all(&store->txn.operations, dir->text,
+                     &(struct ten_etcd_range){.after = page->after[0] ? from.text : NULL, .limit = page->limit});
 }
 
-static int take_page(ten_etcd_store *store, const ten_scan *scan, struct page *page, const json_t *answer,
-                     size_t record_size, size_t life_size) {
-    const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
-    const json_t *lives = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS + 1);
-    int r = TENURE_OK;
-    size_t life = 0;
-    const char *life_id = id_of(store, json_array_get(lives, 0), life_size);
-    for (size_t i = 0; r == TENURE_OK && i < json_array_size(items) && page->count < SCAN_PAGE; i++) {
-        const json_t *item = json_array_get(items, i);
-        const char *id = id_of(store, item, record_size);
-        if (!id && scan->kind > TEN_KIND_QUARANTINE)
-            continue;
-        id = id ? id : "";
-        /* A life without a record is passed over. */
-        while (life_id && strcmp(life_id, id) < 0)
-            life_id = id_of(store, json_array_get(lives, ++life), life_size);
-        bool is_its = life_id && strcmp(life_id, id) == 0;
-        ten_etcd_sight *sight = &page->sights[page->count++];
-        sight->record.key = (ten_key){scan->kind, id};
-        r = take(store, item, is_its ? json_array_get(lives, life) : NULL, sight);
-        ten_copy_text(page->after, sizeof page->after, id);
+/* The life that is of that id, from *at on; those before it are of no record. NULL: the record has none. */
+static const json_t *find_life(ten_etcd_store *store, const json_t *lives, size_t *at, size_t dir_size,
+                               const char *id) {
+    for (; *at < json_array_size(lives); ++*at) {
+        const json_t *life = json_array_get(lives, *at);
+        const char *key = ten_etcd_kv_key(life, &store->scratch);
+        int order = strlen(key) > dir_size ? strcmp(key + dir_size, id) : -1;
+        if (order >= 0)
+            return order == 0 ? life : NULL;
     }
-    return r;
+    return NULL;
 }
 
-/* As many lives as records are read: those of the records are among them, but for what others have put there. */
-static int scan_records(ten_etcd_store *store, const ten_scan *scan, struct page *page) {
-    ten_etcd_key record_dir = ten_etcd_record_key(&store->dir, (ten_key){scan->kind, ""});
+/* As many lives as records are read: those of the records are among them, but for what others have put there. Leases
+ * with a name have an index of their own: few are held among many that are known. */
+static int scan_page(ten_etcd_store *store, const ten_scan *scan, bool by_name, struct page *page) {
+    ten_etcd_key dir = by_name ? ten_etcd_place(&store->dir, TEN_ETCD_NAMED, NULL)
+                               : ten_etcd_record_key(&store->dir, (ten_key){scan->kind, ""});
     ten_etcd_key life_dir = ten_etcd_life_key(&store->dir, (ten_key){scan->kind, ""});
     json_t *answer = NULL;
     ten_etcd_state_begin(store);
-    get_page(store, page, &record_dir);
-    if (ten_etcd_has_life(scan->kind))
+    get_page(store, page, &dir);
+    if (!by_name && ten_etcd_has_life(scan->kind))
         get_page(store, page, &life_dir);
     int r = ten_etcd_state_send(store, &answer);
-    page->more = r == TENURE_OK && ten_etcd_has_more(answer, TEN_ETCD_STATE_READS);
-    if (r == TENURE_OK)
-        r = take_page(store, scan, page, answer, strlen(record_dir.text), strlen(life_dir.text));
-    json_decref(answer);
-    return r;
-}
-
-/* Leases with a name have an index of their own: few are held among many that are known. */
-static int scan_named(ten_etcd_store *store, const ten_scan *scan, struct page *page) {
-    ten_etcd_key dir = ten_etcd_name_key(&store->dir, "");
-    json_t *answer = NULL;
-    ten_etcd_state_begin(store);
-    get_page(store, page, &dir);
-    int r = ten_etcd_state_send(store, &answer);
     const json_t *items = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS);
+    const json_t *lives = ten_etcd_kvs(answer, TEN_ETCD_STATE_READS + 1);
     page->more = r == TENURE_OK && ten_etcd_has_more(answer, TEN_ETCD_STATE_READS);
-    for (size_t i = 0; r == TENURE_OK && i < json_array_size(items) && page->count < SCAN_PAGE; i++) {
-        const char *id = id_of(store, json_array_get(items, i), strlen(dir.text));
-        if (!id)
+    for (size_t i = 0, life = 0; r == TENURE_OK && i < json_array_size(items) && page->count < SCAN_PAGE; i++) {
+        const json_t *item = json_array_get(items, i);
+        const char *id = id_of(store, item, strlen(dir.text));
+        if (!id && scan->kind > TEN_KIND_QUARANTINE)
             continue;
-        page->sights[page->count++].record.key = (ten_key){scan->kind, id};
+        id = id ? id : "";
+        ten_etcd_sight *sight = &page->sights[page->count++];
+        sight->record.key = (ten_key){scan->kind, id};
+        if (!by_name)
+            r = take(store, item, find_life(store, lives, &life, strlen(life_dir.text), id), sight);
         ten_copy_text(page->after, sizeof page->after, id);
     }
     json_decref(answer);
-    return r == TENURE_OK && page->count > 0 ? ten_etcd_look(store, page->sights, page->count) : r;
+    return r == TENURE_OK && by_name && page->count > 0 ? ten_etcd_look(store, page->sights, page->count) : r;
 }
 
 static int scan_pages(ten_etcd_store *store, const ten_scan *scan, struct page *page, ten_record_fn each,
@@ -321,7 +300,7 @@ static int scan_pages(ten_etcd_store *store, const ten_scan *scan, struct page *
     for (page->more = true; r == TENURE_OK && page->more && given < scan->limit;) {
         page->limit = scan->names == TEN_SCAN_ALL || by_name ? ten_min_u64(scan->limit - given, SCAN_PAGE) : SCAN_PAGE;
         page->count = 0;
-        r = by_name ? scan_named(store, scan, page) : scan_records(store, scan, page);
+        r = scan_page(store, scan, by_name, page);
         if (r == TENURE_OK && count_leases(page->sights, page->count) <= LISTED_MAX)
             r = ten_etcd_tell_left(store, page->sights, page->count);
         for (size_t i = 0; r == TENURE_OK && i < page->count && given < scan->limit; i++) {
@@ -343,7 +322,7 @@ static int scan_namespaces(ten_etcd_store *store, const ten_scan *scan, ten_reco
     ten_etcd_key from = ten_etcd_namespace_key(&(ten_etcd_dir){store->settings.prefix, scan->after});
     json_t *answer = NULL;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get_all(&store->txn, dir.text, &(struct ten_etcd_range){.after = from.text});
+    ten_etcd_get_all(&store->txn.operations, dir.text, &(struct ten_etcd_range){.after = from.text});
     int r = ten_etcd_send(store, false, &answer);
     const json_t *items = ten_etcd_kvs(answer, 0);
     for (size_t i = 0, given = 0; r == TENURE_OK && i < json_array_size(items) && given < scan->limit; i++) {

@@ -55,9 +55,6 @@ typedef struct ten_etcd_space ten_etcd_space;
 /* A life that this handle attached to one of its groups, as far as it knows. */
 typedef struct ten_etcd_hold {
     ten_etcd_group *group;
-    size_t index; /* in the group */
-    char *key;
-    uint64_t version;    /* of the record, as it is while the mark is; 0: not known */
     uint64_t covered_in; /* the call that last touched it */
 } ten_etcd_hold;
 
@@ -67,24 +64,23 @@ struct ten_etcd_group {
     const ten_etcd_space *space; /* of their namespace */
     char *name;                  /* of the records */
     uint64_t ttl_ms;
-    uint64_t lease;     /* etcd's name for it */
-    uint64_t term;      /* in which it was granted */
-    uint64_t member;    /* which last kept it alive or granted it, */
-    uint64_t kept_term; /* and in which term */
-    uint64_t kept_in;   /* the call for which it was kept alive or granted, */
-    bool is_granted;    /* and which of the two: all members have agreed on a grant */
-    uint64_t ends_ms;   /* boot clock: it cannot be alive later */
-    uint64_t sent_ms;   /* boot clock: when the last keep-alive that succeeded was sent, or the grant */
-    ten_etcd_hold **holds;
-    size_t count;
-    uint32_t room;
-    uint64_t covered_in; /* the call that last touched some of its holds, */
+    uint64_t lease;      /* etcd's name for it */
+    uint64_t term;       /* in which it was granted */
+    uint64_t member;     /* which last kept it alive or granted it, */
+    uint64_t kept_term;  /* and in which term */
+    uint64_t kept_in;    /* the call for which it was kept alive or granted, */
+    bool is_granted;     /* and which of the two: all members have agreed on a grant */
+    uint64_t ends_ms;    /* boot clock: it cannot be alive later */
+    uint64_t sent_ms;    /* boot clock: when the last keep-alive that succeeded was sent, or the grant */
+    size_t count;        /* of its holds */
+    uint64_t covered_in; /* the call that last touched some of them, */
     size_t covered;      /* and how many */
-    uint64_t wanted_in;  /* the call in which some of what is touched is to be attached to it */
-    bool uncertain;      /* more may be attached than `holds`: an answer was missing */
-    uint64_t mark;       /* the revision of its holder's mark under which its holds are what they are; 0: not known */
-    uint64_t proven_in;  /* the call in which that was compared */
-    size_t looked_at;    /* the holds are looked at in turn */
+    bool is_wanted;      /* it is to be kept alive now */
+    bool uncertain;      /* more may be attached: an answer was missing */
+    uint64_t mark;       /* the revision of its holder's mark, as far as this handle knows it; 0: not known */
+    uint64_t proof;      /* of what was read since that mark was made: ten_touch.seen. Each mark has another one */
+    uint64_t proven_in;  /* the call in which the mark was compared */
+    size_t looked_at;    /* what is touched is looked at in turn */
 };
 
 /* What is known of a namespace, from the last answer that told it. */
@@ -129,10 +125,14 @@ typedef struct ten_etcd_store {
     ten_etcd_txn part;
     ten_buf scratch;
     ten_buf value;
-    size_t fed;              /* entries since the feed was last looked at for its length, */
-    size_t fed_last;         /* and those of the last commit */
+    size_t fed;              /* entries of the feed that the last commit has written */
     bool answers;            /* the last request had an answer */
     ten_stream_watch *watch; /* NULL: nobody watches */
+    struct ten_etcd_listener {
+        ten_etcd_link *link; /* NULL: nothing was tried yet */
+        struct curl_slist *headers;
+        ten_buf body;
+    } listener; /* of the thread that watches */
 } ten_etcd_store;
 
 static inline uint64_t ten_etcd_seconds(uint64_t ttl_ms) {
@@ -154,9 +154,8 @@ void ten_etcd_tell_clock(ten_etcd_store *store);
 int ten_etcd_send(ten_etcd_store *store, bool once, json_t **ret_answer);
 /* The same, where the answer does not matter. */
 int ten_etcd_send_only(ten_etcd_store *store, bool once);
-/* The same request for each of these etcd leases; calls[i] is what became of it. The caller frees the calls. */
-int ten_etcd_ask_leases(ten_etcd_store *store, const char *path, const uint64_t *leases, ten_etcd_call *calls,
-                        size_t count);
+/* Several requests; calls[i] is what became of each. The caller frees the calls. */
+int ten_etcd_ask_all(ten_etcd_store *store, ten_etcd_call *calls, size_t count);
 /* A new etcd lease, granted in the term of store->head. */
 int ten_etcd_grant(ten_etcd_store *store, uint64_t ttl_ms, uint64_t *ret_lease);
 
@@ -166,6 +165,8 @@ ten_etcd_key ten_etcd_store_key(const ten_etcd_store *store);
 /* Follows ten_etcd_begin(), once more if the call is tried again: finds out whether it is the store that it was, if
  * there may be another one behind the address. */
 int ten_etcd_enter(ten_etcd_store *store);
+/* The same for a call that relies on that identity. TEN_OTHER_EPOCH: the store has another one. */
+int ten_etcd_enter_as(ten_etcd_store *store, const char *identity);
 /* A reading ends with this: it was answered by a connection that was looked at. */
 int ten_etcd_confirm(ten_etcd_store *store);
 /* A transaction that reads the state of the namespace before anything else: begins store->txn; sends it, and takes the
@@ -176,7 +177,7 @@ void ten_etcd_state_begin(ten_etcd_store *store);
 int ten_etcd_state_send(ten_etcd_store *store, json_t **ret_answer);
 int ten_etcd_state_read(ten_etcd_store *store);
 /* The parts of these two: for when the comparisons of store->txn hold, or do not. */
-void ten_etcd_state_get(ten_etcd_store *store, bool otherwise);
+void ten_etcd_state_get(const ten_etcd_store *store, ten_etcd_list *list);
 int ten_etcd_state_take(ten_etcd_store *store, const json_t *answer);
 void ten_etcd_epoch_value(ten_buf *value, const char *identity, uint64_t epoch);
 /* What the caller of a commit or a touch relies on. */
@@ -200,14 +201,17 @@ enum ten_etcd_life_word { TEN_ETCD_ENDED, TEN_ETCD_ENDLESS, TEN_ETCD_ENDS };
 /* A record as it was read, with what is etcd's. */
 typedef struct ten_etcd_sight {
     ten_record record;
-    bool is_attached; /* its life is there */
-    bool in_doubt;    /* it is alive by doubt alone */
-    uint64_t lease;   /* that its life is attached to; 0: it has no end */
-    uint64_t ttl_ms;  /* of that */
+    bool in_doubt;   /* it is alive by doubt alone */
+    uint64_t lease;  /* that its life is attached to; 0: it has no end */
+    uint64_t ttl_ms; /* of that */
 } ten_etcd_sight;
+/* Of one that is alive. */
+static inline bool ten_etcd_is_endless(const ten_etcd_sight *sight) {
+    return !sight->in_doubt && !sight->lease;
+}
 void ten_etcd_record_write(ten_buf *value, const ten_write *write, enum ten_etcd_life_word word);
 /* Adds the reading of a record. */
-void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_txn *txn, ten_key key, bool otherwise);
+void ten_etcd_record_get(const ten_etcd_store *store, ten_etcd_list *list, ten_key key);
 /* Reads what the operations from *at on have answered, and moves on. The key stays as it is. */
 int ten_etcd_record_take(ten_etcd_store *store, const json_t *answer, size_t *at, ten_etcd_sight *sight);
 /* Adds the reading of up to TEN_ETCD_READING_MAX records to store->txn, and takes it from the answer, from that
@@ -225,28 +229,24 @@ int ten_etcd_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, v
 
 /* etcd_group.c: what this handle has attached to what */
 ten_etcd_hold *ten_etcd_hold_find(const ten_etcd_store *store, const char *key);
-/* Notes that the key is attached to the group, and the record's version (0: not known). If there is no memory for that,
- * nothing is known of the key any more. */
-int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key, uint64_t version);
-/* The record was written, and its life stays as it is. */
-void ten_etcd_hold_rewritten(const ten_etcd_store *store, const char *key, uint64_t version);
+/* Notes that the key is attached to the group. */
+int ten_etcd_hold_set(ten_etcd_store *store, ten_etcd_group *group, const char *key);
 void ten_etcd_hold_drop(ten_etcd_store *store, const char *key);
-/* What is known by marks is known of the store with that identity: another one's revisions may be the same. */
-void ten_etcd_marks_begin(ten_etcd_store *store, const char *identity);
 /* This handle has raised the mark of that holder in the transaction of store->head, by the operation that was such a
  * part. */
 void ten_etcd_mark_raised(const ten_etcd_store *store, const char *name, const json_t *part);
 /* This handle has written the mark of that group, under which its holds are about to be read. Before, it had that
  * revision. */
 void ten_etcd_mark_made(const ten_etcd_store *store, ten_etcd_group *group, uint64_t before);
-/* Another call begins: what has ended is forgotten. */
-void ten_etcd_groups_begin(ten_etcd_store *store);
+/* Another call on the store with that identity begins: what has ended is forgotten, and what is known by marks of
+ * another store, whose revisions may be the same. */
+void ten_etcd_groups_begin(ten_etcd_store *store, const char *identity);
 /* There is an answer: what this call was about to attach is attached, or not. */
 void ten_etcd_groups_answered(const ten_etcd_store *store);
 /* One that lasts for the TTL from this call on: kept alive, or granted. */
 int ten_etcd_group_get(ten_etcd_store *store, const char *name, uint64_t ttl_ms, ten_etcd_group **ret_group);
-/* Those that were kept alive have kept_in set; those that have ended are dropped. */
-int ten_etcd_groups_keep(ten_etcd_store *store, ten_etcd_group **groups, size_t count);
+/* Those that are wanted. Those that were kept alive have kept_in set; those that have ended are dropped. */
+int ten_etcd_groups_keep(ten_etcd_store *store);
 /* Whether that counts, after the answer of store->head: the same member has answered in the same term, so that it was
  * the leader that kept it alive. */
 bool ten_etcd_group_is_kept(const ten_etcd_store *store, const ten_etcd_group *group);

@@ -29,6 +29,7 @@ struct work {
     ten_etcd_reliance on;
     struct item *items;
     size_t count;
+    size_t unsettled;
     struct item **open;     /* those that are not settled, when each is read, */
     ten_etcd_sight *sights; /* and what they are */
     size_t open_count;
@@ -42,12 +43,8 @@ static ten_etcd_key mark_of(const struct work *work, const char *name) {
     return ten_etcd_place(&work->store->dir, TEN_ETCD_MARK, name);
 }
 
-static void find_holds(const struct work *work) {
-    for (size_t i = 0; i < work->count; i++)
-        work->items[i].hold = ten_etcd_hold_find(work->store, life_of(work, &work->items[i]).text);
-}
-
-static void settle(struct item *item, bool extended, uint64_t present) {
+static void settle(struct work *work, struct item *item, bool extended, uint64_t present) {
+    work->unsettled--;
     item->is_settled = true;
     item->touch->extended = extended;
     item->touch->present = present;
@@ -55,10 +52,11 @@ static void settle(struct item *item, bool extended, uint64_t present) {
 
 /* ---- which groups go on ------------------------------------------------------------------------------------ */
 
-/* A group goes on if all of it is touched, and for the TTL that it has. */
-static void cover(struct work *work) {
+/* Finds what is known of each, and how many of each group are touched. */
+static void find_holds(const struct work *work) {
     for (size_t i = 0; i < work->count; i++) {
-        ten_etcd_hold *hold = work->items[i].hold;
+        ten_etcd_hold *hold = ten_etcd_hold_find(work->store, life_of(work, &work->items[i]).text);
+        work->items[i].hold = hold;
         if (!hold || hold->covered_in == work->store->call)
             continue;
         ten_etcd_group *group = hold->group;
@@ -68,6 +66,7 @@ static void cover(struct work *work) {
     }
 }
 
+/* A group goes on if all of it is touched, and for the TTL that it has. */
 static bool goes_on(const ten_etcd_store *store, const ten_etcd_group *group) {
     return group->covered_in == store->call && group->covered == group->count && !group->uncertain &&
            (group->term == store->head.term || store->is_full);
@@ -88,26 +87,18 @@ static ten_etcd_group *home_of(const struct work *work, const struct item *item)
     return best;
 }
 
-static int keep_homes(struct work *work) {
+static int keep_homes(const struct work *work) {
     size_t groups = ten_etcd_groups_count(work->store);
-    ten_etcd_group **homes = ten_calloc(groups + 1, sizeof *homes);
-    size_t count = 0;
-    if (!homes)
-        return ten_etcd_no_memory(work->store);
     find_holds(work);
-    cover(work);
     for (size_t i = 0; i < work->count; i++) {
         ten_etcd_group *home = home_of(work, &work->items[i]);
         work->items[i].lease = home ? home->lease : 0;
-        if (home && home->wanted_in != work->store->call)
-            homes[count++] = home;
         if (home)
-            home->wanted_in = work->store->call;
+            home->is_wanted = true;
     }
-    int r = count ? ten_etcd_groups_keep(work->store, homes, count) : TENURE_OK;
+    int r = ten_etcd_groups_keep(work->store);
     if (ten_etcd_groups_count(work->store) != groups) /* some have ended */
         find_holds(work);
-    ten_free(homes);
     return r;
 }
 
@@ -129,16 +120,21 @@ static int send_look(const struct work *work, json_t **ret_answer, bool *ret_hel
 }
 
 /* Beside the mark, some lives of each group are compared: all vanish if the etcd lease was revoked, and single ones if
- * they were deleted by hand. */
+ * they were deleted by hand. All of a group that goes on is touched. */
 static void add_marks(const struct work *work, ten_etcd_group **groups, size_t count) {
     ten_etcd_txn *txn = &work->store->txn;
     for (size_t i = 0; i < count; i++) {
         ten_etcd_group *group = groups[i];
         ten_etcd_key mark = mark_of(work, group->name);
         ten_etcd_txn_compare(txn, mark.text, group->mark);
-        ten_etcd_txn_get_otherwise(txn, mark.text);
-        for (size_t j = 0; j < group->count && j < LOOKED_MAX / count; j++)
-            ten_etcd_txn_compare_lease(txn, group->holds[group->looked_at++ % group->count]->key, group->lease);
+        ten_etcd_get(&txn->otherwise, mark.text);
+        for (size_t j = 0, looked = 0; j < work->count && looked < LOOKED_MAX / count; j++) {
+            const struct item *item = &work->items[group->looked_at++ % work->count];
+            if (!item->hold || item->hold->group != group)
+                continue;
+            ten_etcd_txn_compare_lease(txn, life_of(work, item).text, group->lease);
+            looked++;
+        }
     }
 }
 
@@ -176,7 +172,7 @@ static int compare_marks(struct work *work) {
         json_t *answer = NULL;
         bool held = false;
         ten_etcd_rely_begin(store, &work->on);
-        ten_etcd_state_get(store, false);
+        ten_etcd_state_get(store, &store->txn.operations);
         add_marks(work, groups, count);
         r = send_look(work, &answer, &held);
         if (r == TENURE_OK)
@@ -187,8 +183,8 @@ static int compare_marks(struct work *work) {
     return r;
 }
 
-/* Settles the leases that are proven by their holder's mark. A record has one name in a version, so a lease whose
- * version is known has that mark. */
+/* Settles the leases that are proven by their holder's mark: they were read since it was made, and not written since. A
+ * record has one name in a version, so a lease whose version is known has that mark. */
 static int prove(struct work *work) {
     ten_etcd_store *store = work->store;
     int r = work->count > TEN_ETCD_FLAT ? compare_marks(work) : TENURE_OK;
@@ -196,11 +192,13 @@ static int prove(struct work *work) {
     for (size_t i = 0; r == TENURE_OK && i < work->count; i++) {
         struct item *item = &work->items[i];
         const ten_etcd_hold *hold = item->hold;
-        bool is_proven = !item->is_settled && hold && hold->version && hold->version == item->touch->version &&
+        const ten_touch *touch = item->touch;
+        bool is_proven = !item->is_settled && hold && touch->seen && touch->seen == hold->group->proof &&
                          hold->group->lease == item->lease && hold->group->proven_in == store->call &&
-                         item->touch->key.kind == TEN_KIND_LEASE && strcmp(hold->group->name, item->touch->name) == 0;
+                         touch->key.kind == TEN_KIND_LEASE && touch->version != TEN_VERSION_ANY &&
+                         strcmp(hold->group->name, touch->name) == 0;
         if (is_proven && is_kept(store, hold->group))
-            settle(item, true, hold->version);
+            settle(work, item, true, touch->version);
         if (!item->is_settled)
             work->open[work->open_count++] = item;
     }
@@ -216,27 +214,27 @@ static bool is_meant(const struct item *item) {
            record->alive && strcmp(record->name, touch->name) == 0;
 }
 
-/* Notes to which etcd lease the life was found attached, whether or not the touch was meant for it. */
+/* Notes to which etcd lease the life was found attached, whether or not the touch was meant for it; and if it was, by
+ * which mark it is proven from now on. */
 static int note_place(const struct work *work, const struct item *item, uint64_t lease) {
     ten_etcd_store *store = work->store;
     ten_etcd_group *group = ten_etcd_group_by_lease(store, lease);
-    const ten_record *record = &item->sight->record;
     ten_etcd_key key = life_of(work, item);
-    if (!group) {
-        ten_etcd_hold_drop(store, key.text);
-        return TENURE_OK;
-    }
-    return ten_etcd_hold_set(store, group, key.text, strcmp(group->name, record->name) == 0 ? record->version : 0);
+    bool has_name = group && strcmp(group->name, item->touch->name) == 0;
+    item->touch->seen = has_name && is_meant(item) ? group->proof : 0;
+    if (group)
+        return ten_etcd_hold_set(store, group, key.text);
+    ten_etcd_hold_drop(store, key.text);
+    return TENURE_OK;
 }
 
 static int judge(struct work *work, struct item *item, const ten_etcd_sight *sight) {
     const ten_record *record = &sight->record;
     item->sight = sight;
-    bool is_endless = sight->is_attached && !sight->lease;
     if (!is_meant(item))
-        settle(item, false, record->version);
-    else if (is_endless || (sight->lease == item->lease && is_at_home(work->store, item)))
-        settle(item, true, record->version);
+        settle(work, item, false, record->version);
+    else if (ten_etcd_is_endless(sight) || (sight->lease == item->lease && is_at_home(work->store, item)))
+        settle(work, item, true, record->version);
     return note_place(work, item, sight->lease);
 }
 
@@ -263,7 +261,7 @@ static int read_some(struct work *work, size_t first, size_t count, ten_etcd_gro
     json_t *answer = NULL;
     bool held = false;
     ten_etcd_rely_begin(store, &work->on);
-    ten_etcd_state_get(store, false);
+    ten_etcd_state_get(store, &store->txn.operations);
     for (size_t i = 0; i < marks; i++)
         ten_etcd_txn_put_mark(&store->txn, mark_of(work, unmarked[i]->name).text, unmarked[i]->lease);
     ten_etcd_reading_add(store, sights, count);
@@ -350,13 +348,13 @@ static int note_moved(struct work *work, size_t first, size_t end) {
             continue;
         r = note_place(work, item, item->lease);
         if (is_at_home(work->store, item))
-            settle(item, true, item->sight->record.version);
+            settle(work, item, true, item->sight->record.version);
     }
     return r;
 }
 
 /* Finds the groups that they move to: kept alive in this call, or granted now. */
-static int find_homes(struct work *work) {
+static int find_homes(const struct work *work, size_t *ret_moves) {
     for (size_t i = 0; i < work->count; i++) {
         struct item *item = &work->items[i];
         ten_etcd_group *group;
@@ -367,6 +365,7 @@ static int find_homes(struct work *work) {
         if (r < 0)
             return r;
         item->lease = group->lease;
+        ++*ret_moves;
     }
     return TENURE_OK;
 }
@@ -401,27 +400,14 @@ static int move_some(struct work *work, size_t *first) {
 }
 
 static int move(struct work *work) {
-    int r = find_homes(work);
-    for (size_t first = 0; r == TENURE_OK && first < work->count;)
+    size_t moves = 0;
+    int r = find_homes(work, &moves);
+    for (size_t first = 0; r == TENURE_OK && moves > 0 && first < work->count;)
         r = move_some(work, &first);
     return r;
 }
 
 /* ---- the call ----------------------------------------------------------------------------------------------- */
-
-static bool is_over(const struct work *work) {
-    for (size_t i = 0; i < work->count; i++)
-        if (!work->items[i].is_settled)
-            return false;
-    return true;
-}
-
-static bool has_moves(const struct work *work) {
-    for (size_t i = 0; i < work->count; i++)
-        if (has_to_move(&work->items[i]))
-            return true;
-    return false;
-}
 
 static uint64_t longest_of(const struct work *work) {
     uint64_t longest_ms = 0;
@@ -442,7 +428,7 @@ static int without_room(struct work *work, int r) {
 static int extend(struct work *work) {
     ten_etcd_store *store = work->store;
     int r = TENURE_OK;
-    for (unsigned tries = 0; r == TENURE_OK && !is_over(work); tries++) {
+    for (unsigned tries = 0; r == TENURE_OK && work->unsettled > 0; tries++) {
         if (tries == TRIES_MAX)
             return ten_fail(store->base.error, TENURE_E_UNREACHABLE, "etcd is changing its leader; try again");
         store->call++;
@@ -456,7 +442,7 @@ static int extend(struct work *work) {
             r = prove(work);
         if (r == TENURE_OK)
             r = without_room(work, verify(work));
-        if (r == TENURE_OK && has_moves(work) && store->space->term == store->head.term)
+        if (r == TENURE_OK && store->space->term == store->head.term)
             r = without_room(work, move(work));
         r = r == TENURE_E_GONE ? TENURE_OK : r; /* an etcd lease was revoked by hand */
     }
@@ -465,17 +451,12 @@ static int extend(struct work *work) {
 
 static int touch_once(struct work *work) {
     ten_etcd_store *store = work->store;
-    int r = ten_etcd_enter(store);
-    if (r < 0)
+    int r = ten_etcd_enter_as(store, work->on.identity);
+    if (r != TENURE_OK)
         return r;
-    if (strcmp(store->base.identity, work->on.identity) != 0)
-        return TEN_OTHER_EPOCH;
-    ten_etcd_groups_begin(store);
-    ten_etcd_marks_begin(store, work->on.identity);
-    for (size_t i = 0; i < work->count; i++) {
-        work->items[i].is_settled = false;
-        work->items[i].sight = NULL;
-    }
+    for (size_t i = 0; i < work->count; i++)
+        work->items[i] = (struct item){.touch = work->items[i].touch};
+    work->unsettled = work->count;
     r = extend(work);
     if (r == TENURE_OK)
         r = ten_etcd_confirm(store);
@@ -486,7 +467,7 @@ static int touch_once(struct work *work) {
 static int ping(ten_etcd_store *store) {
     int r = ten_etcd_enter(store);
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get(&store->txn, ten_etcd_store_key(store).text);
+    ten_etcd_get(&store->txn.operations, ten_etcd_store_key(store).text);
     if (r == TENURE_OK)
         r = ten_etcd_send_only(store, false);
     /* A refusal for lack of permission is a round trip, too; check() tells what is missing. */

@@ -27,8 +27,8 @@ static ten_etcd_key make_key(const char *format, ...) {
 }
 
 ten_etcd_key ten_etcd_place(const ten_etcd_dir *dir, enum ten_etcd_place place, const char *name) {
-    static const char *const places[] = {"epoch",        "state/",        "state/term", "state/wait",
-                                         "state/newest", "state/trimmed", "feed/",      "mark/"};
+    static const char *const places[] = {"epoch",         "state/", "state/term", "state/wait", "state/newest",
+                                         "state/trimmed", "feed/",  "mark/",      "named/"};
     return make_key("%s/%s/%s%s", dir->prefix, dir->namespace_name, places[place], name ? name : "");
 }
 
@@ -48,34 +48,37 @@ ten_etcd_key ten_etcd_namespace_key(const ten_etcd_dir *dir) {
     return make_key("%s/tenure/%s", dir->prefix, dir->namespace_name);
 }
 
-ten_etcd_key ten_etcd_name_key(const ten_etcd_dir *dir, const char *id) {
-    return make_key("%s/%s/named/%s", dir->prefix, dir->namespace_name, id);
+ten_etcd_key ten_etcd_top_key(const char *prefix, const char *name) {
+    return make_key("%s/%s", prefix, name);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------------- */
 
 void ten_etcd_txn_clear(ten_etcd_txn *txn) {
-    ten_buf_clear(&txn->compares);
-    ten_buf_clear(&txn->operations);
-    ten_buf_clear(&txn->otherwise);
-    txn->compares.failed = txn->operations.failed = txn->otherwise.failed = false;
-    txn->compare_count = txn->operation_count = txn->otherwise_count = 0;
+    ten_etcd_list *lists[] = {&txn->compares, &txn->operations, &txn->otherwise};
+    for (size_t i = 0; i < TEN_COUNT(lists); i++) {
+        ten_buf_clear(&lists[i]->text);
+        lists[i]->text.failed = false;
+        lists[i]->count = 0;
+    }
 }
 
 void ten_etcd_txn_free(ten_etcd_txn *txn) {
-    ten_buf_free(&txn->compares);
-    ten_buf_free(&txn->operations);
-    ten_buf_free(&txn->otherwise);
+    ten_buf_free(&txn->compares.text);
+    ten_buf_free(&txn->operations.text);
+    ten_buf_free(&txn->otherwise.text);
     ten_buf_free(&txn->body);
 }
 
 size_t ten_etcd_txn_size(const ten_etcd_txn *txn) {
-    return ten_max_u64(txn->compare_count, ten_max_u64(txn->operation_count, txn->otherwise_count));
+    return ten_max_u64(txn->compares.count, ten_max_u64(txn->operations.count, txn->otherwise.count));
 }
 
-static void add_base64(ten_buf *out, const char *name, const char *data, size_t size) {
-    ten_buf_format(out, "\"%s\":\"", name);
-    ten_base64_encode(out, data, size);
+/* A member of a JSON object, whose value is in base64. */
+static void add_text(ten_buf *out, const char *name, const char *text) {
+    ten_buf_text(out, name);
+    ten_buf_text(out, ":\"");
+    ten_base64_encode(out, text, strlen(text));
     ten_buf_char(out, '"');
 }
 
@@ -83,130 +86,75 @@ static void add_number(ten_buf *out, const char *name, uint64_t number) {
     ten_buf_format(out, ",\"%s\":\"%llu\"", name, (unsigned long long)number);
 }
 
-static ten_buf *begin_compare(ten_etcd_txn *txn, const char *key, const char *target) {
-    ten_buf *out = &txn->compares;
-    ten_buf_format(out, "%s{\"target\":\"%s\",", txn->compare_count++ ? "," : "", target);
-    add_base64(out, "key", key, strlen(key));
-    return out;
+/* An item of the list begins with this and a key. */
+static ten_buf *begin(ten_etcd_list *list, const char *what, const char *key) {
+    ten_buf_text(&list->text, list->count++ ? ",{" : "{");
+    ten_buf_text(&list->text, what);
+    add_text(&list->text, "\"key\"", key);
+    return &list->text;
 }
 
 void ten_etcd_txn_compare(ten_etcd_txn *txn, const char *key, uint64_t revision) {
-    ten_buf *out = begin_compare(txn, key, "MOD");
+    ten_buf *out = begin(&txn->compares, "\"target\":\"MOD\",", key);
     add_number(out, "mod_revision", revision);
     ten_buf_char(out, '}');
 }
 
 void ten_etcd_txn_compare_exists(ten_etcd_txn *txn, const char *key) {
-    ten_buf *out = begin_compare(txn, key, "VERSION");
+    ten_buf *out = begin(&txn->compares, "\"target\":\"VERSION\",", key);
     ten_buf_text(out, ",\"result\":\"GREATER\",\"version\":\"0\"}");
 }
 
 void ten_etcd_txn_compare_value(ten_etcd_txn *txn, const char *key, const char *value) {
-    ten_buf *out = begin_compare(txn, key, "VALUE");
-    ten_buf_char(out, ',');
-    add_base64(out, "value", value, strlen(value));
+    ten_buf *out = begin(&txn->compares, "\"target\":\"VALUE\",", key);
+    add_text(out, ",\"value\"", value);
     ten_buf_char(out, '}');
 }
 
 void ten_etcd_txn_compare_lease(ten_etcd_txn *txn, const char *key, uint64_t lease) {
-    ten_buf *out = begin_compare(txn, key, "LEASE");
+    ten_buf *out = begin(&txn->compares, "\"target\":\"LEASE\",", key);
     add_number(out, "lease", lease);
     ten_buf_char(out, '}');
 }
 
-static ten_buf *begin(ten_etcd_txn *txn, const char *what) {
-    ten_buf_format(&txn->operations, "%s{\"%s\":{", txn->operation_count++ ? "," : "", what);
-    return &txn->operations;
-}
-
-static void add_key(ten_buf *out, const char *key) {
-    add_base64(out, "key", key, strlen(key));
-}
-
 void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease) {
-    ten_buf *out = begin(txn, "requestPut");
-    add_key(out, key);
-    ten_buf_char(out, ',');
-    add_base64(out, "value", value, strlen(value));
+    ten_buf *out = begin(&txn->operations, value ? "\"requestPut\":{" : "\"requestDeleteRange\":{", key);
+    if (value)
+        add_text(out, ",\"value\"", value);
     if (lease)
         add_number(out, "lease", lease);
     ten_buf_text(out, "}}");
 }
 
 void ten_etcd_txn_put_mark(ten_etcd_txn *txn, const char *key, uint64_t lease) {
-    ten_buf *out = begin(txn, "requestPut");
-    add_key(out, key);
+    ten_buf *out = begin(&txn->operations, "\"requestPut\":{", key);
     add_number(out, "lease", lease);
     ten_buf_text(out, ",\"prev_kv\":true}}");
 }
 
 void ten_etcd_txn_raise(ten_etcd_txn *txn, const char *key) {
-    ten_buf *out = begin(txn, "requestTxn");
-    ten_buf_text(out, "\"compare\":[{\"target\":\"VERSION\",\"result\":\"GREATER\",");
-    add_key(out, key);
-    ten_buf_text(out, ",\"version\":\"0\"}],\"success\":[{\"requestPut\":{");
-    add_key(out, key);
+    ten_buf *out =
+        begin(&txn->operations, "\"requestTxn\":{\"compare\":[{\"target\":\"VERSION\",\"result\":\"GREATER\",", key);
+    add_text(out, ",\"version\":\"0\"}],\"success\":[{\"requestPut\":{\"key\"", key);
     ten_buf_text(out, ",\"ignore_value\":true,\"ignore_lease\":true,\"prev_kv\":true}}]}}");
 }
 
-void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key) {
-    ten_buf *out = begin(txn, "requestDeleteRange");
-    add_key(out, key);
-    ten_buf_text(out, "}}");
-}
-
-void ten_etcd_txn_put_or_delete(ten_etcd_txn *txn, const char *key, const char *value) {
-    if (value)
-        ten_etcd_txn_put(txn, key, value, 0);
-    else
-        ten_etcd_txn_delete(txn, key);
-}
-
 void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to) {
-    ten_buf *out = begin(txn, "requestDeleteRange");
-    add_key(out, from);
-    ten_buf_char(out, ',');
-    add_base64(out, "range_end", to, strlen(to));
+    ten_buf *out = begin(&txn->operations, "\"requestDeleteRange\":{", from);
+    add_text(out, ",\"range_end\"", to);
     ten_buf_text(out, "}}");
 }
 
-void ten_etcd_txn_get(ten_etcd_txn *txn, const char *key) {
-    ten_buf *out = begin(txn, "requestRange");
-    add_key(out, key);
-    ten_buf_text(out, "}}");
+void ten_etcd_get(ten_etcd_list *list, const char *key) {
+    ten_buf_text(begin(list, "\"requestRange\":{", key), "}}");
 }
 
-static ten_buf *begin_otherwise(ten_etcd_txn *txn, const char *key) {
-    ten_buf_text(&txn->otherwise, txn->otherwise_count++ ? ",{\"requestRange\":{" : "{\"requestRange\":{");
-    add_key(&txn->otherwise, key);
-    return &txn->otherwise;
-}
-
-void ten_etcd_txn_get_otherwise(ten_etcd_txn *txn, const char *key) {
-    ten_buf_text(begin_otherwise(txn, key), "}}");
-}
-
-/* The last byte is a slash: what follows it sorts behind everything below. */
-static void add_end(ten_buf *out, const char *prefix_key) {
+void ten_etcd_get_all(ten_etcd_list *list, const char *prefix_key, const struct ten_etcd_range *range) {
+    ten_etcd_key next = make_key("%s\x01", range->after ? range->after : ""); /* keys have no NUL */
     ten_etcd_key end = make_key("%s", prefix_key);
-    end.text[strlen(end.text) - 1]++;
-    ten_buf_char(out, ',');
-    add_base64(out, "range_end", end.text, strlen(end.text));
-}
-
-void ten_etcd_txn_get_all_otherwise(ten_etcd_txn *txn, const char *prefix_key) {
-    ten_buf *out = begin_otherwise(txn, prefix_key);
-    add_end(out, prefix_key);
-    ten_buf_text(out, "}}");
-}
-
-void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range) {
-    ten_buf *out = begin(txn, "requestRange");
-    if (range->after)
-        add_base64(out, "key", range->after, strlen(range->after) + 1); /* with its NUL: the next possible key */
-    else
-        add_key(out, range->from ? range->from : prefix_key);
-    add_end(out, prefix_key);
+    ten_buf *out = begin(list, "\"requestRange\":{", range->after ? next.text : range->from ? range->from : prefix_key);
+    end.text[strlen(end.text) - 1]++; /* a slash: what follows it sorts behind everything below */
+    add_text(out, ",\"range_end\"", end.text);
     if (range->limit)
         add_number(out, "limit", range->limit);
     if (range->created_since)
@@ -216,26 +164,30 @@ void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struc
     ten_buf_text(out, "}}");
 }
 
+static void add_list(ten_buf *body, const char *name, const ten_etcd_list *list) {
+    ten_buf_text(body, name);
+    ten_buf_add(body, ten_buf_string(&list->text), list->text.size);
+    body->failed |= list->text.failed;
+}
+
 const char *ten_etcd_txn_body(ten_etcd_txn *txn) {
     ten_buf *body = &txn->body;
     ten_buf_clear(body);
-    body->failed = txn->compares.failed || txn->operations.failed || txn->otherwise.failed;
-    ten_buf_text(body, "{\"compare\":[");
-    ten_buf_add(body, ten_buf_string(&txn->compares), txn->compares.size);
-    ten_buf_text(body, "],\"success\":[");
-    ten_buf_add(body, ten_buf_string(&txn->operations), txn->operations.size);
-    ten_buf_text(body, "],\"failure\":[");
-    ten_buf_add(body, ten_buf_string(&txn->otherwise), txn->otherwise.size);
+    body->failed = false;
+    add_list(body, "{\"compare\":[", &txn->compares);
+    add_list(body, "],\"success\":[", &txn->operations);
+    add_list(body, "],\"failure\":[", &txn->otherwise);
     ten_buf_text(body, "]}");
     return body->failed ? NULL : body->data;
 }
 
 void ten_etcd_txn_add_part(ten_etcd_txn *txn, ten_etcd_txn *part) {
     const char *body = ten_etcd_txn_body(part);
-    ten_buf_text(&txn->operations, txn->operation_count++ ? ",{\"requestTxn\":" : "{\"requestTxn\":");
-    ten_buf_text(&txn->operations, body ? body : "");
-    ten_buf_char(&txn->operations, '}');
-    txn->operations.failed |= !body;
+    ten_buf *out = &txn->operations.text;
+    ten_buf_text(out, txn->operations.count++ ? ",{\"requestTxn\":" : "{\"requestTxn\":");
+    ten_buf_text(out, body ? body : "");
+    ten_buf_char(out, '}');
+    out->failed |= !body;
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------------ */

@@ -30,6 +30,7 @@ enum ten_etcd_place {
     TEN_ETCD_TRIMMED, /* of the feed: the number up to which it was cut, and the revision */
     TEN_ETCD_FEED,    /* an entry */
     TEN_ETCD_MARK,    /* a holder's: whoever writes to one of its leases writes this, too */
+    TEN_ETCD_NAMED,   /* a lease's, by its id: the record has a name */
 };
 typedef struct ten_etcd_key {
     char text[TEN_ETCD_KEY_MAX + 1];
@@ -48,17 +49,18 @@ bool ten_etcd_has_life(enum ten_kind kind);
 ten_etcd_key ten_etcd_life_key(const ten_etcd_dir *dir, ten_key of);
 /* PREFIX/tenure/NS (no namespace has the name "tenure"): there is a namespace of that name. */
 ten_etcd_key ten_etcd_namespace_key(const ten_etcd_dir *dir);
-/* PREFIX/NS/named/ID: the lease's record has a name. */
-ten_etcd_key ten_etcd_name_key(const ten_etcd_dir *dir, const char *id);
+/* PREFIX/NAME: of all namespaces. */
+ten_etcd_key ten_etcd_top_key(const char *prefix, const char *name);
 
+typedef struct ten_etcd_list {
+    ten_buf text;
+    size_t count;
+} ten_etcd_list;
 typedef struct ten_etcd_txn {
-    ten_buf compares;
-    ten_buf operations;
-    ten_buf otherwise; /* operations for when a comparison fails */
+    ten_etcd_list compares;
+    ten_etcd_list operations;
+    ten_etcd_list otherwise; /* operations for when a comparison fails */
     ten_buf body;
-    size_t compare_count;
-    size_t operation_count;
-    size_t otherwise_count;
 } ten_etcd_txn;
 
 void ten_etcd_txn_clear(ten_etcd_txn *txn);
@@ -72,17 +74,16 @@ void ten_etcd_txn_compare_exists(ten_etcd_txn *txn, const char *key);
 void ten_etcd_txn_compare_value(ten_etcd_txn *txn, const char *key, const char *value);
 void ten_etcd_txn_compare_lease(ten_etcd_txn *txn, const char *key, uint64_t lease);
 
+/* Lease 0: none. A value NULL deletes the key. */
 void ten_etcd_txn_put(ten_etcd_txn *txn, const char *key, const char *value, uint64_t lease);
 /* An empty value, whatever was there. */
 void ten_etcd_txn_put_mark(ten_etcd_txn *txn, const char *key, uint64_t lease);
 /* Writes the key once more, as it is, if it is there: a part with one operation. */
 void ten_etcd_txn_raise(ten_etcd_txn *txn, const char *key);
-void ten_etcd_txn_delete(ten_etcd_txn *txn, const char *key);
-void ten_etcd_txn_put_or_delete(ten_etcd_txn *txn, const char *key, const char *value); /* NULL: deletes */
 /* Deletes from the first key up to, and without, the second. */
 void ten_etcd_txn_delete_between(ten_etcd_txn *txn, const char *from, const char *to);
-void ten_etcd_txn_get(ten_etcd_txn *txn, const char *key);
-void ten_etcd_txn_get_otherwise(ten_etcd_txn *txn, const char *key);
+/* These two go to `operations`, or to `otherwise`. */
+void ten_etcd_get(ten_etcd_list *list, const char *key);
 /* Everything that begins with the key, which ends with a slash, in order. */
 struct ten_etcd_range {
     const char *after; /* exclusive; NULL: from the start */
@@ -91,8 +92,7 @@ struct ten_etcd_range {
     uint64_t created_since;
     bool by_creation; /* sorted by the revision at which they were created, not by key */
 };
-void ten_etcd_txn_get_all(ten_etcd_txn *txn, const char *prefix_key, const struct ten_etcd_range *range);
-void ten_etcd_txn_get_all_otherwise(ten_etcd_txn *txn, const char *prefix_key);
+void ten_etcd_get_all(ten_etcd_list *list, const char *prefix_key, const struct ten_etcd_range *range);
 /* The part becomes an operation. */
 void ten_etcd_txn_add_part(ten_etcd_txn *txn, ten_etcd_txn *part);
 /* The whole request; NULL: out of memory. */

@@ -11,19 +11,10 @@
 #include "store/common/report.h"
 #include "store/http/http_state.h"
 
-#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
-#define TOKEN_MAX  4096u
-#define RETRY_MS   100u /* the shortest pause before a request that was refused for now is sent again */
+#define TOKEN_MAX 4096u
+#define RETRY_MS  100u /* the shortest pause before a request that was refused for now is sent again */
 
 /* ---- a request */
-
-static size_t take_body(char *data, size_t size, size_t count, void *userdata) {
-    ten_http_store *store = userdata;
-    if (store->body.size + size * count > ANSWER_MAX)
-        return 0;
-    ten_buf_add(&store->body, data, size * count);
-    return store->body.failed ? 0 : size * count;
-}
 
 static size_t take_header(char *data, size_t size, size_t count, void *userdata) {
     static const char name[] = "X-Tenure-Cursor:";
@@ -43,9 +34,9 @@ static size_t take_header(char *data, size_t size, size_t count, void *userdata)
 }
 
 bool ten_http_prepare(CURL *easy, const ten_http_settings *settings) {
-    bool good = ten_curl_prepare(easy, &settings->files);
+    bool good = true;
     if (settings->socket_path)
-        good = good && curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, settings->socket_path) == CURLE_OK;
+        good = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, settings->socket_path) == CURLE_OK;
     if (settings->token)
         good = good && curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, settings->token) == CURLE_OK;
@@ -74,16 +65,9 @@ static int refused(ten_http_store *store) {
     return ten_fail(told, TENURE_E_STORE, "%s answered %ld: %s; is it a Tenure server?", where, store->status, said);
 }
 
-static int failed(ten_http_store *store, CURLcode code, const char *detail) {
-    const char *why = detail[0] ? detail : curl_easy_strerror(code);
-    bool late = code == CURLE_OPERATION_TIMEDOUT;
-    return ten_fail(&store->base.error, late ? TENURE_E_TIMEOUT : TENURE_E_UNREACHABLE, "cannot reach %s: %s",
-                    store->settings.base, why);
-}
-
 bool ten_http_parse(ten_http_store *store) {
     json_decref(store->answer);
-    store->answer = json_loadb(store->body.data, store->body.size, JSON_REJECT_DUPLICATES, NULL);
+    store->answer = json_loadb(store->got.body.data, store->got.body.size, JSON_REJECT_DUPLICATES, NULL);
     if (store->answer)
         return true;
     (void)ten_fail(&store->base.error, TENURE_E_STORE, "%s answered what is not JSON; is it a Tenure server?",
@@ -91,16 +75,14 @@ bool ten_http_parse(ten_http_store *store) {
     return false;
 }
 
-/* The answer is in store->body; that of a refusal is parsed. */
+/* The answer is in store->got.body; that of a refusal is parsed. */
 static int ask_once(ten_http_store *store, const char *method, const char *path, const char *body,
                     uint64_t deadline_ms) {
-    char detail[CURL_ERROR_SIZE] = "";
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     if (left_ms == 0)
         return ten_fail(&store->base.error, TENURE_E_TIMEOUT, "%s did not answer in time", store->settings.base);
     ten_buf url = {0};
     ten_buf_format(&url, "%s%s", store->settings.base, path);
-    ten_buf_clear(&store->body);
     json_decref(store->answer);
     store->answer = NULL;
     store->cursor[0] = '\0';
@@ -108,24 +90,16 @@ static int ask_once(ten_http_store *store, const char *method, const char *path,
     store->retry_ms = 0;
     store->status = 0;
     CURL *easy = store->easy;
-    bool good = !url.failed && curl_easy_setopt(easy, CURLOPT_URL, url.data) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, body ? (long)strlen(body) : 0L) == CURLE_OK &&
-                curl_easy_setopt(easy, body ? CURLOPT_POST : CURLOPT_HTTPGET, 1L) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)left_ms) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)left_ms) == CURLE_OK;
+    bool good = !url.failed && ten_curl_aim(easy, &store->got, url.data, body, left_ms) &&
+                curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK;
     CURLcode code = good ? curl_easy_perform(easy) : CURLE_OUT_OF_MEMORY;
-    (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
     ten_buf_free(&url);
     if (code != CURLE_OK)
-        return failed(store, code, detail);
+        return ten_curl_fail(&store->got, code, store->settings.base, &store->base.error);
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &store->status);
     if (store->status >= 200 && store->status <= 299)
         return TENURE_OK;
-    if (store->body.size > 0)
+    if (store->got.body.size > 0)
         (void)ten_http_parse(store);
     return refused(store);
 }
@@ -150,7 +124,7 @@ int ten_http_send(ten_http_store *store, const char *method, const char *path, c
 
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms) {
     int r = ten_http_send(store, method, path, body, deadline_ms);
-    return r == TENURE_OK && store->body.size > 0 && !ten_http_parse(store) ? TENURE_E_STORE : r;
+    return r == TENURE_OK && store->got.body.size > 0 && !ten_http_parse(store) ? TENURE_E_STORE : r;
 }
 
 void ten_http_begin(ten_http_store *store) {
@@ -239,7 +213,7 @@ static void close_store(ten_store *base) {
     json_decref(store->answer);
     curl_easy_cleanup(store->easy);
     curl_slist_free_all(store->headers);
-    ten_buf_free(&store->body);
+    ten_buf_free(&store->got.body);
     ten_buf_free(&store->out);
     ten_arena_free(&store->texts);
     ten_free(store->kept);
@@ -256,13 +230,9 @@ static int open_store(ten_store *base, const ten_url *url, uint64_t timeout_ms) 
     if (r < 0)
         return r;
     ten_curl_start();
-    store->easy = curl_easy_init();
-    bool good = store->easy && ten_curl_headers(&store->headers, NULL) &&
-                ten_http_prepare(store->easy, &store->settings) &&
-                curl_easy_setopt(store->easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-                curl_easy_setopt(store->easy, CURLOPT_WRITEDATA, store) == CURLE_OK &&
-                curl_easy_setopt(store->easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-                curl_easy_setopt(store->easy, CURLOPT_HEADERDATA, store) == CURLE_OK &&
+    store->easy = ten_curl_open(&store->settings.files, &store->got, take_header, store);
+    bool good = store->easy && ten_http_prepare(store->easy, &store->settings) &&
+                ten_curl_headers(&store->headers, NULL) &&
                 curl_easy_setopt(store->easy, CURLOPT_HTTPHEADER, store->headers) == CURLE_OK;
     return good ? TENURE_OK : ten_fail(&base->error, TENURE_E_NOMEM, "cannot start libcurl");
 }

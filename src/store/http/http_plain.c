@@ -50,9 +50,9 @@ static bool read_result(ten_plain *plain, ten_arena *texts, const char **last, t
 }
 
 bool ten_http_read_plain(ten_http_store *store, ten_result *results, size_t count) {
-    ten_plain plain = {.at = store->body.data, .end = store->body.data + store->body.size};
+    ten_plain plain = {.at = store->got.body.data, .end = store->got.body.data + store->got.body.size};
     const char *last = NULL;
-    if (store->body.size == 0 || !TEN_PLAIN_IS(&plain, "["))
+    if (store->got.body.size == 0 || !TEN_PLAIN_IS(&plain, "["))
         return false;
     for (size_t i = 0; i < count; i++)
         if ((i > 0 && !TEN_PLAIN_IS(&plain, ",\n")) || !read_result(&plain, &store->texts, &last, &results[i]))

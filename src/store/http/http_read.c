@@ -329,16 +329,17 @@ int ten_http_list_namespaces(ten_store *base, tenure_name_fn each, void *userdat
 
 /* ---- the feed */
 
-/* All but cursor and time; the texts are the JSON's. False: it is not a change that this version knows. */
+/* The texts are the JSON's. False: it is not a change that this version knows. */
 static bool read_change(const json_t *item, const char *namespace_name, ten_change *change) {
-    json_int_t token = json_integer_value(json_object_get(item, "token"));
-    change->kind = (enum tenure_event_kind)ten_event_parse(json_string_value(json_object_get(item, "event")));
-    change->reason = ten_reason_parse(json_string_value(json_object_get(item, "reason")));
-    change->namespace_name = namespace_name;
-    change->target = json_string_value(json_object_get(item, "target"));
-    change->instance = json_string_value(json_object_get(item, "instance"));
-    change->actor = json_string_value(json_object_get(item, "actor"));
-    change->token = token > 0 ? (uint64_t)token : 0;
+    *change = (ten_change){.cursor = ten_http_number(item, "cursor"),
+                           .at_ms = ten_http_number(item, "at_ms"),
+                           .kind = (enum tenure_event_kind)ten_event_parse(ten_http_text(item, "event")),
+                           .reason = ten_reason_parse(ten_http_text(item, "reason")),
+                           .namespace_name = namespace_name,
+                           .target = ten_http_text(item, "target"),
+                           .instance = ten_http_text(item, "instance"),
+                           .actor = ten_http_text(item, "actor"),
+                           .token = ten_http_number(item, "token")};
     return (int)change->kind != TEN_EVENT_COUNT && change->target && change->instance && change->actor;
 }
 
@@ -364,10 +365,10 @@ int ten_http_changes(ten_store *base, const char *namespace_name, uint64_t *curs
     bool epoch = resync && json_array_size(store->answer) > 0;
     size_t count = resync ? 0 : json_array_size(store->answer);
     for (size_t i = 0; i < count; i++) {
-        const json_t *item = json_array_get(store->answer, i);
-        ten_change change = {.cursor = ten_http_number(item, "cursor"), .at_ms = ten_http_number(item, "at_ms")};
+        ten_change change;
         /* What a newer server tells and this does not know is passed over. */
-        int stopped = read_change(item, namespace_name, &change) ? each(&change, userdata) : 0;
+        bool known = read_change(json_array_get(store->answer, i), namespace_name, &change);
+        int stopped = known ? each(&change, userdata) : 0;
         if (stopped) {
             *cursor = change.cursor;
             return stopped;

@@ -27,7 +27,7 @@ typedef struct ten_http_store {
     ten_http_settings settings;
     CURL *easy;
     struct curl_slist *headers;
-    ten_buf body;      /* of the last answer */
+    ten_curl_answer got;
     ten_buf out;       /* of the request */
     char cursor[64];   /* the header that says how far the feed was read */
     bool more;         /* a header names the next page */
@@ -45,7 +45,7 @@ typedef struct ten_http_store {
  * time: it has done nothing yet. On TENURE_OK the status is between 200 and 299, and store->answer is its JSON (NULL:
  * it has none). */
 int ten_http_ask(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
-/* The same; the answer is in store->body and is not parsed yet. */
+/* The same; the answer is in store->got.body and is not parsed yet. */
 int ten_http_send(ten_http_store *store, const char *method, const char *path, const char *body, uint64_t deadline_ms);
 /* Parses that. False: it is not JSON, and the error says so. */
 bool ten_http_parse(ten_http_store *store);
@@ -53,15 +53,15 @@ bool ten_http_parse(ten_http_store *store);
 bool ten_http_keep(ten_http_store *store);
 /* A call begins: what earlier answers held is gone. */
 void ten_http_begin(ten_http_store *store);
-/* Options that every connection has. False: curl refused one. */
+/* Options that every connection has beside those of ten_curl_prepare(). False: curl refused one. */
 bool ten_http_prepare(CURL *easy, const ten_http_settings *settings);
 
 /* http_apply.c */
 int ten_http_apply(ten_store *store, const ten_op *ops, ten_result *results, size_t count, uint64_t timeout_ms);
 
 /* http_plain.c */
-/* The outcomes of a batch in store->body, if it is as a Tenure server writes it; their texts are valid until the next
- * call. False: it is something else, or not as many. */
+/* The outcomes of a batch in store->got.body, if it is as a Tenure server writes it; their texts are valid until the
+ * next call. False: it is something else, or not as many. */
 bool ten_http_read_plain(ten_http_store *store, ten_result *results, size_t count);
 
 /* http_read.c */

@@ -6,24 +6,20 @@
 
 #define SILENCE_S 45L /* the server says something every 15 s */
 
-static bool prepare(CURL *easy, const char *namespace_name, void *userdata) {
-    const ten_http_settings *settings = userdata;
+static bool prepare(CURL *easy, const char *namespace_name, void *owner) {
+    const ten_http_settings *settings = &((const ten_http_store *)owner)->settings;
     char url[512];
     snprintf(url, sizeof url, "%s/api/v1/%s/events", settings->base, namespace_name);
-    return ten_http_prepare(easy, settings) && curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+    return ten_curl_prepare(easy, &settings->files) && ten_http_prepare(easy, settings) &&
+           curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, SILENCE_S) == CURLE_OK;
 }
 
 int ten_http_watch_open(ten_store *base, const char *namespace_name, int *ret_fd) {
+    static const ten_stream stream = {.prepare = prepare};
     ten_http_store *store = (ten_http_store *)base;
-    const ten_stream stream = {.prepare = prepare, .userdata = &store->settings};
-    int r = ten_stream_watch_has(&store->watch, namespace_name)
-                ? TENURE_OK
-                : ten_stream_watch_open(&stream, namespace_name, &store->watch, &base->error);
-    if (r == TENURE_OK)
-        *ret_fd = ten_stream_watch_fd(store->watch);
-    return r;
+    return ten_stream_watch_get(&store->watch, &stream, store, namespace_name, ret_fd, &base->error);
 }
 
 void ten_http_watch_clear(ten_store *base) {

@@ -30,9 +30,7 @@ struct told {
 struct memory;
 
 struct ten_memory_core {
-    char *name; /* "": private */
-    size_t references;
-    pthread_mutex_t lock;
+    char *name;            /* "": private */
     struct kept **records; /* sorted by their keys */
     uint32_t count, room;
     uint64_t last_version;
@@ -43,7 +41,7 @@ struct ten_memory_core {
     uint64_t identity;
     bool lost;
     uint64_t lost_ms;
-    struct memory *handles;
+    struct memory *handles; /* while there is one */
     struct ten_memory_core *next;
 };
 
@@ -56,7 +54,8 @@ struct memory {
     struct memory *next;
 };
 
-static pthread_mutex_t cores_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of all cores: it is held for microseconds. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ten_memory_core *cores;
 
 static int no_memory(struct memory *memory) {
@@ -140,11 +139,11 @@ static bool tell(struct memory *memory, const struct kept *kept, ten_record *rec
     return record->value && record->name;
 }
 
-/* Every answer starts with this, under the lock; nothing waits but for that, which is held for microseconds. */
+/* Every answer starts with this, under the lock; nothing waits but for that. */
 static struct memory *answer(ten_backend *base, uint64_t timeout_ms) {
     struct memory *memory = (struct memory *)base;
     (void)timeout_ms;
-    pthread_mutex_lock(&memory->core->lock);
+    pthread_mutex_lock(&lock);
     memory->core->calls++;
     ten_arena_reset(&memory->texts);
     memory->now_ms = ten_boot_ms(memory->base.clock);
@@ -162,7 +161,7 @@ static int memory_read(ten_backend *base, const char *namespace_name, ten_record
     bool told = true;
     for (size_t i = 0; told && i < count; i++)
         told = tell(memory, find(memory->core, namespace_name, records[i].key), &records[i]);
-    pthread_mutex_unlock(&memory->core->lock);
+    pthread_mutex_unlock(&lock);
     return told ? TENURE_OK : no_memory(memory);
 }
 
@@ -193,7 +192,7 @@ static int memory_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
         given++;
         stopped = each(&record, userdata);
     }
-    pthread_mutex_unlock(&core->lock);
+    pthread_mutex_unlock(&lock);
     return stopped;
 }
 
@@ -248,7 +247,7 @@ static int memory_feed(ten_backend *base, const char *namespace_name, uint64_t a
         given++;
         stopped = each(&told->entry, userdata);
     }
-    pthread_mutex_unlock(&memory->core->lock);
+    pthread_mutex_unlock(&lock);
     return stopped;
 }
 
@@ -261,7 +260,7 @@ static int memory_unfeed(ten_backend *base, const char *namespace_name, const ch
             if (strcmp(told->entry.id, ids[j]) == 0 && strcmp(told->texts, namespace_name) == 0)
                 take_out(told);
     }
-    pthread_mutex_unlock(&memory->core->lock);
+    pthread_mutex_unlock(&lock);
     return TENURE_OK;
 }
 
@@ -363,7 +362,7 @@ static int memory_commit(ten_backend *base, ten_commit *commit, uint64_t timeout
     for (size_t i = 0; same && done && i < commit->count; i++)
         if (!commit->changes[i].conflict)
             done = carry_out(memory, commit, &commit->changes[i]);
-    pthread_mutex_unlock(&memory->core->lock);
+    pthread_mutex_unlock(&lock);
     return !same ? TEN_OTHER_EPOCH : done ? TENURE_OK : no_memory(memory);
 }
 
@@ -381,7 +380,7 @@ static int memory_touch(ten_backend *base, const char *namespace_name, const cha
         if (touches[i].extended)
             kept->ends_ms = now_ms + touches[i].ttl_ms;
     }
-    pthread_mutex_unlock(&memory->core->lock);
+    pthread_mutex_unlock(&lock);
     return same ? TENURE_OK : TEN_OTHER_EPOCH;
 }
 
@@ -390,11 +389,11 @@ static int memory_touch(ten_backend *base, const char *namespace_name, const cha
 static int memory_watch(ten_backend *base, const char *namespace_name, int *ret_fd) {
     (void)namespace_name; /* whatever changes wakes everybody */
     struct memory *memory = (struct memory *)base;
-    pthread_mutex_lock(&memory->core->lock);
+    pthread_mutex_lock(&lock);
     if (memory->watch_fd < 0)
         memory->watch_fd = ten_eventfd_open();
     int failed = memory->watch_fd < 0 ? errno : 0;
-    pthread_mutex_unlock(&memory->core->lock);
+    pthread_mutex_unlock(&lock);
     *ret_fd = memory->watch_fd;
     return failed ? ten_fail_errno(base->error, TENURE_E_SYSTEM, failed, "cannot watch the memory store") : TENURE_OK;
 }
@@ -418,18 +417,14 @@ static struct ten_memory_core *get_core(const char *name) {
         if (name[0] != '\0' && strcmp(core->name, name) == 0)
             return core;
     struct ten_memory_core *core = ten_calloc(1, sizeof *core);
-    if (!core)
-        return NULL;
-    core->name = ten_strdup(name);
-    if (!core->name) {
+    char *copy = ten_strdup(name);
+    if (!core || !copy) {
         ten_free(core);
+        ten_free(copy);
         return NULL;
     }
-    pthread_mutex_init(&core->lock, NULL);
-    core->feed_room = TEN_FEED_MAX;
-    core->next = cores;
-    cores = core;
-    return core;
+    *core = (struct ten_memory_core){.name = copy, .feed_room = TEN_FEED_MAX, .next = cores};
+    return cores = core;
 }
 
 static int memory_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
@@ -440,21 +435,21 @@ static int memory_open(ten_backend *base, const ten_url *url, uint64_t timeout_m
     int r = ten_url_check_options(url, options, base->error);
     if (r < 0)
         return r;
-    pthread_mutex_lock(&cores_lock);
-    struct ten_memory_core *core = get_core(url->path);
-    if (core) {
-        core->references++;
-        pthread_mutex_lock(&core->lock);
-        memory->core = core;
-        memory->next = core->handles;
-        core->handles = memory;
-        pthread_mutex_unlock(&core->lock);
+    pthread_mutex_lock(&lock);
+    memory->core = get_core(url->path);
+    if (memory->core) {
+        memory->next = memory->core->handles;
+        memory->core->handles = memory;
     }
-    pthread_mutex_unlock(&cores_lock);
-    return core ? TENURE_OK : no_memory(memory);
+    pthread_mutex_unlock(&lock);
+    return memory->core ? TENURE_OK : no_memory(memory);
 }
 
 static void free_core(struct ten_memory_core *core) {
+    struct ten_memory_core **at = &cores;
+    while (*at != core)
+        at = &(*at)->next;
+    *at = core->next;
     while (core->count > 0)
         drop(core, core->records[core->count - 1]);
     for (size_t i = 0; i < core->feed_count; i++)
@@ -462,34 +457,24 @@ static void free_core(struct ten_memory_core *core) {
     ten_free(core->records);
     ten_free(core->feed);
     ten_free(core->name);
-    pthread_mutex_destroy(&core->lock);
     ten_free(core);
 }
 
-static void leave(struct memory *memory) {
-    struct ten_memory_core *core = memory->core;
-    pthread_mutex_lock(&cores_lock);
-    pthread_mutex_lock(&core->lock);
-    struct memory **at = &core->handles;
+static void leave(const struct memory *memory) {
+    struct memory **at = &memory->core->handles;
     while (*at != memory)
         at = &(*at)->next;
     *at = memory->next;
-    bool last = --core->references == 0;
-    pthread_mutex_unlock(&core->lock);
-    struct ten_memory_core **place = &cores;
-    while (*place != core)
-        place = &(*place)->next;
-    if (last)
-        *place = core->next;
-    pthread_mutex_unlock(&cores_lock);
-    if (last)
-        free_core(core);
+    if (!memory->core->handles)
+        free_core(memory->core);
 }
 
 static void memory_close(ten_backend *base) {
     struct memory *memory = (struct memory *)base;
+    pthread_mutex_lock(&lock);
     if (memory->core)
         leave(memory);
+    pthread_mutex_unlock(&lock);
     ten_close_fd(&memory->watch_fd);
     ten_arena_free(&memory->texts);
 }

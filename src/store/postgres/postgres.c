@@ -198,14 +198,6 @@ struct composition {
     bool misses; /* it relies on the absence of others */
 };
 
-static void add_check(struct composition *composition, uint64_t number, const ten_check *check) {
-    ten_postgres_list *lists = composition->lists;
-    ten_postgres_add_number(&lists[CHECK_CHANGE], number);
-    add_key(&lists[CHECK_KEY], composition->namespace_name, check->key);
-    ten_postgres_add_number(&lists[CHECK_VERSION], version_of(check->version));
-    ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
-}
-
 static void add_write(struct composition *composition, uint64_t number, const ten_write *write) {
     const ten_life *life = &write->life;
     ten_postgres_list *lists = composition->lists;
@@ -239,10 +231,14 @@ static bool is_put(const ten_commit_change *change, ten_key key) {
 }
 
 static void add_change(struct composition *composition, uint64_t number, const ten_commit_change *change) {
+    ten_postgres_list *lists = composition->lists;
     for (size_t i = 0; i < change->check_count; i++) {
         const ten_check *check = &change->checks[i];
         bool may_be_absent = check->version == 0 || check->version == TEN_VERSION_ANY;
-        add_check(composition, number, check);
+        ten_postgres_add_number(&lists[CHECK_CHANGE], number);
+        add_key(&lists[CHECK_KEY], composition->namespace_name, check->key);
+        ten_postgres_add_number(&lists[CHECK_VERSION], version_of(check->version));
+        ten_postgres_add_number(&lists[CHECK_LIFE], check->life);
         if (check->key.kind <= TEN_KIND_QUARANTINE || !may_be_absent)
             continue;
         if (is_put(change, check->key))
@@ -253,9 +249,9 @@ static void add_change(struct composition *composition, uint64_t number, const t
     for (size_t i = 0; i < change->write_count; i++)
         add_write(composition, number, &change->writes[i]);
     for (size_t i = 0; i < change->entry_count; i++) {
-        ten_postgres_add_number(&composition->lists[ENTRY_CHANGE], number);
-        ten_postgres_add_text(&composition->lists[ENTRY_ID], change->entries[i].id);
-        ten_postgres_add_text(&composition->lists[ENTRY_TEXT], change->entries[i].text);
+        ten_postgres_add_number(&lists[ENTRY_CHANGE], number);
+        ten_postgres_add_text(&lists[ENTRY_ID], change->entries[i].id);
+        ten_postgres_add_text(&lists[ENTRY_TEXT], change->entries[i].text);
     }
 }
 
@@ -417,7 +413,7 @@ static int postgres_feed(ten_backend *base, const char *namespace_name, uint64_t
                               .values = {NULL, namespace_name, ten_digits(number, ten_min_u64(after, INT64_MAX)),
                                          ten_digits(most, ten_min_u64(limit, INT32_MAX))},
                               .count = 4};
-    ten_notice_watch_reconnect(&store->watch.notice); /* what happens from now on is heard, or read */
+    ten_notice_watch_reconnect(base); /* what happens from now on is heard, or read */
     int r = ask(store, &call, deadline_of(timeout_ms), &row);
     if (r == TENURE_OK)
         *ret_range = (ten_feed_range){.before = ten_postgres_number(store->answer, row, VALUE),
@@ -458,7 +454,7 @@ static int postgres_unfeed(ten_backend *base, const char *namespace_name, const 
 
 static void postgres_close(ten_backend *base) {
     ten_postgres_store *store = self(base);
-    ten_notice_watch_close(&store->watch.notice);
+    ten_notice_watch_close(base);
     ten_postgres_disconnect(store);
     ten_postgres_settings_free(store->settings);
     ten_postgres_settings_free(store->listen_settings);
@@ -486,7 +482,7 @@ static int take_listen_url(const ten_url *url, ten_postgres_store *store, ten_er
 static int postgres_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
     ten_postgres_store *store = self(base);
     uint64_t deadline_ms = deadline_of(timeout_ms);
-    ten_postgres_watch_init(store);
+    ten_notice_watch_init(base, &ten_postgres_notice_ops);
     if (!url->hosts)
         return ten_fail(base->error, TENURE_E_INVALID, "a PostgreSQL URL looks like %s://user@host:5432/database",
                         url->scheme);
@@ -509,8 +505,8 @@ static const ten_backend_ops postgres_ops = {
     .scan = postgres_scan,
     .feed = postgres_feed,
     .unfeed = postgres_unfeed,
-    .watch = ten_postgres_watch_get,
-    .watch_clear = ten_postgres_watch_clear,
+    .watch = ten_notice_watch_get,
+    .watch_clear = ten_notice_watch_clear,
     .check = ten_postgres_check,
 };
 

@@ -183,42 +183,28 @@ BEGIN
          ;
 END $$;
 
--- Keys between these; names: enum ten_scan_names, or 3: the records of namespaces.
+-- Keys between these; names: enum ten_scan_names, or 3: the records of namespaces. Each has an index of its own; the
+-- other parts of the union are not looked at.
 CREATE FUNCTION tenure.scan(wait_ms text, after text, before text, most bigint, names integer)
     RETURNS SETOF tenure.row LANGUAGE plpgsql
 -- use: settings
 AS $$
 BEGIN
-    IF names = 0 THEN
-        RETURN QUERY
-        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before
-                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
+    RETURN QUERY
+    SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
+      FROM ((SELECT * FROM tenure.record WHERE names = 0 AND key > after AND key < before ORDER BY key LIMIT most)
+             UNION ALL
+            (SELECT * FROM tenure.record WHERE names = 1 AND key > after AND key < before AND record.name <> ''
+              ORDER BY key LIMIT most)
+             UNION ALL
+            (SELECT * FROM tenure.record WHERE names = 2 AND key > after AND key < before AND record.name = ''
+              ORDER BY key LIMIT most)
+             UNION ALL
+            (SELECT * FROM tenure.record
+              WHERE names = 3 AND key > after AND strpos(key, ' ') = length(key) - 1 AND right(key, 1) = '0'
+              ORDER BY key LIMIT most)) AS wanted CROSS JOIN
 -- use: value
-             ;
-    ELSIF names = 1 THEN
-        RETURN QUERY
-        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before AND record.name <> ''
-                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
--- use: value
-             ;
-    ELSIF names = 2 THEN
-        RETURN QUERY
-        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record WHERE key > after AND key < before AND record.name = ''
-                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
--- use: value
-             ;
-    ELSE
-        RETURN QUERY
-        SELECT 1, wanted.key, version, number, name, tenure.left_ms(ends_at, clock_timestamp()), value.value
-          FROM (SELECT * FROM tenure.record
-                 WHERE key > after AND strpos(key, ' ') = length(key) - 1 AND right(key, 1) = '0'
-                 ORDER BY key LIMIT most) AS wanted CROSS JOIN
--- use: value
-             ;
-    END IF;
+         ;
 END $$;
 
 -- Three locks beside those of rows, of a namespace each: 1 who relies on its epoch and its quarantine (shared) or
@@ -563,13 +549,12 @@ SELECT schema_version FROM tenure.store;
 
 -- One at a time: two that start together would both create it.
 -- name: lock_schema
+BEGIN ISOLATION LEVEL READ COMMITTED;
+-- use: pinned
 SELECT pg_advisory_xact_lock(7310589505424127589);
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
-
--- name: pin
--- use: pinned
 
 -- name: commit
 COMMIT;
@@ -579,6 +564,7 @@ ROLLBACK;
 
 -- For `tenure doctor`.
 -- name: describe_server
+-- use: pinned
 SELECT current_setting('server_version'), current_setting('server_version_num')::integer, pg_is_in_recovery(),
        current_setting('fsync'), current_setting('full_page_writes'),
        (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
@@ -586,6 +572,7 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
        current_user, current_database();
 
 -- name: describe_rights
+-- use: pinned
 SELECT string_agg(privilege || ' on ' || relation, ', ')
   FROM (VALUES ('tenure.record', 'SELECT INSERT UPDATE DELETE'), ('tenure.value', 'SELECT INSERT UPDATE DELETE'),
                ('tenure.change', 'SELECT INSERT DELETE'), ('tenure.feed', 'SELECT INSERT UPDATE'),
@@ -598,6 +585,7 @@ SELECT string_agg(privilege || ' on ' || relation, ', ')
 -- slots. One that is not seen by its time is by the transactions since. A name is quoted as a statement needs it. The
 -- last column: sessions whose state this role may not see.
 -- name: describe_snapshots
+-- use: pinned
 WITH hidden AS MATERIALIZED (
     SELECT count(*) AS count FROM pg_stat_activity
      WHERE datname = current_database() AND state IS NULL AND pid <> pg_backend_pid() AND usename IS NOT NULL

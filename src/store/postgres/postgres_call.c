@@ -16,7 +16,7 @@
 
 int ten_postgres_misunderstood(ten_postgres_store *store) {
     return ten_fail(store->base.error, TENURE_E_STORE, "%s gave an unexpected answer to a statement of Tenure",
-                    ten_postgres_settings_name(store->settings));
+                    store->settings->name);
 }
 
 int ten_postgres_no_memory(ten_postgres_store *store) {
@@ -32,21 +32,20 @@ static void add_int(ten_buf *buf, uint64_t number, size_t size) {
     ten_buf_add(buf, bytes, size);
 }
 
-/* Dimensions, whether there are NULLs, the type, how many, and the number of the first. */
-#define HEADER_SIZE 20u
+#define COUNT_PLACE 12u /* in the header of an array */
 
 void ten_postgres_begin_list(ten_postgres_list *list, enum ten_postgres_type type) {
-    static const char header[HEADER_SIZE];
+    /* One dimension, no word on NULLs, the type, how many, and the number of the first. */
+    const uint32_t header[] = {1, 0, (uint32_t)type, 0, 1};
     list->type = type;
     list->count = 0;
-    list->has_null = false;
     ten_buf_clear(&list->data);
-    ten_buf_add(&list->data, header, sizeof header);
+    for (size_t i = 0; i < TEN_COUNT(header); i++)
+        add_int(&list->data, header[i], 4);
 }
 
 void ten_postgres_add_text(ten_postgres_list *list, const char *text) {
     list->count++;
-    list->has_null |= !text;
     add_int(&list->data, text ? strlen(text) : UINT32_MAX, 4);
     ten_buf_text(&list->data, text ? text : "");
 }
@@ -64,12 +63,10 @@ void ten_postgres_add_number(ten_postgres_list *list, uint64_t number) {
 int ten_postgres_add_list(ten_postgres_store *store, ten_postgres_call *call, ten_postgres_list *list) {
     if (list->data.failed || list->data.size > INT32_MAX)
         return ten_postgres_no_memory(store);
-    const uint32_t header[] = {list->count > 0, list->has_null, (uint32_t)list->type, list->count, 1};
-    for (size_t i = 0; i < TEN_COUNT(header); i++)
-        for (size_t j = 0; j < 4; j++)
-            list->data.data[i * 4 + j] = (char)(header[i] >> (8 * (3 - j)));
+    for (size_t i = 0; i < 4; i++)
+        list->data.data[COUNT_PLACE + i] = (char)(list->count >> (8 * (3 - i)));
     call->values[call->count] = list->data.data;
-    call->sizes[call->count] = (int)(list->count > 0 ? list->data.size : HEADER_SIZE - 8);
+    call->sizes[call->count] = (int)list->data.size;
     call->formats[call->count++] = 1;
     return TENURE_OK;
 }
@@ -98,7 +95,7 @@ int ten_postgres_connect(ten_postgres_store *store, uint64_t deadline_ms) {
         ten_postgres_disconnect(store);
     if (store->link)
         return TENURE_OK;
-    int r = ten_dial_wait(&store->dial, ten_postgres_settings_name(store->settings), deadline_ms, store->base.error);
+    int r = ten_dial_wait(&store->dial, store->settings->name, deadline_ms, store->base.error);
     if (r < 0)
         return r;
     r = ten_postgres_link_open(store->settings, deadline_ms, &store->link, store->base.error);
@@ -120,21 +117,13 @@ enum trial {
 /* To parse and to plan these takes the server a quarter of the time of a heartbeat. */
 static const char *const usual[] = {PG_BEGIN, PG_READ, PG_COMMIT_RECORDS, PG_TOUCH, PG_COMMIT};
 
-/* The statements before its own: BEGIN, and for one that calls no function of ours, the search path. */
-static size_t statements_before(const ten_postgres_call *call) {
-    return call->count > 0 ? 1 : 2;
-}
-
 static int send_all(ten_postgres_store *store, ten_postgres_call *call, uint64_t deadline_ms) {
     ten_error *error = store->base.error;
     /* The server gives up a little before we do, so that its word comes in time and the connection can be kept. */
     uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
     char wait[TEN_DIGITS_SIZE];
-    if (call->count > 0)
-        call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
+    call->values[0] = ten_digits(wait, ten_min_u64(ten_max_u64(left_ms - left_ms / 8, 1), INT32_MAX));
     int r = ten_postgres_link_send(store->link, PG_BEGIN, 0, NULL, NULL, NULL, error);
-    if (r == TENURE_OK && statements_before(call) == 2)
-        r = ten_postgres_link_send(store->link, PG_PIN, 0, NULL, NULL, NULL, error);
     if (r == TENURE_OK)
         r = ten_postgres_link_send(store->link, call->statement, call->count, call->values, call->sizes, call->formats,
                                    error);
@@ -169,7 +158,7 @@ static enum trial judge_failure(ten_postgres_store *store, const PGresult *resul
 /* Takes the answers, one for each statement, then the end of the pipeline. *ret_in_step: nothing more can come. */
 static int receive_all(ten_postgres_store *store, const ten_postgres_call *call, uint64_t deadline_ms,
                        enum trial *ret_trial, bool *ret_in_step) {
-    size_t own = statements_before(call);
+    enum { OWN = 1, STATEMENTS = 3 }; /* behind BEGIN, and before COMMIT */
     int outcome = TENURE_OK;
     for (size_t i = 0;; i++) {
         TEN_CLEANUP(ten_postgres_clear) PGresult *result = NULL;
@@ -178,7 +167,7 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
             return r;
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_PIPELINE_SYNC) {
-            *ret_in_step = i == own + 2;
+            *ret_in_step = i == STATEMENTS;
             return *ret_in_step ? outcome : ten_postgres_misunderstood(store);
         }
         if (outcome != TENURE_OK)
@@ -186,10 +175,10 @@ static int receive_all(ten_postgres_store *store, const ten_postgres_call *call,
         if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
             *ret_trial = judge_failure(store, result);
             outcome = ten_postgres_failed(result, call->what, store->base.error);
-        } else if (i == own) {
+        } else if (i == OWN) {
             store->answer = result;
             result = NULL;
-        } else if (i == own + 1 && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
+        } else if (i == OWN + 1 && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
             outcome = ten_postgres_misunderstood(store);
         }
     }

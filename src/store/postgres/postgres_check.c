@@ -9,23 +9,10 @@
 #include "store/postgres/postgres_sql.h"
 #include "store/postgres/postgres_state.h"
 
-enum { SERVER_FIELDS = 10 };
-
 struct report {
     ten_postgres_store *store;
     ten_report to;
 };
-
-static void check_server(const struct report *report, const PGresult *row) {
-    char found[256];
-    snprintf(found, sizeof found, "PostgreSQL %.40s, database %.60s, role %.60s", PQgetvalue(row, 0, 0),
-             PQgetvalue(row, 0, 9), PQgetvalue(row, 0, 8));
-    ten_report_tell(&report->to, TENURE_CHECK_OK, "server", found, "");
-    bool standby = ten_postgres_flag(row, 0, 2);
-    ten_report_tell(&report->to, standby ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "role of the server",
-                    standby ? "a standby" : "primary",
-                    "name the primary, or all hosts with target_session_attrs=read-write");
-}
 
 static void check_durability(const struct report *report, const PGresult *row) {
     bool fsync = strcmp(PQgetvalue(row, 0, 3), "on") == 0 && strcmp(PQgetvalue(row, 0, 4), "on") == 0;
@@ -45,13 +32,22 @@ static void check_durability(const struct report *report, const PGresult *row) {
                     "");
 }
 
-static void check_clock(const struct report *report, const PGresult *row) {
+static void check_server(const struct report *report, const PGresult *row) {
+    char found[256];
+    snprintf(found, sizeof found, "PostgreSQL %.40s, database %.60s, role %.60s", PQgetvalue(row, 0, 0),
+             PQgetvalue(row, 0, 9), PQgetvalue(row, 0, 8));
+    ten_report_tell(&report->to, TENURE_CHECK_OK, "server", found, "");
+    bool standby = ten_postgres_flag(row, 0, 2);
+    ten_report_tell(&report->to, standby ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "role of the server",
+                    standby ? "a standby" : "primary",
+                    "name the primary, or all hosts with target_session_attrs=read-write");
+    check_durability(report, row);
     int64_t apart_ms = (int64_t)ten_postgres_number(row, 0, 7) - (int64_t)ten_wall_ms(report->store->base.clock);
     ten_report_clock(&report->to, apart_ms, TEN_REPORT_CLOCK_JUMPS);
 }
 
 static void check_rights(const struct report *report, const PGresult *row) {
-    const char *missing = PQntuples(row) == 1 ? ten_postgres_text(row, 0, 0) : NULL;
+    const char *missing = ten_postgres_text(row, 0, 0);
     ten_report_tell(&report->to, missing ? TENURE_CHECK_FAIL : TENURE_CHECK_OK, "permissions",
                     missing ? missing : "all that is needed",
                     "let the owner GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tenure");
@@ -100,7 +96,7 @@ static void check_snapshots(const struct report *report, const PGresult *rows) {
                 any = true;
             }
     char found[128];
-    uint64_t hidden = PQntuples(rows) > 0 ? ten_postgres_number(rows, 0, 6) : 0;
+    uint64_t hidden = ten_postgres_number(rows, 0, 6);
     snprintf(found, sizeof found,
              "none among what this role may see (%llu sessions are hidden: GRANT pg_read_all_stats)",
              (unsigned long long)hidden);
@@ -145,9 +141,9 @@ static void check_tls(const struct report *report) {
 
 static void check_notices(const struct report *report) {
     ten_postgres_store *store = report->store;
-    const ten_notice_watch *watch = &store->watch.notice;
+    const ten_notice_watch *watch = &store->watch;
     int fd;
-    if (ten_postgres_watch_get(&store->base, watch->namespace_name[0] ? watch->namespace_name : "poll", &fd) < 0)
+    if (ten_notice_watch_get(&store->base, watch->namespace_name[0] ? watch->namespace_name : "poll", &fd) < 0)
         return;
     const char *found = watch->listening ? "listening"
                         : watch->poll_ms && !store->listen_settings
@@ -157,31 +153,32 @@ static void check_notices(const struct report *report) {
                     "add listen_url=URL of a direct connection to the server (with %26 for & inside of it)");
 }
 
-static int ask(struct report *report, const char *statement, uint64_t deadline_ms) {
-    ten_postgres_call call = {.what = "the check", .statement = statement};
-    return ten_postgres_do(report->store, &call, deadline_ms);
-}
-
 int ten_postgres_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+    static const struct {
+        const char *statement;
+        int fields;
+        void (*tell)(const struct report *report, const PGresult *rows);
+    } parts[] = {
+        {PG_DESCRIBE_SERVER, 10, check_server},
+        {PG_DESCRIBE_RIGHTS, 1, check_rights},
+        {PG_DESCRIBE_SNAPSHOTS, 7, check_snapshots},
+    };
     ten_postgres_store *store = (ten_postgres_store *)base;
     struct report report = {.store = store, .to = {each, userdata}};
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
-    int r = ask(&report, PG_DESCRIBE_SERVER, deadline_ms);
-    if (r == TENURE_OK && (PQntuples(store->answer) != 1 || PQnfields(store->answer) != SERVER_FIELDS))
-        r = ten_postgres_misunderstood(store);
-    if (r < 0)
+    int r = ten_postgres_connect(store, deadline_ms);
+    for (size_t i = 0; r == TENURE_OK && i < TEN_COUNT(parts); i++) {
+        TEN_CLEANUP(ten_postgres_clear) PGresult *rows = NULL;
+        r = ten_postgres_link_run(store->link, "the check", parts[i].statement, deadline_ms, &rows, base->error);
+        if (r == TENURE_OK && (PQntuples(rows) < 1 || PQnfields(rows) != parts[i].fields))
+            r = ten_postgres_misunderstood(store);
+        if (r == TENURE_OK)
+            parts[i].tell(&report, rows);
+    }
+    if (r < 0) {
+        ten_postgres_disconnect(store);
         return r;
-    check_server(&report, store->answer);
-    check_durability(&report, store->answer);
-    check_clock(&report, store->answer);
-    r = ask(&report, PG_DESCRIBE_RIGHTS, deadline_ms);
-    if (r < 0)
-        return r;
-    check_rights(&report, store->answer);
-    r = ask(&report, PG_DESCRIBE_SNAPSHOTS, deadline_ms);
-    if (r < 0)
-        return r;
-    check_snapshots(&report, store->answer);
+    }
     check_tls(&report);
     check_notices(&report);
     return TENURE_OK;

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/random.h"
-#include "store/postgres/postgres_settings.h"
 
 #define PASSWORD_SIZE 16384u /* some are tokens that somebody signed */
 
@@ -140,19 +139,8 @@ static int broken(const ten_postgres_link *link, ten_error *error) {
 
 /* ---- connecting ---------------------------------------------------------------------------------------- */
 
-/* 1: ready, 0: too late, or a negative errno. */
 static int wait_for(const ten_postgres_link *link, short events, uint64_t deadline_ms) {
-    struct pollfd place = {.fd = PQsocket(link->connection), .events = events};
-    for (;;) {
-        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-        int ready = poll(&place, 1, (int)ten_min_u64(left_ms, 60000));
-        if (ready > 0)
-            return 1;
-        if (ready < 0 && errno != EINTR)
-            return -errno;
-        if (ten_now_ms() >= deadline_ms)
-            return 0;
-    }
+    return ten_wait_events(PQsocket(link->connection), events, deadline_ms);
 }
 
 static int finish_connecting(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
@@ -221,22 +209,16 @@ static int connect_somewhere(ten_postgres_link *link, const ten_postgres_setting
 int ten_postgres_link_open(ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_link **ret_link,
                            ten_error *error) {
     ten_postgres_link *link = ten_calloc(1, sizeof *link);
-    char *password = settings->files.secret_file ? ten_calloc(1, PASSWORD_SIZE) : NULL;
-    int r = TENURE_OK;
-    if (!link || (settings->files.secret_file && !password))
-        r = ten_fail_memory(error, "a connection to %s", settings->name);
-    ssize_t size = r == TENURE_OK && password ? ten_read_line(settings->files.secret_file, password, PASSWORD_SIZE) : 0;
-    if (size < 0)
-        r = ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s",
-                           settings->files.secret_file);
-    if (r == TENURE_OK) {
-        link->name = settings->name;
-        link->tag = ten_random_u64();
-        r = connect_somewhere(link, settings, password, deadline_ms, error);
-    }
-    if (password)
-        explicit_bzero(password, PASSWORD_SIZE);
-    ten_free(password);
+    char password[PASSWORD_SIZE] = "";
+    if (!link)
+        return ten_fail_memory(error, "a connection to %s", settings->name);
+    link->name = settings->name;
+    link->tag = ten_random_u64();
+    const char *file = settings->files.secret_file;
+    ssize_t size = file ? ten_read_line(file, password, sizeof password) : 0;
+    int r = size < 0 ? ten_fail_errno(error, TENURE_E_DENIED, (int)-size, "cannot read password_file=%s", file)
+                     : connect_somewhere(link, settings, password, deadline_ms, error);
+    explicit_bzero(password, sizeof password);
     if (r < 0)
         ten_postgres_link_close(link);
     else
@@ -279,17 +261,20 @@ int ten_postgres_link_send(ten_postgres_link *link, const char *statement, int c
                                                                                                   : broken(link, error);
 }
 
+/* Waits for what the server has to say also when it is written to: it may not read on before it has got rid of that. */
+static int wait_and_read(ten_postgres_link *link, short events, uint64_t deadline_ms, ten_error *error) {
+    int ready = wait_for(link, (short)(events | POLLIN), deadline_ms);
+    if (ready == 0)
+        return too_late(link, error);
+    return ready > 0 && PQconsumeInput(link->connection) ? TENURE_OK : broken(link, error);
+}
+
 static int flush(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
     int left;
-    while ((left = PQflush(link->connection)) == 1) {
-        int ready = wait_for(link, POLLIN | POLLOUT, deadline_ms);
-        if (ready <= 0)
-            return ready == 0 ? too_late(link, error) : broken(link, error);
-        /* The server may not read on before it has got rid of what it has to say. */
-        if (!PQconsumeInput(link->connection))
-            return broken(link, error);
-    }
-    return left == 0 ? TENURE_OK : broken(link, error);
+    int r = TENURE_OK;
+    while (r == TENURE_OK && (left = PQflush(link->connection)) != 0)
+        r = left == 1 ? wait_and_read(link, POLLOUT, deadline_ms, error) : broken(link, error);
+    return r;
 }
 
 int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_error *error) {
@@ -298,13 +283,11 @@ int ten_postgres_link_sync(ten_postgres_link *link, uint64_t deadline_ms, ten_er
 
 /* The next thing that libpq has to give, which may be NULL: the end of a statement's results. */
 static int get_result(ten_postgres_link *link, uint64_t deadline_ms, PGresult **ret_result, ten_error *error) {
-    while (PQisBusy(link->connection)) {
-        int ready = wait_for(link, POLLIN, deadline_ms);
-        if (ready <= 0)
-            return ready == 0 ? too_late(link, error) : broken(link, error);
-        if (!PQconsumeInput(link->connection))
-            return broken(link, error);
-    }
+    int r = TENURE_OK;
+    while (r == TENURE_OK && PQisBusy(link->connection))
+        r = wait_and_read(link, 0, deadline_ms, error);
+    if (r < 0)
+        return r;
     *ret_result = PQgetResult(link->connection);
     return TENURE_OK;
 }
@@ -377,8 +360,8 @@ bool ten_postgres_link_unprepare(ten_postgres_link *link) {
 
 /* ---- scripts ------------------------------------------------------------------------------------------- */
 
-int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t deadline_ms, PGresult **ret_result,
-                          ten_error *error) {
+int ten_postgres_link_run(ten_postgres_link *link, const char *what, const char *script, uint64_t deadline_ms,
+                          PGresult **ret_result, ten_error *error) {
     if (PQpipelineStatus(link->connection) != PQ_PIPELINE_OFF && !PQexitPipelineMode(link->connection))
         return broken(link, error);
     int r = PQsendQuery(link->connection, script) ? flush(link, deadline_ms, error) : broken(link, error);
@@ -388,20 +371,18 @@ int ten_postgres_link_run(ten_postgres_link *link, const char *script, uint64_t 
         if (r < 0 || !result)
             break;
         /* What follows an error is its consequence. */
-        if (last && PQresultStatus(last) == PGRES_FATAL_ERROR) {
-            PQclear(result);
-        } else {
-            PQclear(last);
-            last = result;
-        }
+        bool refused = last && PQresultStatus(last) == PGRES_FATAL_ERROR;
+        PQclear(refused ? result : last);
+        last = refused ? last : result;
     }
-    if (r == TENURE_OK && (!last || PQstatus(link->connection) == CONNECTION_BAD))
-        r = broken(link, error);
-    if (r == TENURE_OK && !PQenterPipelineMode(link->connection))
+    if (r == TENURE_OK &&
+        (!last || PQstatus(link->connection) == CONNECTION_BAD || !PQenterPipelineMode(link->connection)))
         r = broken(link, error);
     if (r == TENURE_OK)
         r = check_confirmed(link, error);
-    if (r < 0)
+    if (r == TENURE_OK && PQresultStatus(last) == PGRES_FATAL_ERROR)
+        r = ten_postgres_failed(last, what, error);
+    if (r < 0 || !ret_result)
         PQclear(last);
     else
         *ret_result = last;

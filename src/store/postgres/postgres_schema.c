@@ -20,15 +20,7 @@ struct found {
 
 static int run(ten_postgres_store *store, const char *what, const char *script, uint64_t deadline_ms,
                PGresult **ret_result) {
-    PGresult *result = NULL;
-    int r = ten_postgres_link_run(store->link, script, deadline_ms, &result, store->base.error);
-    if (r == TENURE_OK && PQresultStatus(result) == PGRES_FATAL_ERROR)
-        r = ten_postgres_failed(result, what, store->base.error);
-    if (r == TENURE_OK && ret_result)
-        *ret_result = result;
-    else
-        PQclear(result);
-    return r;
+    return ten_postgres_link_run(store->link, what, script, deadline_ms, ret_result, store->base.error);
 }
 
 static int look(ten_postgres_store *store, uint64_t deadline_ms, struct found *found) {
@@ -123,30 +115,19 @@ static int create(ten_postgres_store *store, const struct found *found, uint64_t
     return r;
 }
 
-static int begin_alone(ten_postgres_store *store, uint64_t deadline_ms) {
-    int r = run(store, "beginning", PG_BEGIN, deadline_ms, NULL);
+/* Two that start together both find nothing: whoever has the lock second looks again. */
+static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
+    int r = run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
     if (r == TENURE_OK)
-        r = run(store, "beginning", PG_PIN, deadline_ms, NULL);
-    return r < 0 ? r : run(store, "waiting for the schema's lock", PG_LOCK_SCHEMA, deadline_ms, NULL);
-}
-
-/* Well, or with everything undone and the error kept. */
-static int end_alone(ten_postgres_store *store, int r, uint64_t deadline_ms) {
+        r = look(store, deadline_ms, found);
+    if (r == TENURE_OK && !found->has_store)
+        r = create(store, found, deadline_ms);
+    /* Well, or with everything undone and the error kept. */
     ten_error why = *store->base.error;
     int ended = run(store, "ending", r < 0 ? PG_ROLLBACK : PG_COMMIT, deadline_ms, NULL);
     if (r < 0)
         *store->base.error = why;
     return r < 0 ? r : ended;
-}
-
-/* Two that start together both find nothing: whoever has the lock second looks again. */
-static int create_alone(ten_postgres_store *store, struct found *found, uint64_t deadline_ms) {
-    int r = begin_alone(store, deadline_ms);
-    if (r == TENURE_OK)
-        r = look(store, deadline_ms, found);
-    if (r == TENURE_OK && !found->has_store)
-        r = create(store, found, deadline_ms);
-    return end_alone(store, r, deadline_ms);
 }
 
 int ten_postgres_migrate(ten_postgres_store *store, uint64_t deadline_ms) {

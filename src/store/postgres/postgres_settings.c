@@ -2,7 +2,7 @@
  * From a URL to libpq's parameters. The URL is libpq's own but for our options, which are taken out; host names are
  * looked up here, because libpq would wait for the resolver without end.
  */
-#include "store/postgres/postgres_settings.h"
+#include "store/postgres/postgres_link.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -158,14 +158,10 @@ void ten_postgres_settings_free(ten_postgres_settings *settings) {
     ten_free(settings);
 }
 
-const char *ten_postgres_settings_name(const ten_postgres_settings *settings) {
-    return settings->name;
-}
-
 /* ---- places -------------------------------------------------------------------------------------------- */
 
-/* The nth of a list with commas; the last one counts for all that follow, as with libpq's ports. */
-static void take_nth(const char *list, size_t nth, char *text, size_t size) {
+/* The nth of a list with commas; the last one counts for all that follow, as with libpq's ports. False: it is that. */
+static bool take_nth(const char *list, size_t nth, char *text, size_t size) {
     const char *at = list ? list : "";
     size_t length = strcspn(at, ",");
     for (; nth > 0 && at[length] == ','; nth--) {
@@ -173,6 +169,7 @@ static void take_nth(const char *list, size_t nth, char *text, size_t size) {
         length = strcspn(at, ",");
     }
     snprintf(text, size, "%.*s", (int)length, at);
+    return nth == 0;
 }
 
 static bool is_socket(const char *host) {
@@ -205,14 +202,9 @@ static bool is_remote_text(const char *host) {
 /* One of a list with commas is. */
 static bool is_remote_list(const char *hosts) {
     char host[256];
-    size_t count = 1;
-    for (const char *at = hosts; (at = strchr(at, ',')); at++)
-        count++;
-    for (size_t i = 0; i < count; i++) {
-        take_nth(hosts, i, host, sizeof host);
+    for (size_t i = 0; take_nth(hosts, i, host, sizeof host); i++)
         if (is_remote_text(host))
             return true;
-    }
     return false;
 }
 
@@ -253,19 +245,16 @@ static int add_addresses(const ten_postgres_place *named, uint64_t deadline_ms, 
 int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline_ms, ten_postgres_place *places,
                         size_t *ret_count, ten_error *error) {
     const char *hosts = option_of(settings, "host");
-    size_t named = hosts ? 1 : 0;
+    bool by_itself = !hosts || option_of(settings, "hostaddr");
+    ten_postgres_place place = {0};
     size_t count = 0;
     int failed = TENURE_OK;
-    for (const char *at = hosts; at && (at = strchr(at, ',')); at++)
-        named++;
-    if (!hosts || option_of(settings, "hostaddr")) {
+    if (by_itself)
         places[count++] = (ten_postgres_place){.remote = is_remote_by_itself(settings)};
-        named = 0;
-    }
-    for (size_t i = 0; i < named && count < TEN_POSTGRES_PLACES_MAX; i++) {
-        ten_postgres_place place = {0};
-        take_nth(hosts, i, place.host, sizeof place.host);
-        take_nth(option_of(settings, "port"), i, place.port, sizeof place.port);
+    for (size_t i = 0; !by_itself && count < TEN_POSTGRES_PLACES_MAX; i++) {
+        if (!take_nth(hosts, i, place.host, sizeof place.host))
+            break;
+        (void)take_nth(option_of(settings, "port"), i, place.port, sizeof place.port);
         if (is_socket(place.host))
             places[count++] = place;
         else
@@ -275,33 +264,32 @@ int ten_postgres_places(const ten_postgres_settings *settings, uint64_t deadline
     return count > 0 ? TENURE_OK : failed; /* one that is known is enough */
 }
 
+struct parameters {
+    const char **keywords;
+    const char **values;
+    size_t count;
+};
+
+static void add_parameter(struct parameters *to, const char *keyword, const char *value) {
+    if (!value || !value[0] || to->count + 1 >= TEN_POSTGRES_KEYWORDS_MAX)
+        return;
+    to->keywords[to->count] = keyword;
+    to->values[to->count++] = value;
+}
+
 void ten_postgres_parameters(const ten_postgres_settings *settings, const ten_postgres_place *place,
                              const char *password, const char **keywords, const char **values) {
-    size_t count = 0;
-    for (size_t i = 0; i < TEN_COUNT(defaults); i++) {
-        keywords[count] = defaults[i].keyword;
-        values[count++] = defaults[i].value;
-    }
-    if (ten_postgres_verifies_by_default(settings, place)) {
-        keywords[count] = "sslmode";
-        values[count++] = "verify-full";
-    }
-    for (const PQconninfoOption *at = settings->options; at->keyword && count < TEN_POSTGRES_KEYWORDS_MAX - 8; at++) {
-        if (!at->val || !at->val[0])
-            continue;
-        keywords[count] = at->keyword;
-        values[count++] = at->val;
-    }
-    const char *const more[][2] = {
-        {"host", place->host},  {"hostaddr", place->address}, {"port", place->port},
-        {"password", password}, {"client_encoding", "UTF8"},
-    };
-    for (size_t i = 0; i < TEN_COUNT(more); i++) {
-        if (!more[i][1] || !more[i][1][0])
-            continue;
-        keywords[count] = more[i][0];
-        values[count++] = more[i][1];
-    }
-    keywords[count] = NULL;
-    values[count] = NULL;
+    struct parameters to = {keywords, values, 0};
+    for (size_t i = 0; i < TEN_COUNT(defaults); i++)
+        add_parameter(&to, defaults[i].keyword, defaults[i].value);
+    if (ten_postgres_verifies_by_default(settings, place))
+        add_parameter(&to, "sslmode", "verify-full");
+    for (const PQconninfoOption *at = settings->options; at->keyword; at++)
+        add_parameter(&to, at->keyword, at->val);
+    add_parameter(&to, "host", place->host);
+    add_parameter(&to, "hostaddr", place->address);
+    add_parameter(&to, "port", place->port);
+    add_parameter(&to, "password", password);
+    add_parameter(&to, "client_encoding", "UTF8");
+    keywords[to.count] = values[to.count] = NULL;
 }

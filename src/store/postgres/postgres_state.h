@@ -14,13 +14,6 @@
 #include "store/common/notice_watch.h"
 #include "store/postgres/postgres_link.h"
 
-/* The connection that listens. Its poll_ms is set when a pooler stands in front of the server, and nobody can listen
- * through it. */
-typedef struct ten_postgres_watch {
-    ten_notice_watch notice;
-    ten_postgres_link *link; /* NULL: down */
-} ten_postgres_watch;
-
 /* An array for a statement, in the server's own format. */
 enum ten_postgres_type {
     TEN_POSTGRES_BOOL = 16,
@@ -33,7 +26,6 @@ enum ten_postgres_type {
 typedef struct ten_postgres_list {
     enum ten_postgres_type type; /* of its elements */
     uint32_t count;
-    bool has_null;
     ten_buf data;
 } ten_postgres_list;
 
@@ -41,13 +33,14 @@ typedef struct ten_postgres_list {
 
 typedef struct ten_postgres_store {
     ten_backend base;
+    ten_notice_watch watch;        /* its poll_ms is set when nobody can listen through a pooler before the server */
+    ten_postgres_link *watch_link; /* NULL: down */
     ten_postgres_settings *settings;
     ten_postgres_settings *listen_settings; /* NULL: the same */
     ten_postgres_link *link;                /* NULL: not connected */
     ten_dial dial;
     PGresult *answer; /* the last, to which records point */
     ten_postgres_list lists[TEN_POSTGRES_LISTS];
-    ten_postgres_watch watch;
 } ten_postgres_store;
 
 /* ---- calls; all by deadline_ms on the boot clock, errors in store->base.error */
@@ -94,9 +87,7 @@ const char *ten_postgres_text(const PGresult *result, int row, int column); /* N
 
 /* ---- the ops */
 
-void ten_postgres_watch_init(ten_postgres_store *store);
-int ten_postgres_watch_get(ten_backend *base, const char *namespace_name, int *ret_fd);
-void ten_postgres_watch_clear(ten_backend *base);
+extern const ten_notice_ops ten_postgres_notice_ops;
 int ten_postgres_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

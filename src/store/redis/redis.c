@@ -22,6 +22,8 @@ static const char *const scripts[TEN_REDIS_SCRIPT_COUNT] = {
     [TEN_REDIS_SWEEP] = LUA_SWEEP, [TEN_REDIS_EXCHANGED] = LUA_EXCHANGED,
 };
 
+_Static_assert(offsetof(ten_redis_store, watch) == offsetof(ten_noticing, watch), "see notice_watch.h");
+
 static ten_redis_store *self(ten_backend *base) {
     return (ten_redis_store *)base;
 }
@@ -78,10 +80,6 @@ void ten_redis_script(ten_redis_store *store, enum ten_redis_script script, size
 
 /* ---- sending and receiving ----------------------------------------------------------------------------- */
 
-static int send_words(ten_redis_store *store) {
-    return ten_redis_link_send_words(store->link, store->words.count, &store->words.done, store->base.error);
-}
-
 /* The next reply. An error reply is an error, but NOSCRIPT, which is *ret_reply NULL. */
 static int receive(ten_redis_store *store, const char *what, uint64_t deadline_ms, redisReply **ret_reply) {
     redisReply *reply = NULL;
@@ -116,18 +114,12 @@ uint64_t ten_redis_number(const redisReply *reply) {
 
 /* ---- connecting ---------------------------------------------------------------------------------------- */
 
-static int send_script(ten_redis_store *store, enum ten_redis_script script) {
-    ten_redis_command(store);
-    ten_redis_word(&store->words, "SCRIPT");
-    ten_redis_word(&store->words, "LOAD");
-    ten_redis_word(&store->words, scripts[script]);
-    return send_words(store);
-}
-
 static int load_scripts(ten_redis_store *store, uint64_t deadline_ms) {
     int r = TENURE_OK;
-    for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++)
-        r = send_script(store, (enum ten_redis_script)i);
+    for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
+        const char *const words[] = {"SCRIPT", "LOAD", scripts[i]};
+        r = ten_redis_link_send(store->link, TEN_COUNT(words), words, NULL, store->base.error);
+    }
     for (unsigned i = 0; r == TENURE_OK && i < TEN_REDIS_SCRIPT_COUNT; i++) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         r = receive(store, "loading a script", deadline_ms, &reply);
@@ -184,7 +176,7 @@ static int send_some(ten_redis_store *store, const struct calls *calls, struct p
     while (r == TENURE_OK && !progress->forgotten && !store->enough && progress->sent < calls->count &&
            progress->sent < progress->taken + IN_FLIGHT) {
         calls->make(store, calls->userdata, progress->sent++);
-        r = send_words(store);
+        r = ten_redis_link_send_words(store->link, store->words.count, &store->words.done, store->base.error);
         if (r == TENURE_OK && calls->count > 1) /* the server starts while the next is put together */
             r = ten_redis_link_flush(store->link, calls->deadline_ms, store->base.error);
     }
@@ -194,22 +186,18 @@ static int send_some(ten_redis_store *store, const struct calls *calls, struct p
 /* Until all are answered, or the server has forgotten a script. What it has answered behind that is not looked at: sent
  * again, it is answered again. */
 static int exchange(ten_redis_store *store, const struct calls *calls, struct progress *progress) {
-    size_t under_way = 0;
-    progress->sent = progress->taken;
+    size_t heard = progress->sent = progress->taken;
     progress->forgotten = false;
     int r = send_some(store, calls, progress);
-    for (under_way = progress->sent - progress->taken; r == TENURE_OK && under_way > 0;) {
+    while (r == TENURE_OK && heard < progress->sent) {
         TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
         r = receive(store, calls->what, calls->deadline_ms, &reply);
-        under_way--;
+        heard++;
         progress->forgotten |= r == TENURE_OK && !reply;
-        if (r < 0 || progress->forgotten)
-            continue;
-        r = calls->take(store, calls->userdata, progress->taken++, reply);
-        size_t before = progress->sent;
+        if (r == TENURE_OK && !progress->forgotten)
+            r = calls->take(store, calls->userdata, progress->taken++, reply);
         if (r == TENURE_OK)
             r = send_some(store, calls, progress);
-        under_way += progress->sent - before;
     }
     return r;
 }
@@ -247,7 +235,7 @@ int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_r
 
 static void redis_close(ten_backend *base) {
     ten_redis_store *store = self(base);
-    ten_redis_watch_close(&store->watch);
+    ten_notice_watch_close(base);
     ten_redis_disconnect(store);
     ten_redis_layout_free(&store->layout);
     ten_redis_settings_free(store->settings);
@@ -260,23 +248,20 @@ static void redis_close(ten_backend *base) {
 static int take_options(const ten_url *url, ten_redis_store *store, ten_error *error) {
     const char *replicas = ten_url_option(url, "wait_replicas");
     const char *fresh = ten_url_option(url, "fresh");
-    char *end = NULL;
-    if (replicas) {
-        store->wait_replicas = strtoull(replicas, &end, 10);
-        if (replicas[0] < '0' || replicas[0] > '9' || *end != '\0' || store->wait_replicas > 100)
-            return ten_fail(error, TENURE_E_INVALID, "wait_replicas is a number of replicas, 0 to 100, not '%.20s'",
-                            replicas);
-    }
-    if (fresh && strcmp(fresh, "1") != 0 && strcmp(fresh, "0") != 0)
+    const char *leases = ten_url_option(url, "leases");
+    uint64_t is_fresh = 0;
+    if (replicas && !ten_digits_parse(replicas, 100, &store->wait_replicas))
+        return ten_fail(error, TENURE_E_INVALID, "wait_replicas is a number of replicas, 0 to 100, not '%.20s'",
+                        replicas);
+    if (fresh && !ten_digits_parse(fresh, 1, &is_fresh))
         return ten_fail(error, TENURE_E_INVALID, "fresh is 1 (this Redis has never held a lease) or 0, not '%.20s'",
                         fresh);
-    store->fresh = fresh && fresh[0] == '1';
-    const char *leases = ten_url_option(url, "leases");
     if (leases && strcmp(leases, "session") != 0 && strcmp(leases, "key") != 0)
         return ten_fail(error, TENURE_E_INVALID,
                         "leases is key (each lease is a key with a TTL of its own) or session (the heartbeat of an "
                         "instance renews all its leases), not '%.20s'",
                         leases);
+    store->fresh = is_fresh;
     store->base.capabilities->sessions = leases && strcmp(leases, "session") == 0;
     return TENURE_OK;
 }
@@ -288,7 +273,7 @@ static int redis_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms
     static const char *const options[] = {
         TEN_REDIS_LINK_OPTIONS, TEN_REDIS_LAYOUT_OPTIONS, "wait_replicas", "fresh", "leases", NULL};
     ten_redis_store *store = self(base);
-    ten_redis_watch_init(store);
+    ten_notice_watch_init(base, &ten_redis_notice_ops);
     int r = ten_url_check_options(url, options, base->error);
     if (r == TENURE_OK)
         r = take_options(url, store, base->error);
@@ -312,7 +297,7 @@ static int check_op(ten_store *base, const ten_op *op) {
 #define REDIS_OPS                                                                                                      \
     .size = sizeof(ten_redis_store), .open = redis_open, .close = redis_close, .read = ten_redis_read,                 \
     .commit = ten_redis_commit, .touch = ten_redis_touch, .scan = ten_redis_scan, .feed = ten_redis_feed,              \
-    .unfeed = ten_redis_unfeed, .watch = ten_redis_watch_get, .watch_clear = ten_redis_watch_clear,                    \
+    .unfeed = ten_redis_unfeed, .watch = ten_notice_watch_get, .watch_clear = ten_notice_watch_clear,                  \
     .check = ten_redis_check, .tokens_from_clock = true
 
 static const ten_backend_ops redis_ops = {REDIS_OPS};

@@ -1,5 +1,5 @@
--- What Redis does for the records of store/backend.h, each script in one atomic step. They compare, write and number,
--- and decide nothing. redis_records.c, redis_commit.c and redis_scan.c call them.
+-- Scripts for the records of store/backend.h. Each is one atomic step. They compare, write and number records, and
+-- decide nothing. redis_records.c, redis_commit.c and redis_scan.c call them.
 --
 --   tenure:<ns>:records  hash. Fields with a capital are records, by the letter of their kind and the id: N (the
 --                        namespace), Q (its quarantine), I (instances), T (targets), L (leases), C (checkpoints). The
@@ -9,9 +9,9 @@
 --                        replicas)
 --   tenure:<ns>:ids      sorted set of all records' fields, all with score 0: in byte order. Those with the letters
 --                        k, n and i have an "n" in front
---   tenure:<ns>:feed     sorted set of what a commit has told, by its last number: "first number NUL time NUL entries
---                        before it", and for each entry "NUL id NUL text", both empty if it was taken out. Announced on
---                        the channel of this name@database
+--   tenure:<ns>:feed     sorted set: for each commit with entries one member, with its last number as the score: "first
+--                        number NUL time NUL entries before it", and for each entry "NUL id NUL text", both empty if
+--                        it was taken out. Announced on the channel of this name@database
 --
 -- A record is its version (16 digits), a letter, its end (13 digits), and "name NUL number NUL value". Letters: "k": it
 -- has a plain key, which other programs read, and lives as long as that; the end is what was last known of that. A
@@ -53,8 +53,8 @@ local function name_of(record)
 end
 
 -- fragment: SHOW
--- A record as replies have it: itself, the content of its plain key, and how long that lives; if it has ended, when
--- that was, as far as the heartbeat of its holder tells: that is renewed with its leases.
+-- Adds a record to a reply: itself, the content of its plain key, and how long that lives. If it has ended: when, as
+-- far as the heartbeat of its holder shows, which is renewed with its leases.
 
 local function show(reply, record, content, key)
     local size, ends = #reply, 0
@@ -162,7 +162,7 @@ return reply
 
 -- name: FEED
 -- KEYS: and feed. ARGV: after which number, how many commits.
--- Reply: time, replication id, after which number it is complete, the last number; what commits have told
+-- Reply: time, replication id, after which number it is complete, the last number; members of the feed
 
 -- use: EFFECTS
 -- use: MASTER
@@ -172,8 +172,8 @@ reply[3], reply[4] = before, number
 if ARGV[2] == '0' or after < tonumber(before) or after > tonumber(number) then
     return reply
 end
-for _, told in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'LIMIT', '0', ARGV[2])) do
-    reply[#reply + 1] = told
+for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'LIMIT', '0', ARGV[2])) do
+    reply[#reply + 1] = member
 end
 return reply
 
@@ -328,7 +328,7 @@ if refused then
     end
 end
 
-local puts, put, added, add, told, telling, change, done = {}, 0, {}, 0, {}, 0, 0, false
+local puts, put, added, add, feed, fed, change, done = {}, 0, {}, 0, {}, 0, 0, false
 local content, ttl, known_ttl, known_end -- the last ones, and when the known TTL ends
 while at <= #plan do
     local checks, writes, entries = byte(plan, at, at + 2)
@@ -420,9 +420,9 @@ while at <= #plan do
     end
     if holds then
         for i = 0, entries - 1 do
-            told[telling + 2 + i] = ARGV[word + i]
+            feed[fed + 2 + i] = ARGV[word + i]
         end
-        telling = telling + entries
+        fed = fed + entries
     end
     word = word + entries
 end
@@ -432,30 +432,30 @@ end
 if relied == '' then
     puts[put + 1], puts[put + 2] = 'layout', '3'
 end
-local last = telling < 2 and version or format('%016d', number + telling - 1)
-call('HSET', KEYS[1], 'number', last .. ' ' .. format('%d', total + telling), unpack(puts))
+local last = fed < 2 and version or format('%016d', number + fed - 1)
+call('HSET', KEYS[1], 'number', last .. ' ' .. format('%d', total + fed), unpack(puts))
 if add > 0 then
     call('ZADD', KEYS[2], unpack(added))
 end
 if not refused then
     reply = now_text .. ' ' .. version
 end
-if telling == 0 then
+if fed == 0 then
     return reply
 end
-told[1] = version .. '\0' .. now_text .. '\0' .. total
-call('ZADD', KEYS[3], last, table.concat(told, '\0'))
-redis.pcall('PUBLISH', ARGV[3], version) -- without the permission others are not woken, and nobody loses more by it
-if total % 500 + telling < 500 then
+feed[1] = version .. '\0' .. now_text .. '\0' .. total
+call('ZADD', KEYS[3], last, table.concat(feed, '\0'))
+redis.pcall('PUBLISH', ARGV[3], version) -- without that permission others are only not woken
+if total % 500 + fed < 500 then
     return reply
 end
 
 -- The feed is trimmed after every 500 entries: to 250,000, to 10,000 that are older than a minute, and after 30 days.
 for _, behind in ipairs({ 500, 100, 20, 4, 1 }) do
     local ends = call('ZRANGE', KEYS[3], behind - 1, behind)
-    local told_at = match(ends[1] or '', '^%d+%z(%d+)')
+    local written = match(ends[1] or '', '^%d+%z(%d+)')
     local first, fewer = match(ends[2] or '', '^(%d+)%z%d+%z(%d+)')
-    local left, age = fewer and total + telling - fewer or 0, told_at and now - told_at or 0
+    local left, age = fewer and total + fed - fewer or 0, written and now - written or 0
     if first and (age > 2592000000 or left >= 10000 and (age > 60000 or left >= 250000)) then
         call('ZREMRANGEBYRANK', KEYS[3], '0', behind - 1)
         call('HSET', KEYS[1], 'before', format('%016d', first - 1))
@@ -465,16 +465,14 @@ end
 return reply
 
 -- name: TOUCH
--- Extends records of one name by one TTL. Every commit raises the namespace's number: if it is still the one at which
--- the caller knew all of them, none has another version than that, and only the plain keys are looked at.
+-- Extends records of one name by one TTL. Every commit raises the namespace's number: if that is still the number at
+-- which the caller knew all of them, their versions are unchanged, and only the plain keys are compared.
 --
 -- KEYS: records; their plain keys. ARGV: as for COMMIT the replication id and the namespace; the TTL, the name; that
--- number
---   (empty: there is none); unless there is one, their fields, and then their versions (empty: any).
--- Reply: "time number"; "time 0": the number is another, or a plain key has another content, and nothing was done;
--- time,
---   and the replication id if it is another epoch; else nothing, the number, and for each that was not extended or of
---   any version its place, whether it was extended, and its version (0: it is absent)
+--   number (empty: there is none); unless there is one, their fields, and then their versions (empty: any).
+-- Reply: "time number"; "time 0": the number has changed, or a plain key has another content, and nothing was done;
+--   time, and the replication id if it is another epoch; else nothing, the number, and for each that was not extended
+--   or of any version its place, whether it was extended, and its version (0: it is absent)
 
 -- use: EFFECTS
 -- use: MASTER
@@ -518,7 +516,7 @@ for i = 1, count do
         elseif content == name or content and byte(field) ~= LEASE then
             extended = extend(KEYS[i + 1]) and 1 or 0
         end
-        -- Of a lease with a plain key the heartbeat of its holder tells this.
+        -- For a lease with a plain key, the heartbeat of its holder shows this.
         if extended == 1 and not (letter == KEYED and byte(field) == LEASE) and sub(record, 18, 30) < later then
             call('HSET', KEYS[1], field, sub(record, 1, 17) .. later .. sub(record, 31))
         end

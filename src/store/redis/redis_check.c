@@ -9,14 +9,6 @@
 #include "store/redis/redis_link_state.h"
 #include "store/redis/redis_state.h"
 
-static void check_server(const ten_redis_server *server, const ten_report *report) {
-    char found[256];
-    snprintf(found, sizeof found, "%s at %s, a master with %u replica%s", server->version, server->address,
-             server->replicas, server->replicas == 1 ? "" : "s");
-    ten_report_tell(report, TENURE_CHECK_OK, "server", found, "");
-    ten_report_tell(report, TENURE_CHECK_OK, "eviction", server->eviction, "");
-}
-
 static void check_reach(const ten_redis_settings *settings, const ten_redis_server *server, const ten_report *report) {
     ten_report_encryption(report, settings->tls, settings->socket_path ? NULL : server->address, "use rediss://");
     bool proves = settings->password || settings->files.secret_file;
@@ -28,14 +20,17 @@ static void check_reach(const ten_redis_settings *settings, const ten_redis_serv
                     "give the fleet an ACL user of its own, with a password_file (README has the rules)");
 }
 
-static void check_leases(const ten_redis_store *store, const ten_report *report) {
+static void check_server(const ten_redis_store *store, const ten_redis_server *server, const ten_report *report) {
+    char found[256];
+    snprintf(found, sizeof found, "%s at %s, a master with %u replica%s", server->version, server->address,
+             server->replicas, server->replicas == 1 ? "" : "s");
+    ten_report_tell(report, TENURE_CHECK_OK, "server", found, "");
+    ten_report_tell(report, TENURE_CHECK_OK, "eviction", server->eviction, "");
+    check_reach(store->settings, server, report);
     ten_report_tell(report, TENURE_CHECK_OK, "leases",
                     store->base.capabilities->sessions ? "session: the heartbeat of an instance renews all its leases"
                                                        : "key: each lease is a key with its own TTL",
                     "");
-}
-
-static void check_persistence(const ten_redis_server *server, const ten_report *report) {
     ten_report_tell(
         report, server->saves ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "persistence",
         server->saves ? "append-only file" : "no append-only file: a restart loses what no snapshot has",
@@ -77,19 +72,16 @@ int ten_redis_check(ten_backend *base, tenure_check_fn each, void *userdata, uin
     if (r < 0)
         return r;
     const ten_redis_server *server = ten_redis_link_server(store->link);
-    check_server(server, &report);
-    check_reach(store->settings, server, &report);
-    check_leases(store, &report);
-    check_persistence(server, &report);
+    check_server(store, server, &report);
     check_replicas(store, server, &report);
     r = check_clock(store, &report, deadline_ms);
     int fd;
     if (r == TENURE_OK)
-        r = ten_redis_watch_get(base, "poll", &fd);
+        r = ten_notice_watch_get(base, "poll", &fd);
     if (r == TENURE_OK)
         ten_report_tell(
-            &report, store->watch.notice.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
-            store->watch.notice.listening ? "subscribed" : base->error->message,
+            &report, store->watch.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
+            store->watch.listening ? "subscribed" : base->error->message,
             "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
             "SUBSCRIBE changes are read two to four times a second");
     return r;

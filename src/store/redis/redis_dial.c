@@ -25,35 +25,26 @@
 
 /* ---- sockets ------------------------------------------------------------------------------------------- */
 
-static void tune(int fd, int family) {
-    int on = 1;
-    int seconds = KEEPALIVE_S;
-    unsigned timeout_ms = USER_TIMEOUT_MS;
-    if (family == AF_UNIX)
-        return;
-    /* All of them help, none is needed: a server that vanished is noticed by the calls' own deadlines in any case. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+/* All of them help, none is needed: a server that vanished is noticed by the calls' own deadlines in any case. */
+static void tune(int fd) {
+    static const int options[][3] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS},
+    };
+    for (size_t i = 0; i < TEN_COUNT(options); i++)
+        (void)setsockopt(fd, options[i][0], options[i][1], &options[i][2], sizeof options[i][2]);
 }
 
 static int wait_connected(int fd, uint64_t deadline_ms) {
-    for (;;) {
-        uint64_t now_ms = ten_now_ms();
-        struct pollfd place = {.fd = fd, .events = POLLOUT};
-        int ready = poll(&place, 1, (int)ten_min_u64(ten_sub_saturating(deadline_ms, now_ms), 60000));
-        if (ready < 0 && errno != EINTR)
-            return errno;
-        if (ready > 0) {
-            int failure = 0;
-            socklen_t size = sizeof failure;
-            return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 ? failure : errno;
-        }
-        if (ten_now_ms() >= deadline_ms)
-            return ETIMEDOUT;
-    }
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    int ready = ten_wait_events(fd, POLLOUT, deadline_ms);
+    if (ready <= 0)
+        return ready == 0 ? ETIMEDOUT : -ready;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size) == 0 ? failure : errno;
 }
 
 /* Where nobody listens, a system that picks our own port at random may pick just that one, and we meet ourselves. */
@@ -68,11 +59,11 @@ static bool is_ourselves(int fd) {
 }
 
 /* Starts the connection; 0, or an errno. */
-static int start_connecting(int fd, const struct sockaddr *address, socklen_t size, uint64_t deadline_ms) {
+static int start_connecting(int fd, const ten_address *to, uint64_t deadline_ms) {
     for (;;) {
-        int failure = connect(fd, address, size) == 0 ? 0 : errno;
+        int failure = connect(fd, (const struct sockaddr *)&to->address, to->size) == 0 ? 0 : errno;
         /* A Unix socket whose queue is full: its server is busy or stopped. There is nothing to wait on. */
-        if (failure != EAGAIN || address->sa_family != AF_UNIX)
+        if (failure != EAGAIN || to->address.ss_family != AF_UNIX)
             return failure;
         if (ten_now_ms() >= deadline_ms)
             return ETIMEDOUT;
@@ -81,12 +72,12 @@ static int start_connecting(int fd, const struct sockaddr *address, socklen_t si
 }
 
 /* A connected socket, or a negative errno. */
-static int connect_to(const struct sockaddr *address, socklen_t size, uint64_t deadline_ms) {
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+static int connect_to(const ten_address *to, uint64_t deadline_ms) {
+    int fd = socket(to->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    tune(fd, address->sa_family);
-    int failure = start_connecting(fd, address, size, deadline_ms);
+    tune(fd);
+    int failure = start_connecting(fd, to, deadline_ms);
     if (failure == EINPROGRESS || failure == EINTR)
         failure = wait_connected(fd, deadline_ms);
     if (failure == 0 && is_ourselves(fd))
@@ -104,21 +95,23 @@ static int cannot_reach(const char *name, int failure, ten_error *error) {
                           failure, "cannot reach %s", name);
 }
 
-/* Each address in turn; the time that is left is shared, so that one that swallows everything does not eat it all. */
-static int connect_to_any(const ten_addresses *addresses, const char *name, uint64_t deadline_ms, size_t *ret_which,
-                          int *ret_fd, ten_error *error) {
+/* Each address in turn; the time that is left is shared, so that one that swallows everything does not eat it all.
+ * host: whose certificate is expected; name: for messages. */
+static int dial(ten_redis_settings *settings, const ten_addresses *addresses, const char *host, const char *name,
+                uint64_t deadline_ms, ten_redis_link **ret_link, ten_error *error) {
     int fd = -EHOSTUNREACH;
-    for (size_t i = 0; i < addresses->count && fd < 0; i++) {
+    size_t tried = 0;
+    for (; tried < addresses->count && fd < 0; tried++) {
         uint64_t now_ms = ten_now_ms();
-        uint64_t part_ms = ten_sub_saturating(deadline_ms, now_ms) / (addresses->count - i);
-        fd = connect_to((const struct sockaddr *)&addresses->at[i].address, addresses->at[i].size,
-                        ten_add_saturating(now_ms, part_ms));
-        *ret_which = i;
+        uint64_t part_ms = ten_sub_saturating(deadline_ms, now_ms) / (addresses->count - tried);
+        fd = connect_to(&addresses->at[tried], ten_add_saturating(now_ms, part_ms));
     }
     if (fd < 0)
         return cannot_reach(name, -fd, error);
-    *ret_fd = fd;
-    return TENURE_OK;
+    int r = ten_redis_link_make(settings, fd, host, name, deadline_ms, ret_link, error);
+    if (r == TENURE_OK)
+        (*ret_link)->address = addresses->at[tried - 1];
+    return r;
 }
 
 /* The host's addresses: asked for anew each time, because they change at a failover, but the last good answer serves
@@ -138,19 +131,9 @@ static int find_addresses(ten_redis_host *host, uint64_t deadline_ms, ten_error 
 static int dial_host(ten_redis_settings *settings, ten_redis_host *host, const char *kind, uint64_t deadline_ms,
                      ten_redis_link **ret_link, ten_error *error) {
     char name[TEN_REDIS_HOST_SIZE + 64];
-    size_t which = 0;
-    int fd = -1;
     snprintf(name, sizeof name, strchr(host->name, ':') ? "%s[%s]:%u" : "%s%s:%u", kind, host->name, host->port);
     int r = find_addresses(host, deadline_ms, error);
-    if (r == TENURE_OK)
-        r = connect_to_any(&host->known, name, deadline_ms, &which, &fd, error);
-    if (r == TENURE_OK)
-        r = ten_redis_link_make(settings, fd, host->name, name, deadline_ms, ret_link, error);
-    if (r == TENURE_OK) {
-        (*ret_link)->address = host->known.at[which].address;
-        (*ret_link)->address_size = host->known.at[which].size;
-    }
-    return r;
+    return r < 0 ? r : dial(settings, &host->known, host->name, name, deadline_ms, ret_link, error);
 }
 
 static int dial_server(ten_redis_settings *settings, ten_redis_host *host, uint64_t deadline_ms,
@@ -158,25 +141,13 @@ static int dial_server(ten_redis_settings *settings, ten_redis_host *host, uint6
     return dial_host(settings, host, settings->tls ? "rediss://" : "redis://", deadline_ms, ret_link, error);
 }
 
-static int dial_address(ten_redis_settings *settings, const struct sockaddr *address, socklen_t size, const char *host,
-                        const char *name, uint64_t deadline_ms, ten_redis_link **ret_link, ten_error *error) {
-    int fd = connect_to(address, size, deadline_ms);
-    if (fd < 0)
-        return cannot_reach(name, -fd, error);
-    int r = ten_redis_link_make(settings, fd, host, name, deadline_ms, ret_link, error);
-    if (r == TENURE_OK) {
-        memcpy(&(*ret_link)->address, address, size);
-        (*ret_link)->address_size = size;
-    }
-    return r;
-}
-
 static int dial_socket(ten_redis_settings *settings, uint64_t deadline_ms, ten_redis_link **ret_link,
                        ten_error *error) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    ten_addresses one = {.at[0].size = sizeof address, .count = 1};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", settings->socket_path);
-    return dial_address(settings, (const struct sockaddr *)&address, sizeof address, "localhost", settings->name,
-                        deadline_ms, ret_link, error);
+    memcpy(&one.at[0].address, &address, sizeof address);
+    return dial(settings, &one, "localhost", settings->name, deadline_ms, ret_link, error);
 }
 
 /* ---- what the server says ------------------------------------------------------------------------------ */
@@ -185,21 +156,10 @@ static int dial_socket(ten_redis_settings *settings, uint64_t deadline_ms, ten_r
 enum opening {
     AUTH,
     SELECT,
-    INFO_SERVER,
-    INFO_REPLICATION,
-    INFO_CLUSTER,
-    INFO_MEMORY,
-    INFO_PERSISTENCE,
+    INFO,
     SETNAME, /* last: a refusal of it is none, and must not hide that of a server that refuses everybody */
     OPENINGS
 };
-
-static int send_words(ten_redis_link *link, const char *const *words, size_t count, ten_error *error) {
-    size_t sizes[4];
-    for (size_t i = 0; i < count; i++)
-        sizes[i] = strlen(words[i]);
-    return ten_redis_link_send(link, count, words, sizes, error);
-}
 
 /* From the file each time, so that a password can be changed without a restart. */
 static int read_password(const char *path, char *password, size_t size, ten_error *error) {
@@ -220,10 +180,9 @@ static int send_auth(const ten_redis_settings *settings, ten_redis_link *link, t
         r = read_password(settings->files.secret_file, read, sizeof read, error);
         password = read;
     }
-    if (r == TENURE_OK && settings->user)
-        r = send_words(link, (const char *const[]){"AUTH", settings->user, password}, 3, error);
-    else if (r == TENURE_OK)
-        r = send_words(link, (const char *const[]){"AUTH", password}, 2, error);
+    const char *const words[] = {"AUTH", settings->user ? settings->user : password, password};
+    if (r == TENURE_OK)
+        r = ten_redis_link_send(link, settings->user ? 3 : 2, words, NULL, error);
     explicit_bzero(read, sizeof read);
     return r;
 }
@@ -233,25 +192,21 @@ static bool has_password(const ten_redis_settings *settings) {
 }
 
 /* Sends what applies; `sent` says what was. */
-static int send_opening(const ten_redis_settings *settings, ten_redis_link *link, bool look, bool sent[OPENINGS],
+static int send_opening(const ten_redis_settings *settings, ten_redis_link *link, bool sent[OPENINGS],
                         ten_error *error) {
-    static const char *const sections[] = {"server", "replication", "cluster", "memory", "persistence"};
     char database[24];
     int r = TENURE_OK;
     snprintf(database, sizeof database, "%llu", (unsigned long long)settings->database);
     sent[AUTH] = has_password(settings);
     sent[SELECT] = settings->database != 0;
-    sent[SETNAME] = true;
     if (sent[AUTH])
         r = send_auth(settings, link, error);
     if (r == TENURE_OK && sent[SELECT])
-        r = send_words(link, (const char *const[]){"SELECT", database}, 2, error);
-    for (unsigned i = 0; look && r == TENURE_OK && i < TEN_COUNT(sections); i++) {
-        sent[INFO_SERVER + i] = true;
-        r = send_words(link, (const char *const[]){"INFO", sections[i]}, 2, error);
-    }
+        r = ten_redis_link_send(link, 2, (const char *const[]){"SELECT", database}, NULL, error);
     if (r == TENURE_OK)
-        r = send_words(link, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, 3, error);
+        r = ten_redis_link_send(link, 1, (const char *const[]){"INFO"}, NULL, error);
+    if (r == TENURE_OK)
+        r = ten_redis_link_send(link, 3, (const char *const[]){"CLIENT", "SETNAME", "tenure"}, NULL, error);
     return r;
 }
 
@@ -275,71 +230,53 @@ static uint64_t info_number(const char *info, const char *field) {
     return strtoull(value, NULL, 10);
 }
 
-static void take_info(enum opening what, const char *info, ten_redis_server *server) {
-    char value[64];
-    switch (what) {
-    case INFO_SERVER:
-        info_text(info, "redis_version", server->version, sizeof server->version);
-        info_text(info, "run_id", server->run_id, sizeof server->run_id);
-        info_text(info, "redis_mode", value, sizeof value);
-        server->is_cluster |= strcmp(value, "cluster") == 0;
-        break;
-    case INFO_REPLICATION:
-        info_text(info, "role", value, sizeof value);
-        server->is_replica = strcmp(value, "slave") == 0;
-        server->replicas = (unsigned)info_number(info, "connected_slaves");
-        break;
-    case INFO_CLUSTER:
-        server->is_cluster |= info_number(info, "cluster_enabled") == 1;
-        break;
-    case INFO_MEMORY:
-        info_text(info, "maxmemory_policy", server->eviction, sizeof server->eviction);
-        server->maxmemory = info_number(info, "maxmemory");
-        break;
-    case INFO_PERSISTENCE:
-        server->is_loading = info_number(info, "loading") == 1;
-        server->saves = info_number(info, "aof_enabled") == 1;
-        break;
-    case AUTH:
-    case SELECT:
-    case SETNAME:
-    case OPENINGS:
-        break;
-    }
+static bool info_says(const char *info, const char *field, const char *expected) {
+    char value[32];
+    info_text(info, field, value, sizeof value);
+    return strcmp(value, expected) == 0;
+}
+
+static void take_info(const char *info, ten_redis_server *server) {
+    info_text(info, "redis_version", server->version, sizeof server->version);
+    info_text(info, "run_id", server->run_id, sizeof server->run_id);
+    info_text(info, "maxmemory_policy", server->eviction, sizeof server->eviction);
+    server->maxmemory = info_number(info, "maxmemory");
+    server->replicas = (unsigned)info_number(info, "connected_slaves");
+    server->is_replica = info_says(info, "role", "slave");
+    server->is_cluster = info_says(info, "redis_mode", "cluster") || info_says(info, "cluster_enabled", "1");
+    server->is_loading = info_says(info, "loading", "1");
+    server->saves = info_says(info, "aof_enabled", "1");
 }
 
 static int take_opening(const ten_redis_settings *settings, ten_redis_link *link, enum opening what,
                         uint64_t deadline_ms, ten_error *error) {
-    static const char *const names[OPENINGS] = {"AUTH",         "SELECT",      "INFO server",      "INFO replication",
-                                                "INFO cluster", "INFO memory", "INFO persistence", "CLIENT"};
-    redisReply *reply = NULL;
+    static const char *const names[OPENINGS] = {"AUTH", "SELECT", "INFO", "CLIENT"};
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     int r = ten_redis_link_receive(link, deadline_ms, &reply, error);
     if (r < 0)
         return r;
     if (reply->type == REDIS_REPLY_ERROR && what != SETNAME) {
         char doing[TEN_REDIS_HOST_SIZE + 128];
+        int size = snprintf(doing, sizeof doing, "%s refused %s", link->name, names[what]);
         if (what == SELECT)
-            snprintf(doing, sizeof doing, "%s refused SELECT %llu", link->name, (unsigned long long)settings->database);
-        else
-            snprintf(doing, sizeof doing, "%s refused %s", link->name, names[what]);
+            snprintf(doing + size, sizeof doing - (size_t)size, " %llu", (unsigned long long)settings->database);
         r = ten_redis_refusal(reply, doing, error);
         if (r == TENURE_E_STORE && what == AUTH) /* "ERR AUTH <password> called without any password configured" */
             error->code = r = TENURE_E_DENIED;
-    } else if (reply->type == REDIS_REPLY_STRING) {
-        take_info(what, reply->str, &link->server);
+    } else if (reply->type == REDIS_REPLY_STRING && what == INFO) {
+        take_info(reply->str, &link->server);
     }
-    freeReplyObject(reply);
     return r;
 }
 
-static int open_conversation(const ten_redis_settings *settings, ten_redis_link *link, bool look, uint64_t deadline_ms,
+static int open_conversation(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
                              ten_error *error) {
-    bool sent[OPENINGS] = {false};
-    int r = send_opening(settings, link, look, sent, error);
+    bool sent[OPENINGS] = {[INFO] = true, [SETNAME] = true};
+    int r = send_opening(settings, link, sent, error);
     for (unsigned i = 0; r == TENURE_OK && i < OPENINGS; i++)
         if (sent[i])
             r = take_opening(settings, link, (enum opening)i, deadline_ms, error);
-    ten_address_show((const struct sockaddr *)&link->address, link->address_size, link->server.address,
+    ten_address_show((const struct sockaddr *)&link->address.address, link->address.size, link->server.address,
                      sizeof link->server.address);
     return r;
 }
@@ -369,23 +306,24 @@ static int check_fitness(const ten_redis_link *link, ten_error *error) {
 
 /* ---- Sentinel ------------------------------------------------------------------------------------------ */
 
+/* A Sentinel may want a password, too; it is given ours when it asks for one, and not before. */
 static int ask_for_master(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
                           redisReply **ret_reply, ten_error *error) {
-    int r = send_words(link, (const char *const[]){"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master}, 3, error);
-    return r == TENURE_OK ? ten_redis_link_receive(link, deadline_ms, ret_reply, error) : r;
-}
-
-/* A Sentinel may want a password, too; it is given ours when it asks for one, and not before. */
-static int ask_again_with_password(const ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms,
-                                   redisReply **ret_reply, ten_error *error) {
-    int r = send_auth(settings, link, error);
-    if (r == TENURE_OK)
-        r = take_opening(settings, link, AUTH, deadline_ms, error);
-    return r == TENURE_OK ? ask_for_master(settings, link, deadline_ms, ret_reply, error) : r;
-}
-
-static bool is_refusal(const redisReply *reply, const char *word) {
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, word, strlen(word)) == 0;
+    const char *const words[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", settings->master};
+    for (bool asks = has_password(settings);; asks = false) {
+        int r = ten_redis_link_send(link, TEN_COUNT(words), words, NULL, error);
+        if (r == TENURE_OK)
+            r = ten_redis_link_receive(link, deadline_ms, ret_reply, error);
+        if (r < 0 || !asks || (*ret_reply)->type != REDIS_REPLY_ERROR || strncmp((*ret_reply)->str, "NOAUTH", 6) != 0)
+            return r;
+        ten_redis_free_reply(ret_reply);
+        *ret_reply = NULL;
+        r = send_auth(settings, link, error);
+        if (r == TENURE_OK)
+            r = take_opening(settings, link, AUTH, deadline_ms, error);
+        if (r < 0)
+            return r;
+    }
 }
 
 /* What it says becomes the leader. What is known of the addresses of the one that was it before stays, if it still is.
@@ -412,19 +350,12 @@ static int take_leader(ten_redis_settings *settings, const ten_redis_link *link,
 static int ask_sentinel(ten_redis_settings *settings, ten_redis_host *sentinel, uint64_t deadline_ms,
                         ten_error *error) {
     ten_redis_link *link = NULL;
-    redisReply *reply = NULL;
+    TEN_CLEANUP(ten_redis_free_reply) redisReply *reply = NULL;
     int r = dial_host(settings, sentinel, "the Sentinel ", deadline_ms, &link, error);
     if (r == TENURE_OK)
         r = ask_for_master(settings, link, deadline_ms, &reply, error);
-    if (r == TENURE_OK && is_refusal(reply, "NOAUTH") && has_password(settings)) {
-        freeReplyObject(reply);
-        reply = NULL;
-        r = ask_again_with_password(settings, link, deadline_ms, &reply, error);
-    }
     if (r == TENURE_OK)
         r = take_leader(settings, link, reply, error);
-    if (reply)
-        freeReplyObject(reply);
     ten_redis_link_close(link);
     return r;
 }
@@ -438,7 +369,7 @@ static int dial_master_by(ten_redis_settings *settings, ten_redis_host *sentinel
     if (r == TENURE_OK)
         r = dial_server(settings, &settings->leader, deadline_ms, &link, error);
     if (r == TENURE_OK)
-        r = open_conversation(settings, link, true, deadline_ms, error);
+        r = open_conversation(settings, link, deadline_ms, error);
     if (r == TENURE_OK && link->server.is_replica)
         r = ten_fail(error, TENURE_E_UNREACHABLE,
                      "the Sentinel %s:%u names %s as the master '%s', but it is a replica: a failover is under way",
@@ -487,7 +418,7 @@ int ten_redis_link_open(ten_redis_settings *settings, enum ten_redis_need need, 
         r = settings->socket_path ? dial_socket(settings, deadline_ms, &link, error)
                                   : dial_server(settings, &settings->hosts[0], deadline_ms, &link, error);
         if (r == TENURE_OK)
-            r = open_conversation(settings, link, true, deadline_ms, error);
+            r = open_conversation(settings, link, deadline_ms, error);
     }
     if (r == TENURE_OK && need == TEN_REDIS_LEASES)
         r = check_fitness(link, error);
@@ -502,17 +433,15 @@ int ten_redis_link_open_beside(const ten_redis_link *other, ten_redis_settings *
                                ten_redis_link **ret_link, ten_error *error) {
     ten_error ignored;
     ten_redis_link *link = NULL;
+    ten_addresses one = {.at[0] = other->address, .count = 1};
     if (!error)
         error = &ignored;
-    int r = dial_address(settings, (const struct sockaddr *)&other->address, other->address_size, other->host,
-                         other->name, deadline_ms, &link, error);
+    int r = dial(settings, &one, other->host, other->name, deadline_ms, &link, error);
     if (r == TENURE_OK)
-        r = open_conversation(settings, link, false, deadline_ms, error);
-    if (r < 0) {
+        r = open_conversation(settings, link, deadline_ms, error);
+    if (r < 0)
         ten_redis_link_close(link);
-        return r;
-    }
-    link->server = other->server;
-    *ret_link = link;
-    return TENURE_OK;
+    else
+        *ret_link = link;
+    return r;
 }

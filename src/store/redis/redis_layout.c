@@ -43,27 +43,22 @@ static int expand(const char *pattern, const char *word, const char *namespace_n
     return text->failed ? ten_fail_memory(error, "a key pattern") : TENURE_OK;
 }
 
-static int make_pattern(const char *pattern, const char *word, const char *namespace_name, ten_redis_pattern *ret,
-                        ten_error *error) {
-    ten_buf text = {0};
-    size_t place = 0;
-    int r = expand(pattern, word, namespace_name, &text, &place, error);
-    if (r == TENURE_OK) {
-        const char *all = ten_buf_string(&text);
-        ret->after = ten_strdup(all + place);
-        ret->before = ten_strdup(all);
-        if (ret->before)
-            ret->before[place] = '\0';
-        if (!ret->before || !ret->after)
-            r = ten_fail_memory(error, "a key pattern");
-    }
-    ten_buf_free(&text);
-    return r;
+/* NULL: out of memory. */
+static const char *keep(ten_redis_layout *layout, const ten_buf *text) {
+    return text->failed ? NULL : ten_arena_text(&layout->texts, ten_buf_string(text));
 }
 
-static void free_pattern(ten_redis_pattern *pattern) {
-    ten_free(pattern->before);
-    ten_free(pattern->after);
+static int make_pattern(ten_redis_layout *layout, const char *pattern, const char *word, const char *namespace_name,
+                        ten_redis_pattern *ret, ten_error *error) {
+    TEN_CLEANUP(ten_buf_free) ten_buf text = {0};
+    size_t place = 0;
+    int r = expand(pattern, word, namespace_name, &text, &place, error);
+    if (r < 0)
+        return r;
+    ret->after = ten_arena_text(&layout->texts, ten_buf_string(&text) + place);
+    text.data[place] = '\0';
+    ret->before = keep(layout, &text);
+    return ret->before && ret->after ? TENURE_OK : ten_fail_memory(error, "a key pattern");
 }
 
 /* Two patterns that can give the same key would make a heartbeat look like a lease. */
@@ -87,41 +82,31 @@ static int check_pattern(const char *pattern, const char *word, ten_error *error
         return ten_fail(error, TENURE_E_INVALID,
                         "the key pattern '%s' starts with '%s', which is for Tenure's own keys", pattern,
                         TEN_REDIS_OWN_PREFIX);
-    ten_redis_pattern made = {0};
-    int r = make_pattern(pattern, word, "ns", &made, error);
-    free_pattern(&made);
-    return r;
+    return TENURE_OK;
 }
 
-static int take_option(const ten_url *url, const char *option, const char *standard, const char *word, char **ret_text,
-                       ten_error *error) {
+static int take_option(ten_redis_layout *layout, const ten_url *url, const char *option, const char *standard,
+                       const char *word, const char **ret_text, ten_error *error) {
     const char *given = ten_url_option(url, option);
     int r = given ? check_pattern(given, word, error) : TENURE_OK;
     if (r < 0)
         return r;
-    *ret_text = ten_strdup(given ? given : standard);
+    *ret_text = ten_arena_text(&layout->texts, given ? given : standard);
     return *ret_text ? TENURE_OK : ten_fail_memory(error, "a key pattern");
 }
 
-static void free_space(ten_redis_space *space) {
-    for (size_t i = 0; i < TEN_REDIS_OWN_COUNT; i++)
-        ten_free(space->own[i]);
-    free_pattern(&space->lease);
-    free_pattern(&space->node);
-    ten_free(space->node_glob);
-    ten_free(space);
-}
-
 int ten_redis_layout_make(const ten_url *url, ten_redis_layout *layout, ten_error *error) {
-    *layout = (ten_redis_layout){0};
-    int r = take_option(url, "lease_key", "{ns}:lease:{id}", "id", &layout->lease_key, error);
-    if (r == TENURE_OK)
-        r = take_option(url, "node_key", "{ns}:node:{instance}", "instance", &layout->node_key, error);
-    if (r == TENURE_OK)
-        r = take_option(url, "leader_key", "{ns}:{role}", "role", &layout->leader_key, error);
     const ten_redis_space *space;
+    *layout = (ten_redis_layout){0};
+    int r = take_option(layout, url, "lease_key", "{ns}:lease:{id}", "id", &layout->lease_key, error);
     if (r == TENURE_OK)
+        r = take_option(layout, url, "node_key", "{ns}:node:{instance}", "instance", &layout->node_key, error);
+    if (r == TENURE_OK)
+        r = take_option(layout, url, "leader_key", "{ns}:{role}", "role", &layout->leader_key, error);
+    if (r == TENURE_OK) /* these two say whether the patterns are good ones */
         r = ten_redis_space_get(layout, "poll", &space, error);
+    if (r == TENURE_OK)
+        r = ten_redis_space_get(layout, LEADER_NAMESPACE, &space, error);
     if (r < 0)
         ten_redis_layout_free(layout);
     return r;
@@ -130,11 +115,9 @@ int ten_redis_layout_make(const ten_url *url, ten_redis_layout *layout, ten_erro
 void ten_redis_layout_free(ten_redis_layout *layout) {
     const ten_map_entry *found;
     for (size_t at = 0; (found = ten_map_next(&layout->spaces, &at));)
-        free_space(found->value);
+        ten_free(found->value);
     ten_map_free(&layout->spaces);
-    ten_free(layout->lease_key);
-    ten_free(layout->node_key);
-    ten_free(layout->leader_key);
+    ten_arena_free(&layout->texts);
     *layout = (ten_redis_layout){0};
 }
 
@@ -147,39 +130,31 @@ static void add_escaped(ten_buf *glob, const char *text) {
     }
 }
 
-static int fill_space(const ten_redis_layout *layout, const char *namespace_name, ten_redis_space *space,
-                      ten_error *error) {
-    ten_buf text = {0};
-    for (size_t i = 0; i < TEN_REDIS_OWN_COUNT && !text.failed; i++) {
+static int fill_space(ten_redis_layout *layout, const char *namespace_name, ten_redis_space *space, ten_error *error) {
+    bool elects = strcmp(namespace_name, LEADER_NAMESPACE) == 0;
+    int r = make_pattern(layout, elects ? layout->leader_key : layout->lease_key, elects ? "role" : "id",
+                         namespace_name, &space->lease, error);
+    if (r == TENURE_OK)
+        r = make_pattern(layout, layout->node_key, "instance", namespace_name, &space->node, error);
+    if (r < 0)
+        return r;
+    space->overlaps = may_collide(&space->lease, &space->node);
+    if (space->overlaps && !elects)
+        return ten_fail(error, TENURE_E_INVALID,
+                        "a key could be a lease's by lease_key=%s and an instance's by node_key=%s: make them differ "
+                        "before the id",
+                        layout->lease_key, layout->node_key);
+    TEN_CLEANUP(ten_buf_free) ten_buf text = {0};
+    add_escaped(&text, space->node.before);
+    ten_buf_char(&text, '*');
+    add_escaped(&text, space->node.after);
+    bool kept = (space->node_glob = keep(layout, &text)) != NULL;
+    for (size_t i = 0; i < TEN_REDIS_OWN_COUNT; i++) {
         ten_buf_clear(&text);
         ten_buf_format(&text, TEN_REDIS_OWN_PREFIX "%s:%s", namespace_name, own_names[i]);
-        space->own[i] = text.failed ? NULL : ten_strdup(text.data);
-        text.failed |= !space->own[i];
+        kept &= (space->own[i] = keep(layout, &text)) != NULL;
     }
-    bool elects = strcmp(namespace_name, LEADER_NAMESPACE) == 0;
-    int r = text.failed ? ten_fail_memory(error, "the keys of a namespace") : TENURE_OK;
-    if (r == TENURE_OK)
-        r = make_pattern(elects ? layout->leader_key : layout->lease_key, elects ? "role" : "id", namespace_name,
-                         &space->lease, error);
-    if (r == TENURE_OK)
-        r = make_pattern(layout->node_key, "instance", namespace_name, &space->node, error);
-    space->overlaps = r == TENURE_OK && may_collide(&space->lease, &space->node);
-    if (space->overlaps && !elects)
-        r = ten_fail(error, TENURE_E_INVALID,
-                     "a key could be a lease's by lease_key=%s and an instance's by node_key=%s: make them differ "
-                     "before the id",
-                     layout->lease_key, layout->node_key);
-    if (r == TENURE_OK) {
-        ten_buf_clear(&text);
-        add_escaped(&text, space->node.before);
-        ten_buf_char(&text, '*');
-        add_escaped(&text, space->node.after);
-        space->node_glob = text.failed ? NULL : ten_strdup(text.data);
-        if (!space->node_glob)
-            r = ten_fail_memory(error, "the keys of a namespace");
-    }
-    ten_buf_free(&text);
-    return r;
+    return kept ? TENURE_OK : ten_fail_memory(error, "the keys of a namespace");
 }
 
 /* A heartbeat of the instance "x" would else end the lease of the role "node:x", whose key is the same. */
@@ -204,19 +179,15 @@ int ten_redis_space_check(const ten_redis_space *space, const char *target, ten_
 int ten_redis_space_get(ten_redis_layout *layout, const char *namespace_name, const ten_redis_space **ret_space,
                         ten_error *error) {
     ten_redis_space *space = ten_map_get(&layout->spaces, namespace_name);
-    if (space) {
-        *ret_space = space;
-        return TENURE_OK;
-    }
-    space = ten_calloc(1, sizeof *space);
-    if (!space)
-        return ten_fail_memory(error, "the keys of a namespace");
-    int r = fill_space(layout, namespace_name, space, error);
-    if (r == TENURE_OK && !ten_map_put(&layout->spaces, namespace_name, space))
-        r = ten_fail_memory(error, "the keys of a namespace");
-    if (r < 0) {
-        free_space(space);
-        return r;
+    if (!space) {
+        space = ten_calloc(1, sizeof *space);
+        int r = space ? fill_space(layout, namespace_name, space, error) : TENURE_OK;
+        if (!space || (r == TENURE_OK && !ten_map_put(&layout->spaces, namespace_name, space)))
+            r = ten_fail_memory(error, "the keys of a namespace");
+        if (r < 0) {
+            ten_free(space);
+            return r;
+        }
     }
     *ret_space = space;
     return TENURE_OK;

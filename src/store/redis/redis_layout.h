@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/map.h"
 #include "base/url.h"
@@ -25,23 +26,24 @@ enum ten_redis_own {
 
 /* What stands before and after the id in a key. */
 typedef struct ten_redis_pattern {
-    char *before;
-    char *after;
+    const char *before;
+    const char *after;
 } ten_redis_pattern;
 
 typedef struct ten_redis_space {
-    char *own[TEN_REDIS_OWN_COUNT]; /* "tenure:poll:records"... */
+    const char *own[TEN_REDIS_OWN_COUNT]; /* "tenure:poll:records"... */
     ten_redis_pattern lease;
     ten_redis_pattern node;
-    char *node_glob; /* for SCAN: matches every heartbeat's key */
-    bool overlaps;   /* a lease's key may look like a heartbeat's: of roles, whose keys are those of the seeds */
+    const char *node_glob; /* for SCAN: matches every heartbeat's key */
+    bool overlaps;         /* a lease's key may look like a heartbeat's: of roles, whose keys are those of the seeds */
 } ten_redis_space;
 
 typedef struct ten_redis_layout {
-    char *lease_key;  /* "{ns}:lease:{id}" */
-    char *node_key;   /* "{ns}:node:{instance}" */
-    char *leader_key; /* "{ns}:{role}": in place of lease_key in the namespace of elections */
+    const char *lease_key;  /* "{ns}:lease:{id}" */
+    const char *node_key;   /* "{ns}:node:{instance}" */
+    const char *leader_key; /* "{ns}:{role}": in place of lease_key in the namespace of elections */
     ten_map spaces;
+    ten_arena texts; /* all of these, and those of the spaces */
 } ten_redis_layout;
 
 #define TEN_REDIS_LAYOUT_OPTIONS "lease_key", "node_key", "leader_key"

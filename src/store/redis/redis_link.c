@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "base/io.h"
 #include "base/utf8.h"
 #include "store/redis/redis_link_state.h"
@@ -108,33 +109,26 @@ bool ten_redis_link_is_fresh(ten_redis_link *link) {
 /* ---- the socket ---------------------------------------------------------------------------------------- */
 
 int ten_redis_link_wait(const ten_redis_link *link, short events, uint64_t deadline_ms, ten_error *error) {
-    for (;;) {
-        /* Looked at first: a server that always has something for us must not hold us beyond it. */
-        uint64_t left_ms = ten_sub_saturating(deadline_ms, ten_now_ms());
-        if (left_ms == 0)
-            return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
-        struct pollfd place = {.fd = link->fd, .events = events};
-        int ready = poll(&place, 1, (int)ten_min_u64(left_ms, 60000));
-        if (ready > 0)
-            return TENURE_OK;
-        if (ready < 0 && errno != EINTR)
-            return ten_fail_errno(error, TENURE_E_SYSTEM, errno, "cannot wait for %s", link->name);
-    }
+    /* Looked at first: a server that always has something for us must not hold us beyond it. */
+    int ready = ten_now_ms() >= deadline_ms ? 0 : ten_wait_events(link->fd, events, deadline_ms);
+    if (ready == 0)
+        return ten_fail(error, TENURE_E_TIMEOUT, "%s did not answer in time", link->name);
+    return ready > 0 ? TENURE_OK : ten_fail_errno(error, TENURE_E_SYSTEM, -ready, "cannot wait for %s", link->name);
 }
 
 static ssize_t read_socket(ten_redis_link *link, void *data, size_t size) {
     link->wants = POLLIN;
     if (link->tls)
-        return ten_redis_tls_read(link, data, size, &link->wants);
+        return ten_redis_tls_read(link, data, size);
     ssize_t count = recv(link->fd, data, size, MSG_DONTWAIT);
     return count >= 0 ? count : errno == EINTR ? -EAGAIN : -errno;
 }
 
-static ssize_t write_socket(ten_redis_link *link, const void *data, size_t size, short *ret_events) {
+static ssize_t write_socket(ten_redis_link *link, const void *data, size_t size) {
+    link->wants = POLLOUT;
     if (link->tls)
-        return ten_redis_tls_write(link, data, size, ret_events);
+        return ten_redis_tls_write(link, data, size);
     ssize_t count = send(link->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    *ret_events = POLLOUT;
     return count >= 0 ? count : errno == EINTR ? -EAGAIN : -errno;
 }
 
@@ -147,27 +141,20 @@ static int lost(const ten_redis_link *link, ssize_t failure, ten_error *error) {
     return ten_fail_errno(error, TENURE_E_UNREACHABLE, (int)-failure, "the connection to %s failed", link->name);
 }
 
-/* What has come, up to READ_SIZE bytes; *ret_size is 0 when there was nothing. */
-static int read_some(ten_redis_link *link, char *data, size_t *ret_size, ten_error *error) {
-    ssize_t count = read_socket(link, data, READ_SIZE);
-    *ret_size = count > 0 ? (size_t)count : 0;
-    if (count <= 0 && count != -EAGAIN)
-        return lost(link, count, error);
-    link->heard |= count > 0;
-    return TENURE_OK;
-}
-
-/* Keeps what has come for take(). The reader is not fed with it: it moves all that it has with every reply. */
-static int read_backlog(ten_redis_link *link, ten_error *error) {
+/* Keeps what has come, up to READ_SIZE bytes, for take(). The reader is not fed with it at once: it moves all that it
+ * has with every reply. */
+static int read_some(ten_redis_link *link, ten_error *error) {
     char data[READ_SIZE];
-    size_t size;
-    int r = read_some(link, data, &size, error);
-    if (r == TENURE_OK && link->in.size - link->taken > BACKLOG_MAX)
+    ssize_t count = read_socket(link, data, sizeof data);
+    if (count == -EAGAIN)
+        return TENURE_OK;
+    if (count <= 0)
+        return lost(link, count, error);
+    link->heard = true;
+    if (link->in.size - link->taken > BACKLOG_MAX)
         return ten_fail(error, TENURE_E_STORE, "%s sends more than it was asked for", link->name);
-    ten_buf_add(&link->in, data, size);
-    if (r == TENURE_OK && link->in.failed)
-        return ten_fail_memory(error, "a reply of %s", link->name);
-    return r;
+    ten_buf_add(&link->in, data, (size_t)count);
+    return link->in.failed ? ten_fail_memory(error, "a reply of %s", link->name) : TENURE_OK;
 }
 
 static void let_go(ten_buf *buf) {
@@ -177,18 +164,16 @@ static void let_go(ten_buf *buf) {
         ten_buf_clear(buf);
 }
 
-/* Until nothing more can be written at this moment; *ret_events: 0 when all is out. */
-static int write_some(ten_redis_link *link, short *ret_events, ten_error *error) {
-    *ret_events = 0;
+/* Until all is out, or nothing more can be written at this moment. */
+static int write_some(ten_redis_link *link, ten_error *error) {
     while (link->written < link->out.size) {
-        ssize_t count = write_socket(link, link->out.data + link->written, link->out.size - link->written, ret_events);
+        ssize_t count = write_socket(link, link->out.data + link->written, link->out.size - link->written);
         if (count == -EAGAIN)
             return TENURE_OK;
         if (count <= 0)
             return lost(link, count, error);
         link->written += (size_t)count;
     }
-    *ret_events = 0;
     link->written = 0;
     let_go(&link->out);
     link->used_ms = ten_now_ms();
@@ -203,10 +188,7 @@ static void add_size(ten_buf *out, char kind, size_t size) {
     char *end = text + sizeof text;
     *--end = '\n';
     *--end = '\r';
-    do {
-        *--end = (char)('0' + size % 10);
-        size /= 10;
-    } while (size > 0);
+    end = ten_digits_before(end, size);
     *--end = kind;
     ten_buf_add(out, end, (size_t)(text + sizeof text - end));
 }
@@ -229,30 +211,21 @@ int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *w
                         ten_error *error) {
     add_size(&link->out, '*', count);
     for (size_t i = 0; i < count; i++)
-        ten_redis_add_word(&link->out, words[i], sizes[i]);
+        ten_redis_add_word(&link->out, words[i], sizes ? sizes[i] : strlen(words[i]));
     return link->out.failed ? ten_fail_memory(error, "a command to %s", link->name) : TENURE_OK;
 }
 
 int ten_redis_link_flush(ten_redis_link *link, uint64_t deadline_ms, ten_error *error) {
-    for (;;) {
-        short events = 0;
-        int r = write_some(link, &events, error);
-        if (r < 0 || events == 0)
-            return r;
+    int r = write_some(link, error);
+    while (r == TENURE_OK && link->out.size > 0) {
         /* A server that waits until its replies are read reads no more commands. */
-        r = ten_redis_link_wait(link, (short)(events | POLLIN), deadline_ms, error);
+        r = ten_redis_link_wait(link, (short)(link->wants | POLLIN), deadline_ms, error);
         if (r == TENURE_OK)
-            r = read_backlog(link, error);
-        if (r < 0)
-            return r;
+            r = read_some(link, error);
+        if (r == TENURE_OK)
+            r = write_some(link, error);
     }
-}
-
-static int not_redis(const ten_redis_link *link, ten_error *error) {
-    return ten_fail(error, TENURE_E_STORE,
-                    "%s does not speak the Redis protocol (%s); is it another service, or one "
-                    "with TLS (rediss://)?",
-                    link->name, link->reader->errstr);
+    return r;
 }
 
 static int too_large(const ten_redis_link *link, ten_error *error) {
@@ -260,31 +233,19 @@ static int too_large(const ten_redis_link *link, ten_error *error) {
                     link->name);
 }
 
-static int feed(ten_redis_link *link, const char *data, size_t size, ten_error *error) {
+static int feed_reader(ten_redis_link *link, ten_error *error) {
+    size_t size = ten_min_u64(link->in.size - link->taken, READ_SIZE);
     link->bytes += size;
     if (link->bytes > REPLY_MAX)
         return too_large(link, error);
-    return redisReaderFeed(link->reader, data, size) == REDIS_OK ? TENURE_OK
-                                                                 : ten_fail_memory(error, "a reply of %s", link->name);
-}
-
-static int feed_from_backlog(ten_redis_link *link, ten_error *error) {
-    size_t size = ten_min_u64(link->in.size - link->taken, READ_SIZE);
-    int r = feed(link, link->in.data + link->taken, size, error);
+    if (redisReaderFeed(link->reader, link->in.data + link->taken, size) != REDIS_OK)
+        return ten_fail_memory(error, "a reply of %s", link->name);
     link->taken += size;
     if (!has_backlog(link)) {
         let_go(&link->in);
         link->taken = 0;
     }
-    return r;
-}
-
-static int feed_from_socket(ten_redis_link *link, bool *ret_came, ten_error *error) {
-    char data[READ_SIZE];
-    size_t size = 0;
-    int r = read_some(link, data, &size, error);
-    *ret_came = size > 0;
-    return r == TENURE_OK && size > 0 ? feed(link, data, size, error) : r;
+    return TENURE_OK;
 }
 
 static int reader_failed(const ten_redis_link *link, ten_error *error) {
@@ -292,7 +253,10 @@ static int reader_failed(const ten_redis_link *link, ten_error *error) {
         return too_large(link, error);
     if (link->reader->err == REDIS_ERR_OOM)
         return ten_fail_memory(error, "a reply of %s", link->name);
-    return not_redis(link, error);
+    return ten_fail(error, TENURE_E_STORE,
+                    "%s does not speak the Redis protocol (%s); is it another service, or one "
+                    "with TLS (rediss://)?",
+                    link->name, link->reader->errstr);
 }
 
 int ten_redis_link_take(ten_redis_link *link, redisReply **ret_reply, ten_error *error) {
@@ -307,15 +271,10 @@ int ten_redis_link_take(ten_redis_link *link, redisReply **ret_reply, ten_error 
             *ret_reply = reply;
             return TENURE_OK;
         }
-        bool came = true;
-        int r = TENURE_OK;
-        if (has_backlog(link))
-            r = feed_from_backlog(link, error);
-        else if (reads++ < TAKE_READS)
-            r = feed_from_socket(link, &came, error);
-        else
-            came = false;
-        if (r < 0 || !came)
+        int r = has_backlog(link) || reads++ == TAKE_READS ? TENURE_OK : read_some(link, error);
+        if (r < 0 || !has_backlog(link))
+            return r;
+        if ((r = feed_reader(link, error)) < 0)
             return r;
     }
 }
@@ -348,21 +307,14 @@ int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisRepl
 
 int ten_redis_link_ask(ten_redis_link *link, uint64_t deadline_ms, redisReply **ret_reply, ten_error *error,
                        const char *const *words, size_t count) {
-    size_t sizes[16];
-    TEN_INVARIANT(count <= TEN_COUNT(sizes));
-    for (size_t i = 0; i < count; i++)
-        sizes[i] = strlen(words[i]);
-    redisReply *reply = NULL;
-    int r = ten_redis_link_send(link, count, words, sizes, error);
+    int r = ten_redis_link_send(link, count, words, NULL, error);
     if (r == TENURE_OK)
-        r = ten_redis_link_receive(link, deadline_ms, &reply, error);
-    if (r == TENURE_OK && reply->type == REDIS_REPLY_ERROR) {
-        r = ten_redis_refusal(reply, words[0], error);
-        freeReplyObject(reply);
-        reply = NULL;
+        r = ten_redis_link_receive(link, deadline_ms, ret_reply, error);
+    if (r == TENURE_OK && (*ret_reply)->type == REDIS_REPLY_ERROR) {
+        r = ten_redis_refusal(*ret_reply, words[0], error);
+        freeReplyObject(*ret_reply);
+        *ret_reply = NULL;
     }
-    if (reply)
-        *ret_reply = reply;
     return r;
 }
 

@@ -73,7 +73,7 @@ int ten_redis_link_fd(const ten_redis_link *link);
  * have forgotten it: look before the first command after a pause. Costs one system call. */
 bool ten_redis_link_is_fresh(ten_redis_link *link);
 
-/* Queues a command; nothing is sent before receive() or flush(). */
+/* Queues a command; nothing is sent before receive() or flush(). sizes: NULL if the words end with a NUL. */
 int ten_redis_link_send(ten_redis_link *link, size_t count, const char *const *words, const size_t *sizes,
                         ten_error *error);
 /* The same of words that ten_redis_add_word() has put together. */
@@ -84,6 +84,10 @@ int ten_redis_link_flush(ten_redis_link *link, uint64_t deadline_ms, ten_error *
 /* Writes what is queued, then waits for the next reply. An error reply of the server is a reply (its type says so).
  * TENURE_E_TIMEOUT, TENURE_E_UNREACHABLE: the link is dead. The caller frees the reply with freeReplyObject(). */
 int ten_redis_link_receive(ten_redis_link *link, uint64_t deadline_ms, redisReply **ret_reply, ten_error *error);
+static inline void ten_redis_free_reply(redisReply **reply) {
+    if (*reply)
+        freeReplyObject(*reply);
+}
 /* The next reply if there is one, without waiting; *ret_reply NULL when there is none (yet). */
 int ten_redis_link_take(ten_redis_link *link, redisReply **ret_reply, ten_error *error);
 

@@ -50,14 +50,13 @@ struct ten_redis_link {
     size_t elements; /* that it has announced */
     bool too_large;
     bool heard;  /* the server has sent anything at all */
-    short wants; /* what to wait for before reading */
+    short wants; /* what to wait for before the socket is read or written again */
     ten_buf out;
     size_t written; /* of out */
-    ten_buf in;     /* what came while we wrote */
+    ten_buf in;     /* what the reader has not got yet */
     size_t taken;   /* of in */
     uint64_t used_ms;
-    struct sockaddr_storage address;
-    socklen_t address_size;
+    ten_address address;
     char host[TEN_REDIS_HOST_SIZE];      /* whose certificate is expected */
     char name[TEN_REDIS_HOST_SIZE + 64]; /* for messages */
     ten_redis_server server;
@@ -68,10 +67,10 @@ int ten_redis_link_make(ten_redis_settings *settings, int fd, const char *host, 
                         ten_redis_link **ret_link, ten_error *error);
 
 /* ---- TLS: a handshake by the deadline, then reading and writing as recv() and send() do: the count, 0 at the end, or
- * a negative errno; -EAGAIN, with what to wait for in *ret_events */
+ * a negative errno; -EAGAIN, with what to wait for in link->wants */
 int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint64_t deadline_ms, ten_error *error);
-ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size, short *ret_events);
-ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size, short *ret_events);
+ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size);
+ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size);
 /* Whether the server has not ended the session while it lay idle. */
 bool ten_redis_tls_is_fresh(ten_redis_link *link);
 /* The error of a session that ended by link->tls_error. */

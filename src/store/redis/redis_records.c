@@ -131,7 +131,7 @@ static uint64_t left_of(const redisReply *left) {
     return left->integer < 0 ? TEN_FOREVER : ten_max_u64(ten_redis_number(left), 1);
 }
 
-/* How long ago that was; 0: nobody knows. */
+/* How long ago that was; 0: not known. */
 static uint64_t ago_ms(const ten_redis_store *store, uint64_t at_ms) {
     return at_ms ? ten_sub_saturating(store->base.wall_ms, at_ms) : TEN_FOREVER;
 }
@@ -222,7 +222,7 @@ static int take_read(ten_redis_store *store, void *userdata, size_t at, const re
     return r;
 }
 
-/* What an earlier version has left: the URL says that nobody uses it any more. */
+/* What an earlier version has left; the URL says that it is not used any more. */
 static void make_removal(ten_redis_store *store, void *userdata, size_t at) {
     static const char *const names[] = {"epoch", "fence", "held",    "marks", "feed",       "nodes",   "instances",
                                         "gone",  "ids",   "targets", "idle",  "checkpoint", "sessions"};
@@ -270,7 +270,7 @@ int ten_redis_look_elsewhere(ten_redis_store *store, const ten_redis_space *spac
     return r;
 }
 
-/* Nobody can tell an empty Redis from one that lost everything. `fresh` says that it is empty, and is wrong of a
+/* An empty Redis cannot be told from one that lost everything. `fresh` says that it is empty, and is wrong of a
  * database that was exchanged. */
 static int judge_loss(ten_redis_store *store, const struct reading *reading, uint64_t deadline_ms) {
     bool found = false;
@@ -382,7 +382,7 @@ static bool goes_with(const ten_touch *first, const ten_touch *touch) {
     return first->ttl_ms == touch->ttl_ms && strcmp(first->name, touch->name) == 0;
 }
 
-/* Nobody can have written any of them since this handle wrote them, or a touch compared their versions. */
+/* No other client can have written any of them since this handle wrote it, or a touch compared its version. */
 static bool is_proved(const ten_redis_store *store, const struct touching *state, size_t at) {
     const ten_redis_alone *alone = &store->alone;
     bool proved = !state->compares && alone->space == state->reliance.names;
@@ -421,7 +421,7 @@ static void make_touch(ten_redis_store *store, void *userdata, size_t at) {
     }
 }
 
-/* Those that were not extended, and those whose versions nobody knew. */
+/* Those that were not extended, and those of any version. */
 static int take_others(ten_redis_store *store, ten_touch *first, size_t count, const redisReply *reply) {
     for (size_t part = 3; part < reply->elements; part += 3) {
         uint64_t place = ten_redis_number(reply->element[part]);

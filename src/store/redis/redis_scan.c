@@ -10,7 +10,6 @@
 #include "base/random.h"
 #include "rules/feed.h"
 #include "rules/instance_row.h"
-#include "store/common/name_list.h"
 #include "store/redis/redis_state.h"
 
 #define SCAN_STEP    500u  /* records that a call looks at */
@@ -18,7 +17,8 @@
 #define SWEEP_KEYS   1000u /* that one step looks at: under a millisecond of the server's time */
 #define SWEEP_GAP_MS 1000u /* between two steps of a namespace, whoever takes them */
 #define SWEEP_BEATS  8u    /* heartbeats between two steps of an instance, on average, if leases hang on sessions */
-#define ADOPTED      16u   /* instances that one step takes in */
+#define NAME_SIZE    (TENURE_NAMESPACE_MAX + 1u)
+#define ADOPTED      16u /* instances that one step takes in */
 
 static ten_redis_store *self(ten_backend *base) {
     return (ten_redis_store *)base;
@@ -103,7 +103,8 @@ static int scan_records(ten_redis_store *store, const ten_scan *scan, ten_record
  * of a lease calls it. */
 struct walk {
     char cursor[32];
-    ten_name_list names;
+    const char *after; /* those behind it are wanted */
+    ten_buf names;     /* of NAME_SIZE bytes each, some of them twice */
 };
 
 static void make_walk(ten_redis_store *store, void *userdata, size_t at) {
@@ -123,51 +124,47 @@ static int take_walk(ten_redis_store *store, void *userdata, size_t at, const re
         return ten_redis_misunderstood(store);
     for (size_t i = 0; i < reply->element[1]->elements; i++) {
         const char *key = ten_redis_text(reply->element[1]->element[i]);
-        char name[TENURE_NAMESPACE_MAX + 1];
+        size_t size = ten_sub_saturating(strlen(key), strlen(TEN_REDIS_OWN_PREFIX) + strlen(":records"));
+        char name[NAME_SIZE] = "";
         ten_error error;
-        size_t size = strlen(key) - strlen(TEN_REDIS_OWN_PREFIX) - strlen(":records");
-        snprintf(name, sizeof name, "%.*s", (int)ten_min_u64(size, sizeof name), key + strlen(TEN_REDIS_OWN_PREFIX));
-        if (ten_id_check_namespace(name, &error) == TENURE_OK && !ten_name_list_add(&walk->names, name))
-            return ten_fail_memory(store->base.error, "a list of namespaces");
+        if (size == 0 || size >= sizeof name)
+            continue;
+        memcpy(name, key + strlen(TEN_REDIS_OWN_PREFIX), size);
+        if (strcmp(name, walk->after) > 0 && ten_id_check_namespace(name, &error) == TENURE_OK)
+            ten_buf_add(&walk->names, name, sizeof name);
     }
     snprintf(walk->cursor, sizeof walk->cursor, "%s", ten_redis_text(reply->element[0]));
-    return TENURE_OK;
+    return walk->names.failed ? ten_fail_memory(store->base.error, "a list of namespaces") : TENURE_OK;
 }
 
-struct giving {
-    ten_redis_store *store;
-    const ten_scan *scan;
-    ten_record_fn each;
-    void *userdata;
-    uint64_t deadline_ms;
-    size_t given;
-};
-
-static int give_namespace(const char *name, void *userdata) {
-    struct giving *giving = userdata;
-    ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
-    if (strcmp(name, giving->scan->after) <= 0 || giving->given == giving->scan->limit)
-        return 0;
-    int r =
-        ten_redis_read(&giving->store->base, name, &record, 1, ten_sub_saturating(giving->deadline_ms, ten_now_ms()));
-    if (r < 0 || record.version == 0)
-        return r;
-    record.key.id = name;
-    giving->given++;
-    return giving->each(&record, giving->userdata);
+static int by_name(const void *a, const void *b) {
+    return strcmp(a, b);
 }
 
 static int scan_namespaces(ten_redis_store *store, const ten_scan *scan, ten_record_fn each, void *userdata,
                            uint64_t deadline_ms) {
-    struct walk walk = {.cursor = "0"};
-    struct giving giving = {store, scan, each, userdata, deadline_ms, 0};
+    struct walk walk = {.cursor = "0", .after = scan->after};
+    int stopped = 0;
     int r;
     do
         r = ten_redis_call(store, "listing namespaces", 1, make_walk, take_walk, &walk, deadline_ms);
     while (r == TENURE_OK && strcmp(walk.cursor, "0") != 0);
-    if (r < 0)
-        walk.names.count = 0;
-    int stopped = ten_name_list_end(&walk.names, give_namespace, &giving);
+    if (walk.names.size > 0)
+        qsort(walk.names.data, walk.names.size / NAME_SIZE, NAME_SIZE, by_name);
+    size_t given = 0;
+    for (size_t at = 0; r == TENURE_OK && !stopped && given < scan->limit && at < walk.names.size; at += NAME_SIZE) {
+        const char *name = walk.names.data + at;
+        ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
+        if (at > 0 && strcmp(name - NAME_SIZE, name) == 0)
+            continue;
+        r = ten_redis_read(&store->base, name, &record, 1, ten_sub_saturating(deadline_ms, ten_now_ms()));
+        if (r < 0 || record.version == 0)
+            continue;
+        record.key.id = name;
+        given++;
+        stopped = each(&record, userdata);
+    }
+    ten_buf_free(&walk.names);
     return r < 0 ? r : stopped;
 }
 
@@ -255,7 +252,7 @@ int ten_redis_feed(ten_backend *base, const char *namespace_name, uint64_t after
     uint64_t deadline_ms = ten_add_saturating(ten_now_ms(), timeout_ms);
     struct feeding state = {.after = after, .limit = limit, .range = ret_range, .each = each, .userdata = userdata};
     int r = ten_redis_space_get(&store->layout, namespace_name, &state.space, base->error);
-    ten_notice_watch_reconnect(&store->watch.notice);
+    ten_notice_watch_reconnect(base);
     do
         r = r < 0 ? r : ten_redis_call(store, "reading changes", 1, make_feed, take_feed, &state, deadline_ms);
     while (r == TENURE_OK && !state.stopped && state.more && state.given < limit);

@@ -1,58 +1,42 @@
 /*
  * From a URL to the settings of a connection. Pure text, but for a look whether the files that it names can be read.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 
 #include "base/alloc.h"
+#include "base/encode.h"
 #include "store/redis/redis_link_state.h"
 
 #define REDIS_PORT    6379u
 #define SENTINEL_PORT 26379u
 #define DATABASE_MAX  100000u
 
-static bool parse_number(const char *text, uint64_t most, uint64_t *ret_number) {
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number > most)
-        return false;
-    *ret_number = number;
-    return true;
+static int copy(const char *text, char **ret_copy, ten_error *error) {
+    *ret_copy = text ? ten_strdup(text) : NULL;
+    return text && !*ret_copy ? ten_fail_memory(error, "the settings of a Redis connection") : TENURE_OK;
 }
 
-/* host, host:port, [::1], [::1]:port; up to `size` bytes of text. */
+/* host, host:port, [::1], [::1]:port; up to `size` bytes of text. A port is a good one: ten_url_parse() has seen it. */
 static int parse_host(const char *text, size_t size, uint16_t standard_port, ten_redis_host *host, ten_error *error) {
-    char whole[TEN_REDIS_HOST_SIZE + 8];
-    if (size >= sizeof whole)
+    bool brackets = text[0] == '[';
+    const char *name = text + brackets;
+    const char *stop = text + size;
+    const char *end = memchr(text, brackets ? ']' : ':', size);
+    if (!end && !brackets)
+        end = stop;
+    const char *colon = end ? end + brackets : NULL; /* or what is in its place */
+    if (!colon || (brackets && end == name) ||
+        (colon < stop && (*colon != ':' || memchr(colon + 1, ':', (size_t)(stop - colon - 1)))))
+        return ten_fail(error, TENURE_E_INVALID, "'%.*s' is not an address: an IPv6 one is written [::1]:6379",
+                        (int)size, text);
+    if ((size_t)(end - name) >= sizeof host->name)
         return ten_fail(error, TENURE_E_INVALID, "the host name '%.40s...' is too long", text);
-    memcpy(whole, text, size);
-    whole[size] = '\0';
-    char *name = whole;
-    char *port = NULL;
-    if (whole[0] == '[') {
-        char *end = strchr(whole, ']');
-        if (!end || end == whole + 1 || (end[1] != '\0' && end[1] != ':'))
-            return ten_fail(error, TENURE_E_INVALID, "'%s' is not an address: an IPv6 one is written [::1]:6379",
-                            whole);
-        *end = '\0';
-        name = whole + 1;
-        port = end[1] == ':' ? end + 2 : NULL;
-    } else {
-        port = strchr(whole, ':');
-        if (port && strchr(port + 1, ':'))
-            return ten_fail(error, TENURE_E_INVALID, "'%s' is not an address: an IPv6 one is written [::1]:6379",
-                            whole);
-        if (port)
-            *port++ = '\0';
-    }
-    if (strlen(name) >= sizeof host->name)
-        return ten_fail(error, TENURE_E_INVALID, "the host name '%.40s...' is too long", name);
-    snprintf(host->name, sizeof host->name, "%s", name[0] ? name : "127.0.0.1");
-    /* ten_url_parse() has seen that it is one. */
-    host->port = port ? (uint16_t)strtoul(port, NULL, 10) : standard_port;
+    snprintf(host->name, sizeof host->name, "%.*s", (int)(end - name), name);
+    if (end == name)
+        snprintf(host->name, sizeof host->name, "127.0.0.1");
+    host->port = colon < stop ? (uint16_t)strtoul(colon + 1, NULL, 10) : standard_port;
     return TENURE_OK;
 }
 
@@ -78,25 +62,20 @@ static int parse_hosts(const char *hosts, uint16_t standard_port, size_t most, t
     }
 }
 
-static int take_database(const char *text, ten_redis_settings *settings, ten_error *error) {
-    return parse_number(text, DATABASE_MAX, &settings->database)
-               ? TENURE_OK
-               : ten_fail(error, TENURE_E_INVALID, "'%.40s' is not the number of a database (0 to %u)", text,
-                          DATABASE_MAX);
-}
-
 /* "/3", or the option db. */
 static int parse_database(const char *path, const ten_url *url, ten_redis_settings *settings, ten_error *error) {
-    const char *option = ten_url_option(url, "db");
     const char *named = path[0] == '/' ? path + 1 : path;
-    int r = named[0] ? take_database(named, settings, error) : TENURE_OK;
-    uint64_t before = settings->database;
-    if (r == TENURE_OK && option)
-        r = take_database(option, settings, error);
-    if (r == TENURE_OK && option && named[0] && settings->database != before)
+    const char *const texts[] = {named[0] ? named : NULL, ten_url_option(url, "db")};
+    uint64_t numbers[] = {0, 0};
+    for (size_t i = 0; i < TEN_COUNT(texts); i++)
+        if (texts[i] && !ten_digits_parse(texts[i], DATABASE_MAX, &numbers[i]))
+            return ten_fail(error, TENURE_E_INVALID, "'%.40s' is not the number of a database (0 to %u)", texts[i],
+                            DATABASE_MAX);
+    if (texts[0] && texts[1] && numbers[0] != numbers[1])
         return ten_fail(error, TENURE_E_INVALID, "the URL names two databases, %llu and db=%llu",
-                        (unsigned long long)before, (unsigned long long)settings->database);
-    return r;
+                        (unsigned long long)numbers[0], (unsigned long long)numbers[1]);
+    settings->database = numbers[texts[1] != NULL];
+    return TENURE_OK;
 }
 
 /* "/mymaster/3" */
@@ -107,9 +86,9 @@ static int parse_master(const ten_url *url, ten_redis_settings *settings, ten_er
     if (size == 0)
         return ten_fail(error, TENURE_E_INVALID,
                         "a Sentinel URL names the master: redis+sentinel://sentinel-1,sentinel-2/mymaster");
-    settings->master = ten_strdup(name);
-    if (!settings->master)
-        return ten_fail_memory(error, "the settings of a Redis connection");
+    int r = copy(name, &settings->master, error);
+    if (r < 0)
+        return r;
     settings->master[size] = '\0';
     return parse_database(name + size, url, settings, error);
 }
@@ -120,9 +99,8 @@ static int parse_socket(const ten_url *url, ten_redis_settings *settings, ten_er
                         "a Unix socket is named by its path: redis+unix:///run/redis/redis.sock?db=0");
     if (strlen(url->path) >= sizeof((struct sockaddr_un *)0)->sun_path)
         return ten_fail(error, TENURE_E_INVALID, "the path of the socket %s is too long for the system", url->path);
-    settings->socket_path = ten_strdup(url->path);
-    return settings->socket_path ? parse_database("", url, settings, error)
-                                 : ten_fail_memory(error, "the settings of a Redis connection");
+    int r = copy(url->path, &settings->socket_path, error);
+    return r < 0 ? r : parse_database("", url, settings, error);
 }
 
 static int parse_place(const ten_url *url, ten_redis_settings *settings, ten_error *error) {
@@ -142,13 +120,6 @@ static int parse_place(const ten_url *url, ten_redis_settings *settings, ten_err
     if (r < 0)
         return r;
     return sentinel ? parse_master(url, settings, error) : parse_database(url->path, url, settings, error);
-}
-
-static int copy(const char *text, char **ret_copy, ten_error *error) {
-    if (!text)
-        return TENURE_OK;
-    *ret_copy = ten_strdup(text);
-    return *ret_copy ? TENURE_OK : ten_fail_memory(error, "the settings of a Redis connection");
 }
 
 static int take_secrets(const ten_url *url, ten_redis_settings *settings, ten_error *error) {

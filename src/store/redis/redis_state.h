@@ -1,7 +1,7 @@
 /*
  * The inside of the Redis backend: its handle, and how its parts call a script. redis.c opens and connects,
  * redis_records.c reads and touches records, redis_commit.c commits them, redis_scan.c lists them and has the feed,
- * redis_watch.c hears of changes, redis_check.c is the doctor's.
+ * redis_watch.c receives notices of changes, redis_check.c is the doctor's.
  */
 #ifndef TEN_STORE_REDIS_STATE_H
 #define TEN_STORE_REDIS_STATE_H
@@ -33,12 +33,6 @@ enum ten_redis_script {
 #define TEN_REDIS_HEAD_SIZE    (TEN_REDIS_VERSION_SIZE + 1 + TEN_REDIS_END_SIZE) /* before its name; see redis.lua */
 #define TEN_REDIS_FOREVER      UINT64_C(9999999999999)                           /* an end */
 
-/* The subscription, on a connection of its own. */
-typedef struct ten_redis_watch {
-    ten_notice_watch notice;
-    ten_redis_link *link; /* NULL: down */
-} ten_redis_watch;
-
 /* The words of one command, collected. */
 typedef struct ten_redis_words {
     ten_buf text; /* of the word that is not complete yet */
@@ -55,6 +49,8 @@ typedef struct ten_redis_alone {
 
 typedef struct ten_redis_store {
     ten_backend base;
+    ten_notice_watch watch;
+    ten_redis_link *watch_link; /* the subscription has a connection of its own; NULL: down */
     ten_redis_settings *settings;
     ten_redis_layout layout;
     uint64_t wait_replicas;
@@ -71,7 +67,6 @@ typedef struct ten_redis_store {
     } replied;
     ten_redis_alone alone;
     ten_arena texts; /* of the last answer */
-    ten_redis_watch watch;
 } ten_redis_store;
 
 /* ---- words */
@@ -99,11 +94,6 @@ typedef void (*ten_redis_make_fn)(ten_redis_store *store, void *userdata, size_t
 typedef int (*ten_redis_take_fn)(ten_redis_store *store, void *userdata, size_t at, const redisReply *reply);
 int ten_redis_call(ten_redis_store *store, const char *what, size_t count, ten_redis_make_fn make,
                    ten_redis_take_fn take, void *userdata, uint64_t deadline_ms);
-
-static inline void ten_redis_free_reply(redisReply **reply) {
-    if (*reply)
-        freeReplyObject(*reply);
-}
 
 /* TENURE_E_STORE: the server's answer is not one of our scripts'. */
 int ten_redis_misunderstood(ten_redis_store *store);
@@ -187,10 +177,7 @@ int ten_redis_unfeed(ten_backend *base, const char *namespace_name, const char *
 /* A heartbeat was sent: a step in the search for those of other programs. */
 void ten_redis_sweep(ten_redis_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
                      uint64_t deadline_ms);
-void ten_redis_watch_init(ten_redis_store *store);
-int ten_redis_watch_get(ten_backend *base, const char *namespace_name, int *ret_fd);
-void ten_redis_watch_clear(ten_backend *base);
-void ten_redis_watch_close(ten_redis_watch *watch);
+extern const ten_notice_ops ten_redis_notice_ops;
 int ten_redis_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
 
 #endif

@@ -57,12 +57,6 @@ static const char *reason_of(unsigned long code) {
     return reason ? reason : "the connection ended";
 }
 
-static int fail_tls(ten_error *error, int code, const char *name, const char *what) {
-    unsigned long reason = ERR_peek_last_error();
-    ERR_clear_error();
-    return ten_fail(error, code, "%s: %s: %s", name, what, reason_of(reason));
-}
-
 /* Alerts by which a server says that it does not like our certificate, or that we have none. */
 static bool is_about_us(unsigned long code) {
     switch (ERR_GET_REASON(code)) {
@@ -114,24 +108,18 @@ static int no_pass_phrase(char *text, int size, int writing, void *userdata) {
     return -1;
 }
 
-static int load_authorities(SSL_CTX *context, const ten_redis_settings *settings, ten_error *error) {
-    if (settings->files.ca_file && SSL_CTX_load_verify_locations(context, settings->files.ca_file, NULL) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name, "ca_file is not a PEM file of certificates");
-    if (!settings->files.ca_file && SSL_CTX_set_default_verify_paths(context) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name, "no system certificates");
-    return TENURE_OK;
-}
-
-static int load_certificate(SSL_CTX *context, const ten_redis_settings *settings, ten_error *error) {
-    if (!settings->files.cert_file)
-        return TENURE_OK;
-    if (SSL_CTX_use_certificate_chain_file(context, settings->files.cert_file) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name, "cert_file is not a PEM file of a certificate");
-    if (SSL_CTX_use_PrivateKey_file(context, settings->files.key_file, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
-        return fail_tls(error, TENURE_E_INVALID, settings->name,
-                        "key_file is not a PEM file of cert_file's key, without a pass phrase");
-    return TENURE_OK;
+/* NULL, or what is wrong with the files. */
+static const char *load_files(SSL_CTX *context, const ten_url_files *files) {
+    if (files->ca_file && SSL_CTX_load_verify_locations(context, files->ca_file, NULL) != 1)
+        return "ca_file is not a PEM file of certificates";
+    if (!files->ca_file && SSL_CTX_set_default_verify_paths(context) != 1)
+        return "no system certificates";
+    if (files->cert_file && SSL_CTX_use_certificate_chain_file(context, files->cert_file) != 1)
+        return "cert_file is not a PEM file of a certificate";
+    if (files->cert_file && (SSL_CTX_use_PrivateKey_file(context, files->key_file, SSL_FILETYPE_PEM) != 1 ||
+                             SSL_CTX_check_private_key(context) != 1))
+        return "key_file is not a PEM file of cert_file's key, without a pass phrase";
+    return NULL;
 }
 
 static int new_context(const ten_redis_settings *settings, SSL_CTX **ret_context, ten_error *error) {
@@ -143,14 +131,15 @@ static int new_context(const ten_redis_settings *settings, SSL_CTX **ret_context
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_default_passwd_cb(context, no_pass_phrase);
-    int r = load_authorities(context, settings, error);
-    if (r == TENURE_OK)
-        r = load_certificate(context, settings, error);
-    if (r < 0)
-        SSL_CTX_free(context);
-    else
+    const char *wrong = load_files(context, &settings->files);
+    if (!wrong) {
         *ret_context = context;
-    return r;
+        return TENURE_OK;
+    }
+    unsigned long reason = ERR_peek_last_error();
+    ERR_clear_error();
+    SSL_CTX_free(context);
+    return ten_fail(error, TENURE_E_INVALID, "%s: %s: %s", settings->name, wrong, reason_of(reason));
 }
 
 /* From the files each time, because certificates are replaced while a program runs. While somebody is at it, and what
@@ -168,6 +157,25 @@ static int make_context(ten_redis_settings *settings, ten_error *error) {
     return TENURE_OK;
 }
 
+/* What a call of OpenSSL came to that has not done its work: 0, the end, or a negative errno. */
+static ssize_t outcome(ten_redis_link *link, int state) {
+    switch (SSL_get_error(link->tls, state)) {
+    case SSL_ERROR_WANT_READ:
+        link->wants = POLLIN;
+        return -EAGAIN;
+    case SSL_ERROR_WANT_WRITE:
+        link->wants = POLLOUT;
+        return -EAGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    default:
+        if (!link->tls_error)
+            link->tls_error = ERR_peek_last_error();
+        ERR_clear_error();
+        return -ECONNRESET;
+    }
+}
+
 static bool expect_host(SSL *tls, const char *host) {
     unsigned char address[sizeof(struct in6_addr)];
     if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
@@ -178,8 +186,6 @@ static bool expect_host(SSL *tls, const char *host) {
 
 static int handshake_failed(ten_redis_link *link, ten_error *error) {
     long verified = SSL_get_verify_result(link->tls);
-    link->tls_error = ERR_peek_last_error();
-    ERR_clear_error();
     bool stranger = verified != X509_V_ERR_CERT_HAS_EXPIRED && verified != X509_V_ERR_CERT_NOT_YET_VALID &&
                     verified != X509_V_ERR_HOSTNAME_MISMATCH && verified != X509_V_ERR_IP_ADDRESS_MISMATCH;
     if (verified != X509_V_OK)
@@ -209,10 +215,9 @@ int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint
         int state = SSL_connect(link->tls);
         if (state == 1)
             return TENURE_OK;
-        int wants = SSL_get_error(link->tls, state);
-        if (wants != SSL_ERROR_WANT_READ && wants != SSL_ERROR_WANT_WRITE)
+        if (outcome(link, state) != -EAGAIN)
             return handshake_failed(link, error);
-        r = ten_redis_link_wait(link, wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline_ms, error);
+        r = ten_redis_link_wait(link, link->wants, deadline_ms, error);
         if (r == TENURE_E_TIMEOUT)
             return ten_fail(error, r,
                             "%s did not answer the TLS handshake in time (a server without TLS? that is redis://)",
@@ -222,44 +227,25 @@ int ten_redis_tls_start(ten_redis_settings *settings, ten_redis_link *link, uint
     }
 }
 
-static ssize_t outcome(ten_redis_link *link, int state, short *ret_events) {
-    switch (SSL_get_error(link->tls, state)) {
-    case SSL_ERROR_WANT_READ:
-        *ret_events = POLLIN;
-        return -EAGAIN;
-    case SSL_ERROR_WANT_WRITE:
-        *ret_events = POLLOUT;
-        return -EAGAIN;
-    case SSL_ERROR_ZERO_RETURN:
-        return 0;
-    default:
-        if (!link->tls_error)
-            link->tls_error = ERR_peek_last_error();
-        ERR_clear_error();
-        return -ECONNRESET;
-    }
-}
-
 /* Not by a look at the socket: TLS sends things of its own between replies, and one of them is its end. */
 bool ten_redis_tls_is_fresh(ten_redis_link *link) {
     char byte;
     size_t count = 0;
-    short events;
     ERR_clear_error();
     int state = SSL_peek_ex(link->tls, &byte, 1, &count);
-    return state != 1 && outcome(link, state, &events) == -EAGAIN;
+    return state != 1 && outcome(link, state) == -EAGAIN;
 }
 
-ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size, short *ret_events) {
+ssize_t ten_redis_tls_read(ten_redis_link *link, void *data, size_t size) {
     size_t count = 0;
     ERR_clear_error();
     int state = SSL_read_ex(link->tls, data, size, &count);
-    return state == 1 ? (ssize_t)count : outcome(link, state, ret_events);
+    return state == 1 ? (ssize_t)count : outcome(link, state);
 }
 
-ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size, short *ret_events) {
+ssize_t ten_redis_tls_write(ten_redis_link *link, const void *data, size_t size) {
     size_t count = 0;
     ERR_clear_error();
     int state = SSL_write_ex(link->tls, data, size, &count);
-    return state == 1 ? (ssize_t)count : outcome(link, state, ret_events);
+    return state == 1 ? (ssize_t)count : outcome(link, state);
 }

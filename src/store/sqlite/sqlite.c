@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/json.h"
 #include "store/record_store.h"
 #include "store/sqlite/sqlite_db.h"
@@ -17,47 +16,22 @@
 #define HISTORY_STEP 5000u /* changes that one step of unfeed() looks at */
 #define NEVER_MS     ((uint64_t)INT64_MAX)
 
-struct sqlite_store {
-    ten_backend base;
-    ten_db db;
-    ten_arena texts; /* of the last answer */
-};
+/* The columns of TEN_SQL_GET and TEN_SQL_SCAN. */
+enum { KEY, VERSION, NAME, NUMBER, ENDS_MS, VALUE };
 
-static struct sqlite_store *self(ten_backend *base) {
-    return (struct sqlite_store *)base;
-}
-
-static void tell_identity(struct sqlite_store *store) {
-    const ten_db *db = &store->db;
-    store->base.wall_ms = db->wall_ms;
-    memcpy(store->base.identity, db->row.identity, sizeof db->row.identity);
-    store->base.lost = db->row.lost;
-    store->base.lost_ms = ten_sub_saturating(db->row.lost_until_ms, db->now_ms);
-}
-
-static int begin_read(struct sqlite_store *store, uint64_t timeout_ms) {
-    int r = ten_db_begin_read(&store->db, timeout_ms);
-    if (r == TENURE_OK)
-        tell_identity(store);
-    return r;
-}
-
-static int begin_write(struct sqlite_store *store, bool lasting, uint64_t timeout_ms) {
-    int r = ten_db_begin_write(&store->db, lasting, timeout_ms);
-    if (r == TENURE_OK)
-        tell_identity(store);
-    return r;
+static ten_db *self(ten_backend *base) {
+    return (ten_db *)base;
 }
 
 /* Nothing was written, unless it has become another store. */
-static int end_unchanged(struct sqlite_store *store, int r) {
-    ten_error none = *store->base.error;
-    if (store->db.has_changed) {
-        int ended = ten_db_end(&store->db, TENURE_OK);
+static int end_unchanged(ten_db *db, int r) {
+    ten_error none = *db->base.error;
+    if (db->has_changed) {
+        int ended = ten_db_end(db, TENURE_OK);
         return ended < 0 ? ended : r;
     }
-    (void)ten_db_end(&store->db, TENURE_E_CANCELLED);
-    *store->base.error = none;
+    (void)ten_db_end(db, TENURE_E_CANCELLED);
+    *db->base.error = none;
     return r;
 }
 
@@ -78,18 +52,17 @@ static void read_life(const ten_db *db, uint64_t ends_ms, ten_record *record) {
 
 /* The texts are SQLite's, until the next step. */
 static int read_columns(ten_db *db, sqlite3_stmt *statement, ten_record *record) {
-    record->key.id = ten_column_text(statement, 0);
-    record->version = ten_column_u64(statement, 1);
-    record->name = ten_column_text(statement, 2);
-    record->number = ten_column_u64(statement, 3);
-    read_life(db, ten_column_u64(statement, 4), record);
-    record->value = ten_column_text(statement, 5);
+    record->key.id = ten_column_text(statement, KEY);
+    record->version = ten_column_u64(statement, VERSION);
+    record->name = ten_column_text(statement, NAME);
+    record->number = ten_column_u64(statement, NUMBER);
+    read_life(db, ten_column_u64(statement, ENDS_MS), record);
+    record->value = ten_column_text(statement, VALUE);
     /* SQLite gives NULL if it has no memory for a text: that must not pass for an absent one. */
-    return record->key.id && record->name && record->value ? TENURE_OK : ten_fail_memory(db->error, "a record");
+    return record->key.id && record->name && record->value ? TENURE_OK : ten_fail_memory(db->base.error, "a record");
 }
 
-static int get(struct sqlite_store *store, const char *namespace_name, ten_record *record) {
-    ten_db *db = &store->db;
+static int get(ten_db *db, const char *namespace_name, ten_record *record) {
     ten_key key = record->key;
     sqlite3_stmt *statement = statement_of(db, TEN_SQL_GET, namespace_name, key);
     *record = (ten_record){.key = key, .name = ""};
@@ -97,9 +70,9 @@ static int get(struct sqlite_store *store, const char *namespace_name, ten_recor
     if (found > 0) {
         int r = read_columns(db, statement, record);
         record->key = key;
-        record->value = r == TENURE_OK ? ten_arena_text(&store->texts, record->value) : NULL;
-        record->name = record->value ? ten_arena_text(&store->texts, record->name) : NULL;
-        found = record->name ? 1 : ten_fail_memory(db->error, "a record");
+        record->value = r == TENURE_OK ? ten_arena_text(&db->texts, record->value) : NULL;
+        record->name = record->value ? ten_arena_text(&db->texts, record->name) : NULL;
+        found = record->name ? 1 : ten_fail_memory(db->base.error, "a record");
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
@@ -107,18 +80,17 @@ static int get(struct sqlite_store *store, const char *namespace_name, ten_recor
 
 static int sqlite_read(ten_backend *base, const char *namespace_name, ten_record *records, size_t count,
                        uint64_t timeout_ms) {
-    struct sqlite_store *store = self(base);
-    ten_arena_reset(&store->texts);
-    int r = begin_read(store, timeout_ms);
+    ten_db *db = self(base);
+    ten_arena_reset(&db->texts);
+    int r = ten_db_begin_read(db, timeout_ms);
     if (r < 0)
         return r;
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = get(store, namespace_name, &records[i]);
-    return ten_db_end(&store->db, r);
+        r = get(db, namespace_name, &records[i]);
+    return ten_db_end(db, r);
 }
 
-static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
-    ten_db *db = &store->db;
+static int scan_namespaces(ten_db *db, const ten_scan *scan, ten_record_fn each, void *userdata) {
     char name[TENURE_NAMESPACE_MAX + 1];
     int r = TENURE_OK;
     ten_copy_text(name, sizeof name, scan->after);
@@ -137,7 +109,7 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
         if (r < 0 || !found)
             return r < 0 ? r : TENURE_OK;
         ten_record record = {.key = {TEN_KIND_NAMESPACE, ""}};
-        r = get(store, name, &record);
+        r = get(db, name, &record);
         record.key.id = name;
         if (r == TENURE_OK && record.version)
             r = each(&record, userdata);
@@ -145,8 +117,7 @@ static int scan_namespaces(struct sqlite_store *store, const ten_scan *scan, ten
     return r;
 }
 
-static int scan_records(struct sqlite_store *store, const ten_scan *scan, ten_record_fn each, void *userdata) {
-    ten_db *db = &store->db;
+static int scan_records(ten_db *db, const ten_scan *scan, ten_record_fn each, void *userdata) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_SCAN);
     char from[TEN_RECORD_KEY_SIZE];
     (void)ten_record_key(from, scan->namespace_name, (ten_key){scan->kind, scan->after});
@@ -171,13 +142,13 @@ static int scan_records(struct sqlite_store *store, const ten_scan *scan, ten_re
 
 static int sqlite_scan(ten_backend *base, const ten_scan *scan, ten_record_fn each, void *userdata,
                        uint64_t timeout_ms) {
-    struct sqlite_store *store = self(base);
-    ten_arena_reset(&store->texts);
-    int r = begin_read(store, timeout_ms);
+    ten_db *db = self(base);
+    ten_arena_reset(&db->texts);
+    int r = ten_db_begin_read(db, timeout_ms);
     if (r < 0)
         return r;
-    r = scan->namespace_name ? scan_records(store, scan, each, userdata) : scan_namespaces(store, scan, each, userdata);
-    return ten_db_end(&store->db, r);
+    r = scan->namespace_name ? scan_records(db, scan, each, userdata) : scan_namespaces(db, scan, each, userdata);
+    return ten_db_end(db, r);
 }
 
 /* ---- commit -------------------------------------------------------------------------------------------- */
@@ -185,20 +156,18 @@ static int sqlite_scan(ten_backend *base, const ten_scan *scan, ten_record_fn ea
 /* The version and the end that a record has; 0 and 0: it is absent. With a name: one that has another is dead. */
 static int look(ten_db *db, const char *namespace_name, ten_key key, const char *name, uint64_t *ret_version,
                 uint64_t *ret_ends_ms) {
-    sqlite3_stmt *statement = statement_of(db, TEN_SQL_JUDGE, namespace_name, key);
+    sqlite3_stmt *statement = statement_of(db, TEN_SQL_GET, namespace_name, key);
     int found = ten_db_step(db, statement);
-    *ret_version = found > 0 ? ten_column_u64(statement, 0) : 0;
-    *ret_ends_ms = found > 0 ? ten_column_u64(statement, 1) : 0;
-    const char *has = found > 0 && name ? ten_column_text(statement, 2) : name;
+    *ret_version = found > 0 ? ten_column_u64(statement, VERSION) : 0;
+    *ret_ends_ms = found > 0 ? ten_column_u64(statement, ENDS_MS) : 0;
+    const char *has = found > 0 && name ? ten_column_text(statement, NAME) : name;
     if (name && (!has || strcmp(has, name) != 0))
         *ret_ends_ms = 0;
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
 }
 
-static int check_epoch(struct sqlite_store *store, const char *namespace_name, const char *identity, uint64_t epoch,
-                       bool is_written) {
-    ten_db *db = &store->db;
+static int check_epoch(ten_db *db, const char *namespace_name, const char *identity, uint64_t epoch, bool is_written) {
     if (strcmp(db->row.identity, identity) != 0)
         return TEN_OTHER_EPOCH;
     if (is_written)
@@ -219,8 +188,7 @@ static bool grows(const ten_commit_change *change, const ten_write *write) {
 }
 
 /* Until it is a conflict, what is present has the version and the end, for end_of(). */
-static int judge(struct sqlite_store *store, const char *namespace_name, ten_commit_change *change) {
-    ten_db *db = &store->db;
+static int judge(ten_db *db, const char *namespace_name, ten_commit_change *change) {
     int r = TENURE_OK;
     for (size_t i = 0; r == TENURE_OK && i < change->check_count; i++) {
         ten_check *check = &change->checks[i];
@@ -233,7 +201,7 @@ static int judge(struct sqlite_store *store, const char *namespace_name, ten_com
         check->present = (ten_record){.key = check->key, .version = version, .left_ms = ends_ms};
     }
     for (size_t i = 0; r == TENURE_OK && change->conflict && i < change->check_count; i++)
-        r = get(store, namespace_name, &change->checks[i].present);
+        r = get(db, namespace_name, &change->checks[i].present);
     for (size_t i = 0; r == TENURE_OK && !change->conflict && i < change->write_count; i++)
         if (grows(change, &change->writes[i]) && !ten_db_has_room(db))
             change->error = ten_db_say_full(db);
@@ -306,25 +274,24 @@ static int carry_out(ten_db *db, const ten_commit *commit, ten_commit_change *ch
 }
 
 static int sqlite_commit(ten_backend *base, ten_commit *commit, uint64_t timeout_ms) {
-    struct sqlite_store *store = self(base);
-    ten_arena_reset(&store->texts);
-    int r = begin_write(store, true, timeout_ms);
+    ten_db *db = self(base);
+    ten_arena_reset(&db->texts);
+    int r = ten_db_begin_write(db, true, timeout_ms);
     if (r < 0)
         return r;
-    r = check_epoch(store, commit->namespace_name, commit->identity, commit->epoch,
-                    ten_commit_writes_namespace(commit));
+    r = check_epoch(db, commit->namespace_name, commit->identity, commit->epoch, ten_commit_writes_namespace(commit));
     if (r > 0)
-        return end_unchanged(store, r);
+        return end_unchanged(db, r);
     size_t written = 0;
     for (size_t i = 0; r == TENURE_OK && i < commit->count; i++)
-        r = judge(store, commit->namespace_name, &commit->changes[i]);
+        r = judge(db, commit->namespace_name, &commit->changes[i]);
     for (size_t i = 0; r == TENURE_OK && i < commit->count; i++) {
         if (commit->changes[i].conflict || commit->changes[i].error)
             continue;
-        r = carry_out(&store->db, commit, &commit->changes[i]);
+        r = carry_out(db, commit, &commit->changes[i]);
         written++;
     }
-    return r == TENURE_OK && written == 0 ? end_unchanged(store, r) : ten_db_end(&store->db, r);
+    return r == TENURE_OK && written == 0 ? end_unchanged(db, r) : ten_db_end(db, r);
 }
 
 /* One statement for nearly every renewal. A heartbeat goes on whatever the version is, so it looks first. */
@@ -354,17 +321,17 @@ static int touch_one(ten_db *db, const char *namespace_name, ten_touch *touch) {
 
 static int sqlite_touch(ten_backend *base, const char *namespace_name, const char *identity, uint64_t epoch,
                         ten_touch *touches, size_t count, uint64_t timeout_ms) {
-    struct sqlite_store *store = self(base);
-    ten_arena_reset(&store->texts);
-    int r = begin_write(store, false, timeout_ms);
+    ten_db *db = self(base);
+    ten_arena_reset(&db->texts);
+    int r = ten_db_begin_write(db, false, timeout_ms);
     if (r < 0)
         return r;
-    r = namespace_name ? check_epoch(store, namespace_name, identity, epoch, false) : TENURE_OK;
+    r = namespace_name ? check_epoch(db, namespace_name, identity, epoch, false) : TENURE_OK;
     if (r > 0)
-        return end_unchanged(store, r);
+        return end_unchanged(db, r);
     for (size_t i = 0; r == TENURE_OK && i < count; i++)
-        r = touch_one(&store->db, namespace_name, &touches[i]);
-    return ten_db_end(&store->db, r);
+        r = touch_one(db, namespace_name, &touches[i]);
+    return ten_db_end(db, r);
 }
 
 /* ---- the feed ------------------------------------------------------------------------------------------ */
@@ -382,7 +349,7 @@ static int list_changes(ten_db *db, const char *namespace_name, uint64_t after, 
                            .at_ms = ten_column_u64(statement, 1),
                            .id = ten_column_text(statement, 2),
                            .text = ten_column_text(statement, 3)};
-        stopped = entry.text ? each(&entry, userdata) : ten_fail_memory(db->error, "a change");
+        stopped = entry.text ? each(&entry, userdata) : ten_fail_memory(db->base.error, "a change");
     }
     sqlite3_reset(statement);
     return stopped ? stopped : r;
@@ -390,18 +357,18 @@ static int list_changes(ten_db *db, const char *namespace_name, uint64_t after, 
 
 static int sqlite_feed(ten_backend *base, const char *namespace_name, uint64_t after, size_t limit, ten_entry_fn each,
                        void *userdata, ten_feed_range *ret_range, uint64_t timeout_ms) {
-    struct sqlite_store *store = self(base);
-    int r = begin_read(store, timeout_ms);
+    ten_db *db = self(base);
+    int r = ten_db_begin_read(db, timeout_ms);
     if (r < 0)
         return r;
     uint64_t range[2];
-    r = ten_db_numbers(&store->db, ten_db_statement(&store->db, TEN_SQL_CHANGE_RANGE), range, 2);
+    r = ten_db_numbers(db, ten_db_statement(db, TEN_SQL_CHANGE_RANGE), range, 2);
     r = r < 0 ? r : TENURE_OK;
     *ret_range = (ten_feed_range){.before = range[0], .last = range[1]};
     bool missing = after < ret_range->before || after > ret_range->last;
     if (r == TENURE_OK && !missing && limit > 0)
-        r = list_changes(&store->db, namespace_name, after, limit, each, userdata);
-    return ten_db_end(&store->db, r);
+        r = list_changes(db, namespace_name, after, limit, each, userdata);
+    return ten_db_end(db, r);
 }
 
 /* A step behind that cursor, which moves on; 0 afterwards: it was the last. */
@@ -424,7 +391,7 @@ static int blank(ten_db *db, const char *namespace_name, const char *ids, uint64
 
 static int sqlite_unfeed(ten_backend *base, const char *namespace_name, const char *const *ids, size_t count,
                          uint64_t timeout_ms) {
-    struct sqlite_store *store = self(base);
+    ten_db *db = self(base);
     TEN_CLEANUP(ten_buf_free) ten_buf list = {0};
     for (size_t i = 0; i < count; i++) {
         ten_buf_char(&list, i ? ',' : '[');
@@ -436,9 +403,9 @@ static int sqlite_unfeed(ten_backend *base, const char *namespace_name, const ch
     uint64_t place = 0;
     int r;
     do {
-        r = begin_write(store, true, timeout_ms);
+        r = ten_db_begin_write(db, true, timeout_ms);
         if (r == TENURE_OK)
-            r = ten_db_end(&store->db, blank(&store->db, namespace_name, ten_buf_string(&list), &place));
+            r = ten_db_end(db, blank(db, namespace_name, ten_buf_string(&list), &place));
     } while (r == TENURE_OK && place > 0);
     return r;
 }
@@ -447,7 +414,7 @@ static int sqlite_unfeed(ten_backend *base, const char *namespace_name, const ch
 
 static int sqlite_watch(ten_backend *base, const char *namespace_name, int *ret_fd) {
     (void)namespace_name; /* a notice says that the file has changed, and no more */
-    ten_db *db = &self(base)->db;
+    ten_db *db = self(base);
     int r = ten_sqlite_side_watch(&db->side, base->error);
     if (r == TENURE_OK)
         *ret_fd = db->side.watch_fd;
@@ -455,23 +422,12 @@ static int sqlite_watch(ten_backend *base, const char *namespace_name, int *ret_
 }
 
 static void sqlite_watch_clear(ten_backend *base) {
-    ten_sqlite_side_watch_clear(&self(base)->db.side);
-}
-
-static int sqlite_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
-    return ten_db_check(&self(base)->db, each, userdata, timeout_ms);
-}
-
-static void sqlite_close(ten_backend *base) {
-    struct sqlite_store *store = self(base);
-    ten_db_close(&store->db);
-    ten_arena_free(&store->texts);
+    ten_sqlite_side_watch_clear(&self(base)->side);
 }
 
 static int sqlite_open(ten_backend *base, const ten_url *url, uint64_t timeout_ms) {
     static const char *const options[] = {"timeout", NULL};
-    ten_db *db = &self(base)->db;
-    ten_db_init(db, base->clock, base->error);
+    self(base)->side = (ten_sqlite_side){.fd = -1, .watch_fd = -1};
     int r = ten_url_check_options(url, options, base->error);
     if (r < 0)
         return r;
@@ -482,14 +438,14 @@ static int sqlite_open(ten_backend *base, const ten_url *url, uint64_t timeout_m
     if (url->path[0] == '\0')
         return ten_fail(base->error, TENURE_E_INVALID,
                         "a sqlite: URL names a file: write sqlite:/var/lib/jobs.db or sqlite:jobs.db");
-    return ten_db_open(db, url->path, timeout_ms);
+    return ten_db_open(self(base), url->path, timeout_ms);
 }
 
 static const ten_backend_ops sqlite_ops = {
-    .size = sizeof(struct sqlite_store),
+    .size = sizeof(ten_db),
     .quarantine_min_ms = TENURE_TTL_DEFAULT_MS,
     .open = sqlite_open,
-    .close = sqlite_close,
+    .close = ten_db_close,
     .read = sqlite_read,
     .commit = sqlite_commit,
     .touch = sqlite_touch,
@@ -498,7 +454,7 @@ static const ten_backend_ops sqlite_ops = {
     .unfeed = sqlite_unfeed,
     .watch = sqlite_watch,
     .watch_clear = sqlite_watch_clear,
-    .check = sqlite_check,
+    .check = ten_db_check,
 };
 
 const ten_store_ops ten_sqlite_ops =

@@ -54,6 +54,9 @@ SELECT namespace, target, nullif(name, '') AS holder, number AS token,
        kept_ends_ms, value
   FROM (SELECT substr(key, 1, instr(key, ' ') - 1) AS namespace, substr(key, instr(key, ' ') + 2) AS target, *
           FROM record WHERE substr(key, instr(key, ' ') + 1, 1) = '4') AS l;
+-- As in sqlite_open.c.
+PRAGMA application_id = 0x54656e75;
+PRAGMA user_version = 2;
 
 -- In one statement, so that a schema that another process makes is seen as a whole or not at all.
 -- name: get_version
@@ -61,7 +64,7 @@ SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FR
        (SELECT count(*) FROM sqlite_schema);
 
 -- name: get_store
-SELECT boot_id, time_namespace, device, inode, schema_cookie, generation, cursor, identity, lost, lost_until_ms
+SELECT boot_id, identity, time_namespace, device, inode, schema_cookie, generation, cursor, lost, lost_until_ms
   FROM store;
 
 -- SQLite's own restore (sqlite3_backup, .restore) raises it in the file and leaves the older one in the row: older
@@ -71,11 +74,11 @@ SELECT boot_id, time_namespace, device, inode, schema_cookie, generation, cursor
 PRAGMA schema_version;
 
 -- name: put_store
-INSERT INTO store (one, boot_id, time_namespace, device, inode, schema_cookie, generation, cursor, identity, lost,
+INSERT INTO store (one, boot_id, identity, time_namespace, device, inode, schema_cookie, generation, cursor, lost,
                    lost_until_ms)
-VALUES (1, ?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9)
+VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)
     ON CONFLICT (one) DO UPDATE
-   SET boot_id = ?1, time_namespace = ?2, device = ?3, inode = ?4, schema_cookie = ?5, cursor = ?6, identity = ?7,
+   SET boot_id = ?1, identity = ?2, time_namespace = ?3, device = ?4, inode = ?5, schema_cookie = ?6, cursor = ?7,
        lost = ?8, lost_until_ms = ?9;
 
 -- name: raise_generation
@@ -99,10 +102,6 @@ SELECT key, version, name, number, ends_ms, value FROM record WHERE key = ?1;
 -- Whether the namespace is in that epoch.
 -- name: epoch
 SELECT 1 FROM record WHERE key = ?1 AND name = ?2 AND number = ?3;
-
--- What a check or a touch compares.
--- name: judge
-SELECT version, ends_ms, name FROM record WHERE key = ?1;
 
 -- name: put
 INSERT INTO record (key, version, name, number, ends_ms, ttl_ms, kept_ends_ms, value)

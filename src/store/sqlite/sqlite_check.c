@@ -63,7 +63,8 @@ static void check_watch(ten_db *db, const ten_report *report) {
                     "raise fs.inotify.max_user_instances; until then waiters look four times a second");
 }
 
-int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+int ten_db_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms) {
+    ten_db *db = (ten_db *)base;
     ten_report report = {.each = each, .userdata = userdata};
     int r = ten_db_begin_write(db, false, timeout_ms);
     if (r < 0)

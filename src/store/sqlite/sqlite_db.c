@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "store/sqlite/sqlite_inherited.h"
+#include "base/buf.h"
 
 #define TRIM_EVERY 256u
 
@@ -28,8 +28,7 @@ void ten_db_disconnect(ten_db *db) {
         db->statements[i] = NULL;
     }
     sqlite3_close_v2(db->connection);
-    ten_inherited_forget(db->noted - 1);
-    db->noted = 0;
+    ten_db_forget_file(db);
     db->connection = NULL;
     db->path = NULL;
 }
@@ -53,8 +52,14 @@ static bool has_moved(ten_db *db) {
 }
 
 static void read_clocks(ten_db *db) {
-    db->now_ms = ten_boot_ms(db->clock);
-    db->wall_ms = ten_wall_ms(db->clock);
+    db->now_ms = ten_boot_ms(db->base.clock);
+    db->base.wall_ms = ten_wall_ms(db->base.clock);
+}
+
+static void tell_identity(ten_db *db) {
+    memcpy(db->base.identity, db->row.identity, sizeof db->row.identity);
+    db->base.lost = db->row.lost != 0;
+    db->base.lost_ms = ten_sub_saturating(db->row.lost_until_ms, db->now_ms);
 }
 
 static int set_lasting(ten_db *db, bool lasting) {
@@ -78,9 +83,9 @@ static void undo(ten_db *db, int r) {
 
 /* Rolls back and keeps the error that led to it. */
 static int give_up(ten_db *db, int r) {
-    ten_error first = *db->error;
+    ten_error first = *db->base.error;
     undo(db, r);
-    *db->error = first;
+    *db->base.error = first;
     return r;
 }
 
@@ -96,7 +101,7 @@ bool ten_db_has_room(ten_db *db) {
 }
 
 int ten_db_say_full(ten_db *db) {
-    return ten_fail(db->error, TENURE_E_FULL,
+    return ten_fail(db->base.error, TENURE_E_FULL,
                     "low disk space for %s: new targets, leases and instances are refused, existing leases can be "
                     "renewed; free some space",
                     db->path);
@@ -131,6 +136,7 @@ static int try_begin_write(ten_db *db, bool *lasting) {
         *lasting = true;
         return AGAIN;
     }
+    tell_identity(db);
     return TENURE_OK;
 }
 
@@ -142,7 +148,7 @@ int ten_db_begin_write(ten_db *db, bool lasting, uint64_t timeout_ms) {
             return r;
     }
     return ten_fail(
-        db->error, TENURE_E_STORE,
+        db->base.error, TENURE_E_STORE,
         "%s was replaced several times during one call: stop what replaces it (a backup or a synchronization), and "
         "try again",
         db->given_path);
@@ -163,8 +169,11 @@ int ten_db_begin_read(ten_db *db, uint64_t timeout_ms) {
     int r = ten_db_run_plain(db, TEN_SQL_BEGIN_READ);
     if (r == TENURE_OK)
         r = ten_db_get_row(db);
+    if (r < 0)
+        return give_up(db, r);
     read_clocks(db);
-    return r < 0 ? give_up(db, r) : r;
+    tell_identity(db);
+    return TENURE_OK;
 }
 
 static int commit_write(ten_db *db) {
@@ -179,7 +188,7 @@ static int commit_write(ten_db *db) {
     if (r == TENURE_OK && last_end_ms > known_ms) {
         /* Before the commit: a lease that is granted but not remembered could be forgotten with the database. */
         db->memory.last_end_ms = last_end_ms;
-        r = ten_sqlite_side_write(&db->side, &db->memory, db->error);
+        r = ten_sqlite_side_write(&db->side, &db->memory, db->base.error);
     }
     if (r == TENURE_OK && db->recount)
         r = ten_db_get_last_end(db, &last_end_ms, &longest_ms);
@@ -220,9 +229,9 @@ void ten_db_note_released(ten_db *db, uint64_t ends_ms) {
 static int trim_changes(ten_db *db) {
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_TRIM_CHANGES);
     ten_bind_u64(statement, 1, TEN_FEED_MAX);
-    ten_bind_u64(statement, 2, ten_sub_saturating(db->wall_ms, TEN_FEED_AGE_MS));
+    ten_bind_u64(statement, 2, ten_sub_saturating(db->base.wall_ms, TEN_FEED_AGE_MS));
     ten_bind_u64(statement, 3, TEN_FEED_MOST);
-    ten_bind_u64(statement, 4, ten_sub_saturating(db->wall_ms, TEN_FEED_YOUNG_MS));
+    ten_bind_u64(statement, 4, ten_sub_saturating(db->base.wall_ms, TEN_FEED_YOUNG_MS));
     return ten_db_run(db, statement);
 }
 
@@ -230,7 +239,7 @@ int ten_db_add_change(ten_db *db, const char *namespace_name, const ten_entry *e
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_ADD_CHANGE);
     db->row.cursor = ten_max_u64(db->row.cursor, least_number) + 1;
     ten_bind_u64(statement, 1, db->row.cursor);
-    ten_bind_u64(statement, 2, db->wall_ms);
+    ten_bind_u64(statement, 2, db->base.wall_ms);
     ten_bind_text(statement, 3, namespace_name);
     ten_bind_text(statement, 4, entry->id);
     ten_bind_text(statement, 5, entry->text);
@@ -244,17 +253,11 @@ int ten_db_add_change(ten_db *db, const char *namespace_name, const ten_entry *e
 static int make_absolute(ten_db *db, const char *path) {
     char directory[4096] = "";
     if (path[0] != '/' && !getcwd(directory, sizeof directory))
-        return ten_fail_errno(db->error, TENURE_E_SYSTEM, errno, "cannot open %s", path);
-    size_t size = strlen(directory) + strlen(path) + 2;
-    db->given_path = ten_malloc(size);
-    if (!db->given_path)
-        return ten_fail_memory(db->error, "%s", path);
-    snprintf(db->given_path, size, "%s%s%s", directory, directory[0] ? "/" : "", path);
-    return TENURE_OK;
-}
-
-void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error) {
-    *db = (ten_db){.clock = clock, .error = error, .side = {.fd = -1, .watch_fd = -1}};
+        return ten_fail_errno(db->base.error, TENURE_E_SYSTEM, errno, "cannot open %s", path);
+    ten_buf text = {0};
+    ten_buf_format(&text, "%s%s%s", directory, directory[0] ? "/" : "", path);
+    db->given_path = text.data;
+    return text.failed ? ten_fail_memory(db->base.error, "%s", path) : TENURE_OK;
 }
 
 int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms) {
@@ -264,8 +267,10 @@ int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms) {
     return r < 0 ? r : ten_db_end(db, TENURE_OK);
 }
 
-void ten_db_close(ten_db *db) {
+void ten_db_close(ten_backend *base) {
+    ten_db *db = (ten_db *)base;
     ten_db_disconnect(db);
     ten_sqlite_side_close(&db->side);
     ten_free(db->given_path);
+    ten_arena_free(&db->texts);
 }

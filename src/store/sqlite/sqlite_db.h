@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include "base/arena.h"
 #include "store/backend.h"
 #include "store/common/record_key.h"
 #include "store/sqlite/sqlite_side.h"
@@ -14,6 +15,7 @@
 /* The statements of sqlite.sql that are prepared once. */
 // clang-format off
 #define TEN_SQL_STATEMENTS(X) \
+    X(GET_VERSION) \
     X(GET_STORE) \
     X(PUT_STORE) \
     X(SCHEMA_COOKIE) \
@@ -22,7 +24,6 @@
     X(LAST_END) \
     X(GET) \
     X(EPOCH) \
-    X(JUDGE) \
     X(PUT) \
     X(RAISE) \
     X(REMOVE) \
@@ -59,20 +60,21 @@ typedef struct ten_db_row {
     uint64_t generation;
     uint64_t cursor; /* the newest change; grows with the transaction under way */
     char identity[32];
-    bool lost;
+    uint64_t lost; /* 1: it ever lost something */
     uint64_t lost_until_ms;
 } ten_db_row;
 
+/* The handle of the store. */
 typedef struct ten_db {
+    ten_backend base;
+    ten_arena texts;               /* of the last answer */
     char key[TEN_RECORD_KEY_SIZE]; /* that a statement is bound to */
-    const ten_clock *clock;
-    ten_error *error;    /* where failures go */
-    char *given_path;    /* as in the URL, made absolute */
-    sqlite3 *connection; /* NULL: closed, to be opened by the next transaction */
-    const char *path;    /* absolute; belongs to the connection */
+    char *given_path;              /* as in the URL, made absolute */
+    sqlite3 *connection;           /* NULL: closed, to be opened by the next transaction */
+    const char *path;              /* absolute; belongs to the connection */
     sqlite3_stmt *statements[TEN_SQL_COUNT];
     ten_sqlite_side side;
-    int noted;         /* place in the table of open files (sqlite_inherited.h) + 1; 0: none */
+    int noted;         /* place in the table of open files + 1; 0: none */
     bool lasting;      /* the connection's synchronous mode is FULL */
     uint64_t start_us; /* of this call, and its bound */
     uint64_t end_us;
@@ -85,7 +87,6 @@ typedef struct ten_db {
     /* The transaction under way. */
     bool writing;
     uint64_t now_ms;  /* boot clock */
-    uint64_t wall_ms; /* Unix time */
     ten_db_row row;   /* as it was found, */
     bool has_changed; /* or as it had to become: that must be committed */
     ten_side_memory memory;
@@ -104,11 +105,10 @@ bool ten_db_has_room(ten_db *db);
 /* TENURE_E_FULL, and where. */
 int ten_db_say_full(ten_db *db);
 
-void ten_db_init(ten_db *db, const ten_clock *clock, ten_error *error);
 int ten_db_open(ten_db *db, const char *path, uint64_t timeout_ms);
-void ten_db_close(ten_db *db);
+void ten_db_close(ten_backend *base);
 
-/* A transaction that only reads; db->now_ms has the time. */
+/* A transaction that only reads; db->now_ms has the time, and the base what the store is. */
 int ten_db_begin_read(ten_db *db, uint64_t timeout_ms);
 /* A transaction that writes: waits for its turn, then for the lock, and reads the clock after that; begins an epoch if
  * it must. `lasting`: its commit survives power loss. */
@@ -125,9 +125,8 @@ int ten_db_step(ten_db *db, sqlite3_stmt *statement);
 int ten_db_numbers(ten_db *db, sqlite3_stmt *statement, uint64_t *numbers, int count);
 /* One step and a reset of a statement that gives no rows. */
 int ten_db_run(ten_db *db, sqlite3_stmt *statement);
-/* The same for a statement that has nothing to bind, and for one whose only parameter is a number. */
+/* The same for a statement that has nothing to bind. */
 int ten_db_run_plain(ten_db *db, enum ten_sql id);
-int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number);
 /* Text that is not prepared: pragmas and the schema. */
 int ten_db_execute(ten_db *db, const char *text);
 /* Tells what SQLite said, and returns our code for it. */
@@ -156,7 +155,13 @@ void ten_db_note_released(ten_db *db, uint64_t ends_ms);
  * unknown. */
 bool ten_db_filesystem_allowed(long type, const char **ret_name);
 
-int ten_db_check(ten_db *db, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+int ten_db_check(ten_backend *base, tenure_check_fn each, void *userdata, uint64_t timeout_ms);
+
+/* ---- which database files this process has open, and whether it opened them itself (sqlite_open.c). SQLite keeps the
+ * locks of a process in a table of its own, which a child of fork() inherits without the locks: a file that the parent
+ * had open must not be opened in the child, or closing it in the one can take the log away from under the other, and
+ * make two holders. */
+void ten_db_forget_file(ten_db *db);
 
 /* Binding and reading. Texts must live until the statement is reset; NULL is NULL. */
 void ten_bind_text(sqlite3_stmt *statement, int at, const char *text);

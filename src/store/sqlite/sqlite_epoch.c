@@ -13,25 +13,21 @@
 
 int ten_db_get_row(ten_db *db) {
     ten_db_row *row = &db->row;
+    uint64_t *const numbers[] = {&row->time_namespace, &row->device, &row->inode, &row->schema_cookie,
+                                 &row->generation,     &row->cursor, &row->lost,  &row->lost_until_ms};
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_GET_STORE);
     *row = (ten_db_row){0};
     int found = ten_db_step(db, statement);
     if (found > 0) {
         const char *boot_id = ten_column_text(statement, 0);
-        const char *identity = ten_column_text(statement, 7);
+        const char *identity = ten_column_text(statement, 1);
         row->exists = boot_id && identity;
         ten_copy_text(row->boot_id, sizeof row->boot_id, boot_id ? boot_id : "");
-        row->time_namespace = ten_column_u64(statement, 1);
-        row->device = ten_column_u64(statement, 2);
-        row->inode = ten_column_u64(statement, 3);
-        row->schema_cookie = ten_column_u64(statement, 4);
-        row->generation = ten_column_u64(statement, 5);
-        row->cursor = ten_column_u64(statement, 6);
         ten_copy_text(row->identity, sizeof row->identity, identity ? identity : "");
-        row->lost = ten_column_u64(statement, 8) != 0;
-        row->lost_until_ms = ten_column_u64(statement, 9);
+        for (int i = 0; i < (int)TEN_COUNT(numbers); i++)
+            *numbers[i] = ten_column_u64(statement, 2 + i);
         if (!row->exists)
-            found = ten_fail_memory(db->error, "the store's own row");
+            found = ten_fail_memory(db->base.error, "the store's own row");
     }
     sqlite3_reset(statement);
     return found < 0 ? found : TENURE_OK;
@@ -39,16 +35,13 @@ int ten_db_get_row(ten_db *db) {
 
 static int put_row(ten_db *db, uint64_t schema_cookie) {
     const ten_db_row *row = &db->row;
+    const uint64_t numbers[] = {db->time_namespace, db->device, db->inode,         schema_cookie,
+                                row->cursor,        row->lost,  row->lost_until_ms};
     sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_PUT_STORE);
     ten_bind_text(statement, 1, db->boot_id);
-    ten_bind_u64(statement, 2, db->time_namespace);
-    ten_bind_u64(statement, 3, db->device);
-    ten_bind_u64(statement, 4, db->inode);
-    ten_bind_u64(statement, 5, schema_cookie);
-    ten_bind_u64(statement, 6, row->cursor);
-    ten_bind_text(statement, 7, row->identity);
-    ten_bind_u64(statement, 8, row->lost);
-    ten_bind_u64(statement, 9, row->lost_until_ms);
+    ten_bind_text(statement, 2, row->identity);
+    for (int i = 0; i < (int)TEN_COUNT(numbers); i++)
+        ten_bind_u64(statement, 3 + i, numbers[i]);
     return ten_db_run(db, statement);
 }
 
@@ -67,7 +60,7 @@ static int become_another(ten_db *db) {
     uint64_t longest_ms;
     int r = ten_db_get_last_end(db, &end_ms, &longest_ms);
     bool remembers = strcmp(db->memory.boot_id, db->boot_id) == 0;
-    db->row.lost = true;
+    db->row.lost = 1;
     db->row.lost_until_ms = remembers ? ten_max_u64(db->memory.last_end_ms, db->now_ms + longest_ms)
                                       : db->now_ms + ten_max_u64(longest_ms, LOST_MIN_MS);
     db->row.identity[0] = '\0';
@@ -79,7 +72,9 @@ static int become_another(ten_db *db) {
 static int restart_times(ten_db *db) {
     uint64_t longest_ms;
     db->row.lost_until_ms = 0;
-    int r = ten_db_run_number(db, TEN_SQL_RESTART_LIVES, db->now_ms);
+    sqlite3_stmt *statement = ten_db_statement(db, TEN_SQL_RESTART_LIVES);
+    ten_bind_u64(statement, 1, db->now_ms);
+    int r = ten_db_run(db, statement);
     return r < 0 ? r : ten_db_get_last_end(db, &db->last_end_ms, &longest_ms);
 }
 
@@ -94,13 +89,13 @@ int ten_db_check_epoch(ten_db *db, bool *ret_changed) {
     int found = ten_db_numbers(db, ten_db_statement(db, TEN_SQL_SCHEMA_COOKIE), &cookie, 1);
     int r = found < 0 ? found : ten_db_get_row(db);
     if (r == TENURE_OK)
-        r = ten_sqlite_side_read(&db->side, db->boot_id, &db->memory, db->error);
+        r = ten_sqlite_side_read(&db->side, db->boot_id, &db->memory, db->base.error);
     if (r < 0)
         return r;
     const ten_db_row *row = &db->row;
     bool same_boot = row->exists && strcmp(row->boot_id, db->boot_id) == 0;
     if (same_boot && row->time_namespace != db->time_namespace)
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                         "%s is used in another time namespace of this machine, whose boot clock may differ; run all of "
                         "them in the same one",
                         db->path);

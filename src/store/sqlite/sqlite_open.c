@@ -5,18 +5,69 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/fork.h"
 #include "base/io.h"
 #include "store/sqlite/sqlite_db.h"
-#include "store/sqlite/sqlite_inherited.h"
 
 #include "store/sqlite/sqlite_sql.h"
 
+/* As in sqlite.sql. */
 #define APPLICATION_ID 0x54656e75 /* "Tenu" */
 #define SCHEMA_VERSION 2          /* 1: of Tenure 0.1 and 0.2 */
+#define PLACES         256
+
+/* ---- open files, in a table without a lock: one could be held at the moment of fork() */
+
+static struct {
+    _Atomic(uint64_t) process; /* 0: free */
+    _Atomic(uint64_t) device;
+    _Atomic(uint64_t) inode;
+} table[PLACES];
+
+static _Atomic(uint64_t) overflowed; /* the process in which the table was too small */
+
+/* Whether the file was open in a process that this one was forked from. */
+static bool is_inherited(uint64_t device, uint64_t inode) {
+    uint64_t process = atomic_load(&overflowed);
+    if (process && !ten_fork_is(process))
+        return true;
+    for (int i = 0; i < PLACES; i++) {
+        process = atomic_load(&table[i].process);
+        if (process && !ten_fork_is(process) && atomic_load(&table[i].device) == device &&
+            atomic_load(&table[i].inode) == inode)
+            return true;
+    }
+    return false;
+}
+
+/* Notes that this process has it open; the place + 1, or 0 when there is none: then every file counts as inherited in a
+ * child. */
+static int note_file(uint64_t device, uint64_t inode) {
+    uint64_t self = ten_fork_number();
+    for (int i = 0; i < PLACES; i++) {
+        uint64_t nobody = 0;
+        if (atomic_compare_exchange_strong(&table[i].process, &nobody, self)) {
+            atomic_store(&table[i].device, device);
+            atomic_store(&table[i].inode, inode);
+            return i + 1;
+        }
+    }
+    atomic_store(&overflowed, self);
+    return 0;
+}
+
+void ten_db_forget_file(ten_db *db) {
+    if (db->noted > 0 && ten_fork_is(atomic_load(&table[db->noted - 1].process)))
+        atomic_store(&table[db->noted - 1].process, 0);
+    db->noted = 0;
+}
+
+/* ---- places */
 
 /* Local file systems only: on a network one locks and the boot clock belong to different machines. By an allow-list,
  * since nobody can list all that would be wrong. */
@@ -67,11 +118,11 @@ static int check_filesystem(ten_db *db, const char *path) {
     struct statfs found;
     const char *name;
     if (statfs(path, &found) != 0)
-        return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "cannot open the store %s: %s", db->given_path,
-                              path);
+        return ten_fail_errno(db->base.error, TENURE_E_UNREACHABLE, errno, "cannot open the store %s: %s",
+                              db->given_path, path);
     if (ten_db_filesystem_allowed((long)found.f_type, &name))
         return TENURE_OK;
-    return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+    return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                     "%s lies on a file system (%s, type 0x%lx) that may be shared between machines, or is not known to "
                     "keep locks and writes; put the store on a local disk, or use a store that is made for several "
                     "hosts",
@@ -82,12 +133,12 @@ static int check_filesystem(ten_db *db, const char *path) {
 static int check_names(ten_db *db, const struct stat *info) {
     struct statx mount;
     if (info->st_nlink > 1)
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                         "%s has %lu names (hard links), and locks do not work across them: copy the file, and remove "
                         "the other names",
                         db->path, (unsigned long)info->st_nlink);
     if (statx(AT_FDCWD, db->path, 0, STATX_BASIC_STATS, &mount) == 0 && (mount.stx_attributes & STATX_ATTR_MOUNT_ROOT))
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                         "%s is mounted as a single file, and the files beside it that carry its locks are not: mount "
                         "its directory instead",
                         db->path);
@@ -99,13 +150,14 @@ static int check_names(ten_db *db, const struct stat *info) {
 static int check_boot_id(ten_db *db) {
     struct statfs found;
     if (db->boot_id[0] == '\0')
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                         "%s cannot be used: this system has no boot id (" TEN_BOOT_ID_PATH
                         "), so a reboot would not be noticed; mount /proc, or use a store with a server (Redis, "
                         "PostgreSQL, etcd, or tenure serve)",
                         db->path);
-    if (db->clock == &ten_system_clock && statfs(TEN_BOOT_ID_PATH, &found) == 0 && found.f_type != PROC_SUPER_MAGIC)
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED,
+    if (db->base.clock == &ten_system_clock && statfs(TEN_BOOT_ID_PATH, &found) == 0 &&
+        found.f_type != PROC_SUPER_MAGIC)
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED,
                         "%s cannot be used: this container has a boot id of its own (" TEN_BOOT_ID_PATH
                         " is not the kernel's), so others would take it for a reboot; do not mount over that file, or "
                         "use a store with a server (Redis, PostgreSQL, etcd, or tenure serve)",
@@ -115,24 +167,24 @@ static int check_boot_id(ten_db *db) {
 
 static int read_identity(ten_db *db) {
     struct stat info;
-    db->clock->boot_id(db->clock->arg, db->boot_id);
-    db->time_namespace = db->clock->time_namespace(db->clock->arg);
+    db->base.clock->boot_id(db->base.clock->arg, db->boot_id);
+    db->time_namespace = db->base.clock->time_namespace(db->base.clock->arg);
     int r = check_boot_id(db);
     if (r < 0)
         return r;
     if (stat(db->path, &info) != 0)
-        return ten_fail_errno(db->error, TENURE_E_UNREACHABLE, errno, "%s", db->path);
+        return ten_fail_errno(db->base.error, TENURE_E_UNREACHABLE, errno, "%s", db->path);
     r = check_names(db, &info);
     if (r < 0)
         return r;
     db->device = (uint64_t)info.st_dev;
     db->inode = (uint64_t)info.st_ino;
-    ten_inherited_forget(db->noted - 1);
-    db->noted = ten_inherited_note(db->device, db->inode) + 1;
+    ten_db_forget_file(db);
+    db->noted = note_file(db->device, db->inode);
     /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody
      * watches.
      */
-    return db->side.path ? TENURE_OK : ten_sqlite_side_open(&db->side, db->path, info.st_mode, db->error);
+    return db->side.path ? TENURE_OK : ten_sqlite_side_open(&db->side, db->path, info.st_mode, db->base.error);
 }
 
 /* SQLite calls this when another connection has the lock. After the queue that is rare: a program that is not ours, or
@@ -146,64 +198,39 @@ static int wait_for_lock(void *arg, int tries) {
     return 1;
 }
 
-/* What the file says that it is. */
-struct version {
-    uint64_t number;
-    uint64_t application;
-    uint64_t tables;
-};
-
-static int read_version(ten_db *db, struct version *version) {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(db->connection, SQL_GET_VERSION, -1, &statement, NULL);
-    int found = code == SQLITE_OK ? ten_db_step(db, statement) : ten_db_failed(db, code);
-    if (found > 0) {
-        version->number = ten_column_u64(statement, 0);
-        version->application = ten_column_u64(statement, 1);
-        version->tables = ten_column_u64(statement, 2);
-    }
-    sqlite3_finalize(statement);
-    return found < 0 ? found : TENURE_OK;
-}
-
-static int check_version(ten_db *db, struct version *version) {
-    *version = (struct version){0};
-    int r = read_version(db, version);
+/* What the file says that it is. *ret_new: nothing yet. */
+static int check_version(ten_db *db, bool *ret_new) {
+    enum { NUMBER, APPLICATION, TABLES, NUMBERS };
+    uint64_t found[NUMBERS];
+    int r = ten_db_numbers(db, ten_db_statement(db, TEN_SQL_GET_VERSION), found, NUMBERS);
     if (r < 0)
         return r;
-    if (version->tables > 0 && version->application != APPLICATION_ID)
-        return ten_fail(db->error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
+    *ret_new = found[NUMBER] < SCHEMA_VERSION;
+    if (found[TABLES] > 0 && found[APPLICATION] != APPLICATION_ID)
+        return ten_fail(db->base.error, TENURE_E_UNSUPPORTED, "%s is a database of another program; name another file",
                         db->path);
-    if (version->number > SCHEMA_VERSION)
-        return ten_fail(db->error, TENURE_E_SCHEMA,
+    if (found[NUMBER] > SCHEMA_VERSION)
+        return ten_fail(db->base.error, TENURE_E_SCHEMA,
                         "%s was written by a newer version of Tenure: it has schema version %llu, and this one "
                         "(" TENURE_VERSION ") knows up to %d; upgrade this program",
-                        db->path, (unsigned long long)version->number, SCHEMA_VERSION);
-    if (version->tables > 0 && version->number < SCHEMA_VERSION)
-        return ten_fail(db->error, TENURE_E_SCHEMA,
+                        db->path, (unsigned long long)found[NUMBER], SCHEMA_VERSION);
+    if (found[TABLES] > 0 && *ret_new)
+        return ten_fail(db->base.error, TENURE_E_SCHEMA,
                         "%s was written by Tenure 0.1 or 0.2, whose layout this version (" TENURE_VERSION
                         ") does not use: stop all programs that use it, and name another file, or move this one away",
                         db->path);
     return TENURE_OK;
 }
 
+/* Another process may have been here while this one waited. */
 static int make_schema(ten_db *db) {
-    struct version version;
-    int r = check_version(db, &version);
-    if (r < 0 || version.number == SCHEMA_VERSION)
-        return r;
-    r = ten_db_execute(db, "BEGIN IMMEDIATE");
+    bool is_new;
+    int r = ten_db_execute(db, "BEGIN IMMEDIATE");
     if (r < 0)
         return r;
-    /* Another process may have been here while this one waited. */
-    r = check_version(db, &version);
-    if (r == TENURE_OK && version.number < SCHEMA_VERSION) {
-        char pragmas[96];
-        snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
-                 SCHEMA_VERSION);
+    r = check_version(db, &is_new);
+    if (r == TENURE_OK && is_new)
         r = ten_db_execute(db, SQL_SCHEMA);
-        r = r < 0 ? r : ten_db_execute(db, pragmas);
-    }
     if (r == TENURE_OK)
         r = ten_db_execute(db, "COMMIT");
     if (r < 0)
@@ -228,10 +255,10 @@ static int use_wal(ten_db *db) {
 
 static int refuse_inherited(ten_db *db) {
     struct stat info;
-    if (stat(db->given_path, &info) != 0 || !ten_inherited_is_open((uint64_t)info.st_dev, (uint64_t)info.st_ino))
+    if (stat(db->given_path, &info) != 0 || !is_inherited((uint64_t)info.st_dev, (uint64_t)info.st_ino))
         return TENURE_OK;
     return ten_fail(
-        db->error, TENURE_E_FORKED,
+        db->base.error, TENURE_E_FORKED,
         "%s was open in the parent when this process was forked, and SQLite cannot open it in both: start a "
         "new program (exec), or fork before the store is opened",
         db->given_path);
@@ -250,11 +277,11 @@ static void make_file(const ten_db *db, const char *directory) {
 }
 
 /* Looked at before anything is written, the side file included: a database of another program stays as it is. */
-static int open_file(ten_db *db) {
+static int open_file(ten_db *db, bool *ret_new) {
     char directory[4096];
     size_t size = (size_t)(strrchr(db->given_path, '/') - db->given_path) + 1; /* the path is absolute */
     if (size >= sizeof directory)
-        return ten_fail(db->error, TENURE_E_INVALID,
+        return ten_fail(db->base.error, TENURE_E_INVALID,
                         "the path of the store is longer than %zu bytes: name a shorter one", sizeof directory - 1);
     snprintf(directory, sizeof directory, "%.*s", (int)size, db->given_path);
     int r = check_filesystem(db, directory); /* before the file is made in a wrong place */
@@ -264,7 +291,7 @@ static int open_file(ten_db *db) {
         return r;
     struct stat info;
     if (stat(db->given_path, &info) == 0 && S_ISDIR(info.st_mode))
-        return ten_fail(db->error, TENURE_E_UNREACHABLE,
+        return ten_fail(db->base.error, TENURE_E_UNREACHABLE,
                         "cannot open the store %s: it is a directory; name a file in it, such as sqlite:%s/tenure.db",
                         db->given_path, db->given_path);
     make_file(db, directory);
@@ -275,22 +302,22 @@ static int open_file(ten_db *db) {
         return ten_db_failed(db, code);
     db->path = sqlite3_db_filename(db->connection, "main");
     sqlite3_busy_handler(db->connection, wait_for_lock, db);
-    struct version version;
     /* Again, since the path may have been a link to somewhere else. */
     r = check_filesystem(db, db->path);
-    return r < 0 ? r : check_version(db, &version);
+    return r < 0 ? r : check_version(db, ret_new);
 }
 
 int ten_db_connect(ten_db *db) {
     if (db->connection)
         return TENURE_OK;
-    int r = open_file(db);
+    bool is_new;
+    int r = open_file(db, &is_new);
     if (r == TENURE_OK)
         r = read_identity(db);
     if (r == TENURE_OK) {
         ten_sqlite_side_enter(&db->side, ten_db_patience_end_us(db));
         r = use_wal(db);
-        if (r == TENURE_OK)
+        if (r == TENURE_OK && is_new)
             r = make_schema(db);
         ten_sqlite_side_leave(&db->side);
     }

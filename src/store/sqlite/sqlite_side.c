@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/io.h"
 
 #define TICKET_OFFSET 512
@@ -204,11 +205,11 @@ static int open_file(ten_sqlite_side *side, ten_error *error) {
 
 int ten_sqlite_side_open(ten_sqlite_side *side, const char *database_path, mode_t mode, ten_error *error) {
     *side = (ten_sqlite_side){.fd = -1, .watch_fd = -1, .mode = mode & 0666};
-    size_t size = strlen(database_path) + sizeof "-lock";
-    side->path = ten_malloc(size);
-    if (!side->path)
+    ten_buf path = {0};
+    ten_buf_format(&path, "%s-lock", database_path);
+    side->path = path.data;
+    if (path.failed)
         return ten_fail_memory(error, "%s-lock", database_path);
-    snprintf(side->path, size, "%s-lock", database_path);
     return open_file(side, error);
 }
 
@@ -339,25 +340,12 @@ int ten_sqlite_side_watch(ten_sqlite_side *side, ten_error *error) {
 }
 
 void ten_sqlite_side_watch_clear(ten_sqlite_side *side) {
-    union {
-        struct inotify_event aligned;
-        char bytes[4096];
-    } events;
-    bool gone = false;
-    for (;;) {
-        ssize_t count = ten_read_some(side->watch_fd, &events, sizeof events);
-        if (count <= 0)
-            break;
-        for (ssize_t at = 0; at < count;) {
-            struct inotify_event event;
-            memcpy(&event, events.bytes + at, sizeof event);
-            gone |= (event.mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_ATTRIB)) != 0;
-            at += (ssize_t)(sizeof event + event.len);
-        }
-    }
-    /* The file may have been replaced (IN_ATTRIB comes when its last name goes, too). Watching the same file twice is
-     * one watch. */
+    char events[4096];
+    bool any = false;
     ten_error ignored;
-    if (gone && follow_path(side, &ignored) == 0)
+    while (ten_read_some(side->watch_fd, events, sizeof events) > 0)
+        any = true;
+    /* The file may have been replaced. Watching the same file twice is one watch. */
+    if (any && follow_path(side, &ignored) == 0)
         (void)add_watch(side);
 }

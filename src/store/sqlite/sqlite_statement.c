@@ -85,14 +85,14 @@ int ten_db_failed(ten_db *db, int code) {
     switch (error) {
     case TENURE_E_TIMEOUT:
         return ten_fail(
-            db->error, error,
+            db->base.error, error,
             "%s was locked by another process for the whole time-out of %llu ms; 'fuser FILE' names those that use it",
             shown_path(db), (unsigned long long)((db->end_us - db->start_us) / 1000u));
     case TENURE_E_FULL:
-        return ten_fail(db->error, error, "the disk of %s is full: free some space; nothing was changed",
+        return ten_fail(db->base.error, error, "the disk of %s is full: free some space; nothing was changed",
                         shown_path(db));
     default:
-        return ten_fail(db->error, error, "%s: %s", shown_path(db),
+        return ten_fail(db->base.error, error, "%s: %s", shown_path(db),
                         is_forbidden(db, code) ? "permission denied: this user must be able to read and write "
                                                  "the file, and to create files in its directory"
                         : (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database"
@@ -113,7 +113,7 @@ sqlite3_stmt *ten_db_statement(ten_db *db, enum ten_sql id) {
 
 int ten_db_step(ten_db *db, sqlite3_stmt *statement) {
     if (!statement)
-        return db->error->code;
+        return db->base.error->code;
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW)
         return 1;
@@ -136,12 +136,6 @@ int ten_db_run(ten_db *db, sqlite3_stmt *statement) {
 
 int ten_db_run_plain(ten_db *db, enum ten_sql id) {
     return ten_db_run(db, ten_db_statement(db, id));
-}
-
-int ten_db_run_number(ten_db *db, enum ten_sql id, uint64_t number) {
-    sqlite3_stmt *statement = ten_db_statement(db, id);
-    ten_bind_u64(statement, 1, number);
-    return ten_db_run(db, statement);
 }
 
 int ten_db_execute(ten_db *db, const char *text) {

@@ -108,14 +108,13 @@ CASE(what_is_asked_of_a_holder_is_told_and_what_is_taken_back_is_not) {
 CASE(renewals_heartbeats_and_refusals_are_not_in_the_feed) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
     for (int i = 0; i < 5; i++) {
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
         expect_outcome(renew(place, "t", NULL, token, 0), TEN_OK);
         expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
-        expect_outcome(apply_one(place->store, beat), TEN_OK);
+        expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
         expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_HELD);
         expect_outcome(release(place, "t", "b", token), TEN_LOST);
         expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_LOST);

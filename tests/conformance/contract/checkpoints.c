@@ -6,27 +6,21 @@
 
 static ten_result write_as(const struct place *place, const char *target, const char *holder, uint64_t token,
                            const char *value) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_CHECKPOINT,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .checkpoint = value});
+    return apply_at(
+        place,
+        (ten_op){.kind = TEN_OP_CHECKPOINT, .target = target, .holder = holder, .token = token, .checkpoint = value});
 }
 
 static ten_result read_with(const struct place *place, const char *target) {
-    return apply_one(
-        place->store,
-        (ten_op){.kind = TEN_OP_READ, .flags = TEN_OP_WITH_CHECKPOINT, .namespace_name = place->ns, .target = target});
+    return apply_at(place, (ten_op){.kind = TEN_OP_READ, .flags = TEN_OP_WITH_CHECKPOINT, .target = target});
 }
 
 static ten_result acquire_with(const struct place *place, const char *target, const char *holder) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_ACQUIRE,
-                                            .flags = TEN_OP_WITH_CHECKPOINT,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .ttl_ms = LONG_MS});
+    return apply_at(place, (ten_op){.kind = TEN_OP_ACQUIRE,
+                                    .flags = TEN_OP_WITH_CHECKPOINT,
+                                    .target = target,
+                                    .holder = holder,
+                                    .ttl_ms = LONG_MS});
 }
 
 /* As any handle reads it. */
@@ -123,12 +117,7 @@ CASE(a_successor_gets_it_when_the_lease_is_handed_over) {
     const struct place *place = *state;
     if (!place->store->capabilities.hands)
         return;
-    expect_outcome(apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                                    .namespace_name = place->ns,
-                                                    .holder = "b",
-                                                    .ttl_ms = LONG_MS,
-                                                    .weight = 1}),
-                   TEN_OK);
+    expect_outcome(announce(place, "b", LONG_MS), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(write_as(place, "t", "a", token, "halfway"), TEN_OK);
     ten_op hand = {.kind = TEN_OP_HAND,

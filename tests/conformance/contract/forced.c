@@ -79,12 +79,8 @@ CASE(forcing_what_nobody_holds_is_lost) {
 }
 
 static ten_result force_from(const struct place *place, const char *holder, unsigned flag) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RELEASE,
-                                            .flags = flag,
-                                            .namespace_name = place->ns,
-                                            .target = "t",
-                                            .holder = holder,
-                                            .actor = "operator"});
+    return apply_at(
+        place, (ten_op){.kind = TEN_OP_RELEASE, .flags = flag, .target = "t", .holder = holder, .actor = "operator"});
 }
 
 CASE(forcing_with_a_holder_takes_it_from_that_holder_only) {

@@ -3,15 +3,6 @@
  */
 #include "conformance/suite.h"
 
-static void announce(const struct place *place, const char *instance, uint64_t ttl_ms, uint32_t weight) {
-    expect_outcome(apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                                    .namespace_name = place->ns,
-                                                    .holder = instance,
-                                                    .ttl_ms = ttl_ms,
-                                                    .weight = weight}),
-                   TEN_OK);
-}
-
 static ten_op hand_op(const struct place *place, const char *holder, uint64_t token, const char *successor) {
     return (ten_op){.kind = TEN_OP_HAND,
                     .namespace_name = place->ns,
@@ -35,7 +26,7 @@ CASE(the_successor_has_the_next_token_at_once_and_nobody_else_gets_in) {
     const struct place *place = *state;
     if (cannot(place))
         return;
-    announce(place, "b", LONG_MS, 1);
+    expect_outcome(announce(place, "b", LONG_MS), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t cursor = cursor_now(place->store, place->ns);
     ten_result result = hand(place, "a", token, "b");
@@ -70,7 +61,7 @@ CASE(only_the_holder_hands_over_under_its_token) {
     const struct place *place = *state;
     if (cannot(place))
         return;
-    announce(place, "b", LONG_MS, 1);
+    expect_outcome(announce(place, "b", LONG_MS), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(hand(place, "a", token + 1, "b"), TEN_LOST);
     expect_outcome(hand(place, "c", token, "b"), TEN_LOST);
@@ -89,19 +80,13 @@ CASE(nothing_is_handed_over_to_one_that_is_not_there_draining_or_gone) {
         return;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(hand(place, "a", token, "nobody"), TEN_UNKNOWN);
-    announce(place, "draining", LONG_MS, 0);
+    expect_outcome(apply_at(place, (ten_op){.kind = TEN_OP_ANNOUNCE, .holder = "draining", .ttl_ms = LONG_MS}), TEN_OK);
     expect_outcome(hand(place, "a", token, "draining"), TEN_UNKNOWN);
-    announce(place, "asked", LONG_MS, 1);
-    expect_outcome(
-        apply_one(place->store,
-                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .holder = "asked", .ask = TEN_ASK_DRAIN}),
-        TEN_OK);
+    expect_outcome(announce(place, "asked", LONG_MS), TEN_OK);
+    expect_outcome(ask_of(place, NULL, "asked", TEN_ASK_DRAIN), TEN_OK);
     expect_outcome(hand(place, "a", token, "asked"), TEN_UNKNOWN);
-    announce(place, "gone", LONG_MS, 1);
-    expect_outcome(
-        apply_one(place->store,
-                  (ten_op){.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "gone", .ttl_ms = LONG_MS}),
-        TEN_OK);
+    expect_outcome(announce(place, "gone", LONG_MS), TEN_OK);
+    expect_outcome(leave(place, "gone", LONG_MS), TEN_OK);
     expect_outcome(hand(place, "a", token, "gone"), TEN_UNKNOWN);
     /* Nothing has changed. */
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
@@ -111,12 +96,9 @@ CASE(a_lease_that_was_forced_is_not_handed_over) {
     const struct place *place = *state;
     if (cannot(place))
         return;
-    announce(place, "b", LONG_MS, 1);
+    expect_outcome(announce(place, "b", LONG_MS), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(
-        apply_one(place->store,
-                  (ten_op){.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .flags = TEN_OP_FORCE}),
-        TEN_OK);
+    expect_outcome(force(place, "t", TEN_OP_FORCE, NULL), TEN_OK);
     expect_outcome(hand(place, "a", token, "b"), TEN_UNKNOWN);
     expect_holder(read_lease(place, "t"), "a");
 }
@@ -126,7 +108,7 @@ CASE(what_is_handed_over_ends_with_the_heartbeat_of_the_successor) {
     const struct place *place = *state;
     if (cannot(place))
         return;
-    announce(place, "b", LONG_MS / 2, 1);
+    expect_outcome(announce(place, "b", LONG_MS / 2), TEN_OK);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     ten_result result = hand(place, "a", token, "b");
     expect_outcome(result, TEN_OK);
@@ -143,7 +125,7 @@ CASE(a_batch_is_handed_over_as_a_whole) {
     static ten_result results[COUNT];
     static char targets[COUNT][16];
     static uint64_t tokens[COUNT];
-    announce(place, "b", LONG_MS, 1);
+    expect_outcome(announce(place, "b", LONG_MS), TEN_OK);
     for (size_t i = 0; i < COUNT; i++) {
         snprintf(targets[i], sizeof targets[i], "t-%zu", i);
         ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,

@@ -117,7 +117,7 @@ static void describe(char text[256], const ten_op *op, const ten_result *result)
     snprintf(
         text, 256,
         "%s %s by %s flags %x ttl %llu: outcome %d error %d holder %s session %s barred %d ask %d ttl %llu left %llu",
-        ten_op_kind_name(op->kind), op->target ? op->target : "-", op->holder ? op->holder : "-", op->flags,
+        ten_op_word(op), op->target ? op->target : "-", op->holder ? op->holder : "-", op->flags,
         (unsigned long long)op->ttl_ms, (int)result->outcome, result->error, result->holder ? result->holder : "-",
         result->session ? "yes" : "no", result->barred, (int)result->ask, (unsigned long long)result->ttl_ms,
         (unsigned long long)result->remaining_ms);

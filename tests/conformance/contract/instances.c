@@ -8,28 +8,12 @@
 
 /* ---- helpers ------------------------------------------------------------------------------------------- */
 
-static ten_result announce(const struct place *place, const char *instance, uint64_t ttl_ms, uint32_t weight,
-                           const char *metadata) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                            .namespace_name = place->ns,
-                                            .holder = instance,
-                                            .ttl_ms = ttl_ms,
-                                            .weight = weight,
-                                            .metadata = metadata});
-}
-
-static ten_result leave(const struct place *place, const char *instance, uint64_t tombstone_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_LEAVE,
-                                            .namespace_name = place->ns,
-                                            .holder = instance,
-                                            .ttl_ms = tombstone_ms,
-                                            .reason = TEN_REASON_SHUTDOWN});
-}
-
-static ten_result ask(const struct place *place, const char *target, const char *instance, enum ten_ask ask) {
-    return apply_one(
-        place->store,
-        (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = target, .holder = instance, .ask = ask});
+static ten_result announce_as(const struct place *place, const char *instance, uint64_t ttl_ms, uint32_t weight,
+                              const char *metadata) {
+    return apply_at(
+        place,
+        (ten_op){
+            .kind = TEN_OP_ANNOUNCE, .holder = instance, .ttl_ms = ttl_ms, .weight = weight, .metadata = metadata});
 }
 
 struct found {
@@ -64,10 +48,10 @@ static struct found find(const struct place *place, const char *instance) {
 CASE(an_announced_instance_is_listed_with_all_that_it_said) {
     const struct place *place = *state;
     uint64_t wall_ms = ten_wall_ms(&ten_system_clock);
-    ten_result result = announce(place, "a", LONG_MS, 3, "{\"plan\":1}");
+    ten_result result = announce_as(place, "a", LONG_MS, 3, "{\"plan\":1}");
     expect_outcome(result, TEN_OK);
     assert_in_range(result.ttl_ms, LONG_MS, LONG_MS + 1000);
-    expect_outcome(announce(place, "b", LONG_MS, 0, NULL), TEN_OK);
+    expect_outcome(announce_as(place, "b", LONG_MS, 0, NULL), TEN_OK);
     struct found found = find(place, "a");
     assert_int_equal(found.count, 2);
     assert_int_equal(found.matches, 1);
@@ -85,12 +69,12 @@ CASE(an_announced_instance_is_listed_with_all_that_it_said) {
 CASE(a_heartbeat_lengthens_the_life_and_changes_nothing_else) {
     const struct place *place = *state;
     uint64_t ttl_ms = kept_ttl(place->store);
-    expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
+    expect_outcome(announce_as(place, "a", ttl_ms, 1, "m"), TEN_OK);
     uint64_t since_ms = find(place, "a").instance.since_ms;
     uint64_t cursor = cursor_now(place->store, place->ns);
     for (int i = 0; i < 6; i++) {
         sleep_ms(ttl_ms / 4);
-        expect_outcome(announce(place, "a", ttl_ms, 1, "m"), TEN_OK);
+        expect_outcome(announce_as(place, "a", ttl_ms, 1, "m"), TEN_OK);
     }
     struct found found = find(place, "a");
     assert_int_equal(found.matches, 1);
@@ -103,14 +87,14 @@ CASE(a_heartbeat_lengthens_the_life_and_changes_nothing_else) {
 CASE(another_weight_and_other_metadata_are_changes) {
     const struct place *place = *state;
     uint64_t cursor = cursor_now(place->store, place->ns);
-    expect_outcome(announce(place, "a", LONG_MS, 1, "m"), TEN_OK);
-    expect_outcome(announce(place, "a", LONG_MS, 0, "m"), TEN_OK);
+    expect_outcome(announce_as(place, "a", LONG_MS, 1, "m"), TEN_OK);
+    expect_outcome(announce_as(place, "a", LONG_MS, 0, "m"), TEN_OK);
     assert_int_equal(find(place, "a").instance.weight, 0);
-    expect_outcome(announce(place, "a", LONG_MS, 0, "n"), TEN_OK);
+    expect_outcome(announce_as(place, "a", LONG_MS, 0, "n"), TEN_OK);
     assert_string_equal(find(place, "a").metadata, "n");
-    expect_outcome(announce(place, "a", LONG_MS, 0, NULL), TEN_OK);
+    expect_outcome(announce_as(place, "a", LONG_MS, 0, NULL), TEN_OK);
     assert_string_equal(find(place, "a").metadata, "(none)");
-    expect_outcome(announce(place, "a", LONG_MS, 0, NULL), TEN_OK);
+    expect_outcome(announce_as(place, "a", LONG_MS, 0, NULL), TEN_OK);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 4);
@@ -125,12 +109,12 @@ CASE(another_weight_and_other_metadata_are_changes) {
 CASE(an_instance_that_leaves_is_gone_from_the_list_and_may_come_back) {
     const struct place *place = *state;
     expect_outcome(leave(place, "a", 0), TEN_LOST);
-    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
     expect_outcome(leave(place, "a", 0), TEN_OK);
     assert_int_equal(find(place, "a").count, 0);
     expect_outcome(leave(place, "a", 0), TEN_LOST);
-    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     assert_int_equal(find(place, "a").matches, 1);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
@@ -144,14 +128,14 @@ CASE(a_silent_instance_drops_out_of_the_list_when_its_ttl_has_passed) {
     const struct place *place = *state;
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t start_ms = now_ms();
-    expect_outcome(announce(place, "a", ttl_ms, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "a", ttl_ms), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
     while (find(place, "a").matches && now_ms() < start_ms + HANG_MS)
         sleep_ms(5);
     assert_int_equal(find(place, "a").matches, 0);
     assert_true(now_ms() - start_ms + ROUNDING_MS >= ttl_ms);
     /* The feed learns of it, at the latest when the next one joins. */
-    expect_outcome(announce(place, "b", ttl_ms, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "b", ttl_ms), TEN_OK);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 2);
@@ -164,25 +148,25 @@ CASE(another_ttl_than_the_fleets_is_refused_and_the_fleets_is_told) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
-    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
-    ten_result result = announce(place, "b", LONG_MS / 2, 1, NULL);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
+    ten_result result = announce(place, "b", LONG_MS / 2);
     expect_outcome(result, TEN_ERROR);
     assert_int_equal(result.error, TENURE_E_TTL);
     assert_int_equal(result.ttl_ms, LONG_MS);
     assert_int_equal(find(place, "b").matches, 0);
-    expect_outcome(announce(place, "b", LONG_MS, 1, NULL), TEN_OK);
-    expect_outcome(announce(&elsewhere, "b", LONG_MS / 2, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "b", LONG_MS), TEN_OK);
+    expect_outcome(announce(&elsewhere, "b", LONG_MS / 2), TEN_OK);
     /* When the others are gone there is no fleet to differ from. */
     expect_outcome(leave(place, "a", 0), TEN_OK);
     expect_outcome(leave(place, "b", 0), TEN_OK);
-    expect_outcome(announce(place, "c", LONG_MS / 2, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "c", LONG_MS / 2), TEN_OK);
 }
 
 CASE(the_same_instance_in_another_namespace_is_another_instance) {
     const struct place *place = *state;
     struct place elsewhere = *place;
     make_namespace(elsewhere.ns);
-    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     assert_int_equal(find(&elsewhere, "a").count, 0);
     expect_outcome(leave(&elsewhere, "a", 0), TEN_LOST);
     assert_int_equal(find(place, "a").matches, 1);
@@ -193,14 +177,14 @@ CASE(the_same_instance_in_another_namespace_is_another_instance) {
 CASE(a_tombstone_refuses_late_requests_of_the_dead_until_it_ends) {
     const struct place *place = *state;
     uint64_t ttl_ms = kept_ttl(place->store);
-    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     uint64_t start_ms = now_ms();
     expect_outcome(leave(place, "a", ttl_ms), TEN_OK);
     assert_int_equal(find(place, "a").count, 0);
     ten_result result = acquire(place, "t", "a", LONG_MS);
     expect_outcome(result, TEN_ERROR);
     assert_int_equal(result.error, TENURE_E_GONE);
-    result = announce(place, "a", LONG_MS, 1, NULL);
+    result = announce(place, "a", LONG_MS);
     expect_outcome(result, TEN_ERROR);
     assert_int_equal(result.error, TENURE_E_GONE);
     expect_holder(read_lease(place, "t"), NULL);
@@ -208,7 +192,7 @@ CASE(a_tombstone_refuses_late_requests_of_the_dead_until_it_ends) {
     expect_outcome(acquire(place, "t", "b", short_ttl(place->store)), TEN_OK);
     do {
         sleep_ms(5);
-        result = announce(place, "a", LONG_MS, 1, NULL);
+        result = announce(place, "a", LONG_MS);
     } while (result.outcome == TEN_ERROR && now_ms() < start_ms + HANG_MS);
     expect_outcome(result, TEN_OK);
     assert_true(now_ms() - start_ms + ROUNDING_MS >= ttl_ms);
@@ -230,30 +214,30 @@ CASE(a_tombstone_holds_in_its_own_namespace_only) {
     make_namespace(elsewhere.ns);
     expect_outcome(leave(place, "a", LONG_MS), TEN_LOST);
     expect_outcome(acquire(&elsewhere, "t", "a", LONG_MS), TEN_OK);
-    expect_outcome(announce(&elsewhere, "a", LONG_MS, 1, NULL), TEN_OK);
+    expect_outcome(announce(&elsewhere, "a", LONG_MS), TEN_OK);
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------- */
 
 CASE(asking_a_holder_to_resign_comes_back_in_its_renewal_until_undone) {
     const struct place *place = *state;
-    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_LOST);
+    expect_outcome(ask_of(place, "t", NULL, TEN_ASK_RESIGN), TEN_LOST);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
-    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(ask_of(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
     for (int i = 0; i < 2; i++) {
         ten_result result = renew(place, "t", "a", token, LONG_MS);
         expect_outcome(result, TEN_OK);
         assert_int_equal(result.ask, TEN_ASK_RESIGN);
     }
-    expect_outcome(ask(place, "t", NULL, TEN_ASK_UNDO), TEN_OK);
+    expect_outcome(ask_of(place, "t", NULL, TEN_ASK_UNDO), TEN_OK);
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
 }
 
 CASE(what_was_asked_of_one_holder_is_not_asked_of_the_next) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(ask_of(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
     expect_outcome(release(place, "t", "a", token), TEN_OK);
     token = must_acquire(place, "t", "b", LONG_MS);
     ten_result result = renew(place, "t", "b", token, LONG_MS);
@@ -265,35 +249,35 @@ CASE(what_is_asked_of_a_named_holder_is_asked_of_no_other) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t cursor = cursor_now(place->store, place->ns);
-    ten_result result = ask(place, "t", "b", TEN_ASK_RESIGN);
+    ten_result result = ask_of(place, "t", "b", TEN_ASK_RESIGN);
     expect_outcome(result, TEN_LOST);
     expect_holder(result, "a");
     assert_int_equal(result.token, token);
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
     assert_int_equal(cursor_now(place->store, place->ns), cursor);
-    expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(ask_of(place, "t", "a", TEN_ASK_RESIGN), TEN_OK);
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_RESIGN);
-    expect_outcome(ask(place, "t", "b", TEN_ASK_UNDO), TEN_LOST);
+    expect_outcome(ask_of(place, "t", "b", TEN_ASK_UNDO), TEN_LOST);
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_RESIGN);
-    expect_outcome(ask(place, "t", "a", TEN_ASK_UNDO), TEN_OK);
+    expect_outcome(ask_of(place, "t", "a", TEN_ASK_UNDO), TEN_OK);
     assert_int_equal(renew(place, "t", "a", token, LONG_MS).ask, TEN_ASK_NOTHING);
     /* Nor of that instance itself. */
-    expect_outcome(announce(place, "a", LONG_MS, 1, NULL), TEN_OK);
-    expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_OK);
-    assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
+    expect_outcome(ask_of(place, "t", "a", TEN_ASK_RESIGN), TEN_OK);
+    assert_int_equal(announce(place, "a", LONG_MS).ask, TEN_ASK_NOTHING);
 }
 
 /* However the lease changes hands, also back to the same one. */
 CASE(what_was_asked_is_gone_when_the_lease_has_ended) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", short_ttl(place->store));
-    expect_outcome(ask(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(ask_of(place, "t", NULL, TEN_ASK_RESIGN), TEN_OK);
     token = acquire_within(place, "t", "b", LONG_MS, HANG_MS).token;
     assert_int_equal(renew(place, "t", "b", token, LONG_MS).ask, TEN_ASK_NOTHING);
-    expect_outcome(ask(place, "t", "a", TEN_ASK_RESIGN), TEN_LOST);
-    expect_outcome(ask(place, "t", "b", TEN_ASK_RESIGN), TEN_OK);
+    expect_outcome(ask_of(place, "t", "a", TEN_ASK_RESIGN), TEN_LOST);
+    expect_outcome(ask_of(place, "t", "b", TEN_ASK_RESIGN), TEN_OK);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, "operator"), TEN_OK);
-    expect_outcome(ask(place, "t", "b", TEN_ASK_RESIGN), TEN_LOST);
+    expect_outcome(ask_of(place, "t", "b", TEN_ASK_RESIGN), TEN_LOST);
     token = must_acquire(place, "t", "b", LONG_MS);
     ten_result result = renew(place, "t", "b", token, LONG_MS);
     expect_outcome(result, TEN_OK);
@@ -302,17 +286,17 @@ CASE(what_was_asked_is_gone_when_the_lease_has_ended) {
 
 CASE(asking_an_instance_to_drain_comes_back_in_its_heartbeat_until_undone) {
     const struct place *place = *state;
-    expect_outcome(ask(place, NULL, "a", TEN_ASK_DRAIN), TEN_LOST);
-    assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
-    expect_outcome(ask(place, NULL, "a", TEN_ASK_DRAIN), TEN_OK);
+    expect_outcome(ask_of(place, NULL, "a", TEN_ASK_DRAIN), TEN_LOST);
+    assert_int_equal(announce(place, "a", LONG_MS).ask, TEN_ASK_NOTHING);
+    expect_outcome(ask_of(place, NULL, "a", TEN_ASK_DRAIN), TEN_OK);
     for (int i = 0; i < 2; i++) {
-        ten_result result = announce(place, "a", LONG_MS, 1, NULL);
+        ten_result result = announce(place, "a", LONG_MS);
         expect_outcome(result, TEN_OK);
         assert_int_equal(result.ask, TEN_ASK_DRAIN);
     }
     assert_int_equal(find(place, "a").instance.ask, TEN_ASK_DRAIN);
-    expect_outcome(ask(place, NULL, "a", TEN_ASK_UNDO), TEN_OK);
-    assert_int_equal(announce(place, "a", LONG_MS, 1, NULL).ask, TEN_ASK_NOTHING);
+    expect_outcome(ask_of(place, NULL, "a", TEN_ASK_UNDO), TEN_OK);
+    assert_int_equal(announce(place, "a", LONG_MS).ask, TEN_ASK_NOTHING);
 }
 
 /* ---- namespaces ---------------------------------------------------------------------------------------- */
@@ -350,7 +334,7 @@ CASE(a_namespace_with_a_lease_is_listed_once) {
 
 CASE(a_namespace_with_an_instance_alone_is_listed) {
     const struct place *place = *state;
-    assert_int_equal(announce(place, "only-1", LONG_MS, 1, NULL).outcome, TEN_OK);
+    assert_int_equal(announce(place, "only-1", LONG_MS).outcome, TEN_OK);
     assert_true(is_listed(place, place->ns));
 }
 

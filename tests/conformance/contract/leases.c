@@ -163,16 +163,6 @@ CASE(a_renewal_of_what_was_never_leased_is_lost) {
     assert_int_equal(read_lease(place, "t").token, 0);
 }
 
-CASE(a_renewal_with_a_former_token_is_lost_even_for_the_present_holder) {
-    const struct place *place = *state;
-    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(release(place, "t", "a", first), TEN_OK);
-    uint64_t second = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(renew(place, "t", "a", first, LONG_MS), TEN_LOST);
-    expect_outcome(renew(place, "t", NULL, first, LONG_MS), TEN_LOST);
-    expect_outcome(renew(place, "t", "a", second, LONG_MS), TEN_OK);
-}
-
 /* Fault 6. */
 CASE(a_renewal_repeated_after_a_lost_reply_is_harmless) {
     const struct place *place = *state;
@@ -207,16 +197,6 @@ CASE(a_renewal_with_a_shorter_ttl_lets_others_in_earlier) {
 
 /* ---- kept for others' sake */
 
-static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
-                                            .flags = TEN_OP_KEEP,
-                                            .namespace_name = place->ns,
-                                            .target = "t",
-                                            .holder = "a",
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
-}
-
 /* Nobody is let in before the end of what was kept at start_ms, and soon after somebody is. */
 static void expect_others_after(const struct place *place, uint64_t start_ms, uint64_t ttl_ms) {
     ten_result result = acquire_within(place, "t", "b", LONG_MS, ttl_ms + HANG_MS);
@@ -231,7 +211,7 @@ CASE(a_lease_that_is_kept_for_longer_holds_others_off_for_exactly_that) {
     uint64_t ttl_ms = short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", 3 * ttl_ms); /* a busy machine must be able to keep it in time */
     uint64_t start_ms = now_ms();
-    ten_result result = keep(place, token, 4 * ttl_ms);
+    ten_result result = keep_off(place, "t", "a", token, 4 * ttl_ms);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.token, token);
     assert_in_range(result.ttl_ms, 4 * ttl_ms, 4 * ttl_ms + 1000);
@@ -245,7 +225,7 @@ CASE(a_lease_that_is_kept_for_less_than_its_ttl_holds_others_off_for_exactly_tha
     uint64_t ttl_ms = 2 * short_ttl(place->store);
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
     uint64_t start_ms = now_ms();
-    ten_result result = keep(place, token, ttl_ms);
+    ten_result result = keep_off(place, "t", "a", token, ttl_ms);
     expect_outcome(result, TEN_OK);
     assert_int_equal(result.token, token);
     assert_in_range(result.ttl_ms, ttl_ms, ttl_ms + 1000);
@@ -259,12 +239,12 @@ CASE(the_last_of_kept_and_plain_renewals_counts) {
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
         expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK); /* the same twice may take a shorter way */
         assert_in_range(read_lease(place, "t").remaining_ms, LONG_MS - LONG_MS / 4, LONG_MS + 1000);
-        expect_outcome(keep(place, token, 3 * LONG_MS), TEN_OK);
-        expect_outcome(keep(place, token, 3 * LONG_MS), TEN_OK);
+        expect_outcome(keep_off(place, "t", "a", token, 3 * LONG_MS), TEN_OK);
+        expect_outcome(keep_off(place, "t", "a", token, 3 * LONG_MS), TEN_OK);
         assert_in_range(read_lease(place, "t").remaining_ms, 3 * LONG_MS - LONG_MS / 4, 3 * LONG_MS + 1000);
     }
     expect_outcome(release(place, "t", "a", token), TEN_OK);
-    expect_outcome(keep(place, token, LONG_MS), TEN_LOST);
+    expect_outcome(keep_off(place, "t", "a", token, LONG_MS), TEN_LOST);
     expect_outcome(acquire(place, "t", "b", LONG_MS), TEN_OK);
 }
 

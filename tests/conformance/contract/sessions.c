@@ -8,42 +8,13 @@ static bool cannot(const struct place *place) {
     return !place->store->capabilities.sessions;
 }
 
-static ten_result beat(const struct place *place, const char *instance, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .holder = instance,
-                                            .ttl_ms = ttl_ms,
-                                            .weight = 1});
-}
-
-static ten_result must_beat(const struct place *place, const char *instance, uint64_t ttl_ms) {
-    ten_result result = beat(place, instance, ttl_ms);
-    expect_outcome(result, TEN_OK);
-    assert_int_not_equal(result.session, 0);
-    return result;
-}
-
-static uint64_t must_take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
-    expect_outcome(result, TEN_OK);
-    assert_int_not_equal(result.session, 0);
-    return result.token;
-}
-
 static ten_result own_release(const struct place *place, const char *target, const char *holder, uint64_t token) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RELEASE,
-                                            .flags = TEN_OP_SESSION,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .reason = TEN_REASON_DONE});
-}
-
-static ten_result leave(const struct place *place, const char *instance, uint64_t ttl_ms) {
-    return apply_one(place->store,
-                     (ten_op){.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = instance, .ttl_ms = ttl_ms});
+    return apply_at(place, (ten_op){.kind = TEN_OP_RELEASE,
+                                    .flags = TEN_OP_SESSION,
+                                    .target = target,
+                                    .holder = holder,
+                                    .token = token,
+                                    .reason = TEN_REASON_DONE});
 }
 
 /* The next heartbeat says what the last one said; says something else. */
@@ -133,10 +104,7 @@ CASE(listings_show_the_end_of_the_session_and_who_has_one) {
     must_beat(place, "a", LONG_MS);
     uint64_t token = must_take(place, "t", "a", LONG_MS);
     put_target(place, "t");
-    apply_one(
-        place->store,
-        (ten_op){
-            .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "older", .ttl_ms = LONG_MS, .weight = 1});
+    announce(place, "older", LONG_MS);
     static const enum tenure_filter filters[] = {TENURE_ALL, TENURE_LEASED, TENURE_REGISTERED};
     for (size_t i = 0; i < TEN_COUNT(filters); i++) {
         ten_row row = {0};
@@ -247,14 +215,13 @@ CASE(the_holder_itself_touches_nothing) {
     expect_untouched(place, "a", &session);
     if (!place->store->capabilities.hands)
         return;
-    ten_result handed = apply_one(place->store, (ten_op){.kind = TEN_OP_HAND,
-                                                         .flags = TEN_OP_SESSION,
-                                                         .namespace_name = place->ns,
-                                                         .target = "u",
-                                                         .holder = "a",
-                                                         .token = second,
-                                                         .successor = "b",
-                                                         .ttl_ms = LONG_MS});
+    ten_result handed = apply_at(place, (ten_op){.kind = TEN_OP_HAND,
+                                                 .flags = TEN_OP_SESSION,
+                                                 .target = "u",
+                                                 .holder = "a",
+                                                 .token = second,
+                                                 .successor = "b",
+                                                 .ttl_ms = LONG_MS});
     expect_outcome(handed, TEN_OK);
     expect_holder(handed, "b");
     assert_int_equal(handed.session, 0);
@@ -271,8 +238,7 @@ CASE(whoever_else_changes_a_lease_raises_the_version) {
     ten_result session = must_beat(place, "a", LONG_MS);
     uint64_t token = must_take(place, "t", "a", LONG_MS);
     expect_untouched(place, "a", &session);
-    ten_result asked = apply_one(
-        place->store, (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "t", .ask = TEN_ASK_RESIGN});
+    ten_result asked = ask_of(place, "t", NULL, TEN_ASK_RESIGN);
     expect_outcome(asked, TEN_OK);
     expect_touched(place, "a", &session);
     assert_int_equal(read_lease(place, "t").ask, TEN_ASK_RESIGN);
@@ -298,12 +264,11 @@ CASE(who_forces_a_lease_in_the_name_of_its_holder_raises_the_version) {
     for (size_t i = 0; i < TEN_COUNT(flags); i++) {
         const char *target = i == 0 ? "t" : "u";
         must_take(place, target, "a", LONG_MS);
-        expect_outcome(apply_one(place->store, (ten_op){.kind = TEN_OP_RELEASE,
-                                                        .flags = flags[i] | TEN_OP_SESSION,
-                                                        .namespace_name = place->ns,
-                                                        .target = target,
-                                                        .holder = "a"}),
-                       TEN_OK);
+        expect_outcome(
+            apply_at(
+                place,
+                (ten_op){.kind = TEN_OP_RELEASE, .flags = flags[i] | TEN_OP_SESSION, .target = target, .holder = "a"}),
+            TEN_OK);
         expect_touched(place, "a", &session);
     }
 }
@@ -451,10 +416,7 @@ CASE(a_renewal_in_the_batch_of_a_heartbeat_finds_the_session_that_it_extended) {
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
     sleep_ms(20);
     must_acquire(place, "u", "b", LONG_MS);
-    expect_outcome(
-        apply_one(place->store,
-                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "u", .ask = TEN_ASK_RESIGN}),
-        TEN_OK);
+    expect_outcome(ask_of(place, "u", NULL, TEN_ASK_RESIGN), TEN_OK);
     ten_op ops[] = {{.kind = TEN_OP_ANNOUNCE, .flags = TEN_OP_SESSION, .ttl_ms = LONG_MS, .weight = 1},
                     {.kind = TEN_OP_RENEW, .flags = TEN_OP_SESSION, .target = "t", .token = token}};
     ten_result results[TEN_COUNT(ops)];

@@ -442,18 +442,6 @@ CASE(large_registrations_are_read_in_one_call) {
     free(spec);
 }
 
-CASE(a_callback_that_says_stop_ends_the_reading_of_targets_with_its_word) {
-    const struct place *place = *state;
-    static const char *const ids[] = {"a", "b", "c", "d", "e"};
-    for (size_t i = 0; i < TEN_COUNT(ids); i++)
-        put_target(place, ids[i]);
-    int count = 0;
-    assert_int_equal(
-        place->store->ops->read_targets(place->store, place->ns, ids, TEN_COUNT(ids), stop_at_third, &count, CALL_MS),
-        7);
-    assert_int_equal(count, 3);
-}
-
 /* ---- the registry -------------------------------------------------------------------------------------- */
 
 CASE(an_edit_says_whether_the_target_was_registered) {

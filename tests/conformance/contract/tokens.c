@@ -29,31 +29,11 @@ CASE(tokens_increase_over_expiry_for_others_and_for_the_same_holder) {
     assert_true(third.token > second.token);
 }
 
-CASE(tokens_increase_over_removal_and_re_adding_of_the_target) {
-    const struct place *place = *state;
-    put_target(place, "t");
-    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(release(place, "t", "a", first), TEN_OK);
-    assert_true(edit_target(place, TEN_TARGET_REMOVE, "t"));
-    assert_int_equal(read_lease(place, "t").token, first);
-    put_target(place, "t");
-    assert_true(must_acquire(place, "t", "a", LONG_MS) > first);
-}
-
 CASE(tokens_increase_over_forcing) {
     const struct place *place = *state;
     uint64_t first = must_acquire(place, "t", "a", LONG_MS);
     expect_outcome(force(place, "t", TEN_OP_FORCE_NOW, NULL), TEN_OK);
     assert_true(must_acquire(place, "t", "a", LONG_MS) > first);
-}
-
-CASE(a_released_target_remembers_its_last_token) {
-    const struct place *place = *state;
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(release(place, "t", "a", token), TEN_OK);
-    ten_result result = read_lease(place, "t");
-    assert_int_equal(result.token, token);
-    expect_holder(result, NULL);
 }
 
 CASE(a_refused_acquire_uses_up_no_token) {

@@ -79,15 +79,14 @@ CASE(renewals_heartbeats_and_pings_wake_nobody) {
     enum { TRIES = 10 };
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     int fd = watch(place->other, place->ns);
     bool woken = true;
     for (int tries = 0; woken && tries < TRIES; tries++) {
         clear_watch(place->other, fd);
         for (int i = 0; i < 10; i++) {
             expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-            expect_outcome(apply_one(place->store, beat), TEN_OK);
+            expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
             assert_int_equal(place->store->ops->ping(place->store, CALL_MS), TENURE_OK);
             expect_holder(read_lease(place, "t"), "a");
         }

@@ -322,15 +322,6 @@ void await_demotion(struct election_place *election, unsigned index, const char 
     assert_string_equal(candidate->reason, reason);
 }
 
-void expect_vacancy(struct election_place *election, uint64_t for_ms) {
-    for (uint64_t end_ms = now_ms() + for_ms; now_ms() < end_ms; sleep_ms(2)) {
-        if (atomic_load(&election->arena->inside) != 0) {
-            show(election);
-            fail_msg("somebody leads");
-        }
-    }
-}
-
 void expect_order(struct election_place *election, unsigned terms) {
     const struct arena *arena = election->arena;
     unsigned entered = atomic_load(&arena->entered);

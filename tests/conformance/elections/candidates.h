@@ -89,8 +89,6 @@ unsigned await_leader(struct election_place *election, unsigned except, uint64_t
 unsigned await_term(struct election_place *election, uint64_t after_token, uint64_t limit_ms);
 /* Waits until this one has been told that its term is over, and believes it. */
 void await_demotion(struct election_place *election, unsigned index, const char *reason, uint64_t limit_ms);
-/* Nobody leads for that long. */
-void expect_vacancy(struct election_place *election, uint64_t for_ms);
 /* Never two, tokens strictly increasing, callbacks in order; and so many terms, unless 0. */
 void expect_order(struct election_place *election, unsigned terms);
 

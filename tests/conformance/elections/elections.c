@@ -106,17 +106,6 @@ ELECTION_CASE(tokens_strictly_increase_over_fifty_handoffs_and_never_two_lead) {
 
 /* ---- resigning, asked or not --------------------------------------------------------------------------- */
 
-ELECTION_CASE(a_leader_that_resigns_lets_others_go_first_and_comes_back_when_they_leave) {
-    struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
-    unsigned first = start_all(election, 2, IN_THREADS);
-    order_candidate(election, first, ORDER_RESIGN);
-    unsigned second = await_leader(election, first, NOTICE_MS);
-    await_demotion(election, first, "resigned", NOTICE_MS);
-    order_candidate(election, second, ORDER_STOP);
-    assert_int_equal(await_leader(election, second, NOTICE_MS), first);
-    expect_order(election, 3);
-}
-
 ELECTION_CASE(a_leader_that_resigns_with_nobody_there_leads_again_after_one_ttl) {
     struct election_place *election = with_brief_ttl(state);
     start_candidate(election, 0, IN_THREADS);
@@ -150,19 +139,6 @@ ELECTION_CASE(a_leader_that_is_asked_steps_down_by_notice_well_before_its_next_r
     expect_order(election, 2);
 }
 
-ELECTION_CASE(a_leader_in_another_process_is_asked_by_notice_too) {
-    struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
-    if (!has_processes(election))
-        return; /* does not apply */
-    unsigned first = start_all(election, 3, IN_PROCESSES);
-    expect_fresh_lease(election);
-    expect_outcome(ask_to_resign(election, NULL), TEN_OK); /* whoever it is */
-    unsigned second = await_leader(election, first, NOTICE_MS);
-    await_demotion(election, first, "resigned", NOTICE_MS);
-    assert_true(atomic_load(&election->arena->at[second].leads));
-    expect_order(election, 2);
-}
-
 /* ---- forced -------------------------------------------------------------------------------------------- */
 
 ELECTION_CASE(a_forced_leader_is_demoted_by_notice_and_another_leads_when_its_work_has_stopped) {
@@ -173,27 +149,6 @@ ELECTION_CASE(a_forced_leader_is_demoted_by_notice_and_another_leads_when_its_wo
     await_demotion(election, first, "forced", NOTICE_MS);
     (void)await_leader(election, first, NOTICE_MS);
     expect_order(election, 2);
-}
-
-ELECTION_CASE(somebody_leads_when_the_forced_lease_of_a_killed_leader_has_ended_and_not_before) {
-    struct election_place *election = with_brief_ttl(state);
-    if (!has_processes(election))
-        return; /* does not apply */
-    unsigned first = start_all(election, 3, IN_PROCESSES);
-    kill_candidate(election, first);
-    expect_outcome(force_role(election, TEN_OP_FORCE), TEN_OK);
-    assert_true(read_role(election).barred);
-    (void)expect_leader_at_the_end(election, NOBODY);
-    expect_order(election, 2);
-}
-
-ELECTION_CASE(a_leader_that_is_forced_out_at_once_stops_by_notice) {
-    struct election_place *election = with_ttl(state, TTL_MS, RENEW_MS);
-    start_candidate(election, 0, IN_THREADS);
-    (void)await_leader(election, NOBODY, HANG_MS);
-    expect_fresh_lease(election);
-    expect_outcome(force_role(election, TEN_OP_FORCE_NOW), TEN_OK);
-    await_demotion(election, 0, "forced", NOTICE_MS);
 }
 
 /* ---- death and silence --------------------------------------------------------------------------------- */

@@ -125,63 +125,7 @@ ELECTION_CASE(of_five_that_want_to_run_it_one_does_and_the_others_are_told_who_l
     expect_holder(read_role(election), NULL);
 }
 
-ELECTION_CASE(one_that_waits_runs_by_notice_when_the_work_of_the_other_is_done) {
-    const struct election_place *election = *state;
-    atomic_uint go = 0;
-    struct job first = {
-        .role = election->role, .ttl_ms = TTL_MS, .wait_ms = HANG_MS, .waits_for = &go, .waits_until = 1};
-    struct job second = {.role = election->role, .ttl_ms = TTL_MS, .wait_ms = HANG_MS};
-    start_job(&first);
-    await_work(&first);
-    start_job(&second);
-    sleep_well_ms(400); /* it has been refused by now, and knows for how long */
-    bool early = atomic_load(&second.running);
-    atomic_store(&go, 1);
-    pthread_join(first.thread, NULL);
-    pthread_join(second.thread, NULL);
-    assert_false(early);
-    expect_done(&first);
-    expect_done(&second);
-    assert_true(second.token > first.token);
-    assert_true(second.began_ms - first.ended_ms < NOTICE_MS + late_ms() || second.began_ms < first.ended_ms);
-}
-
 /* ---- for its least time -------------------------------------------------------------------------------- */
-
-/* The first one's work is over at once; the second may not begin before the least time has passed since it began. */
-static void expect_least_time(struct election_place *election, uint64_t ttl_ms, uint64_t at_least_ms) {
-    struct job first = {
-        .role = election->role, .name = "first", .ttl_ms = ttl_ms, .at_least_ms = at_least_ms, .wait_ms = HANG_MS};
-    struct job late = {.role = election->role, .ttl_ms = ttl_ms, .wait_ms = 0};
-    struct job second = {.role = election->role, .ttl_ms = ttl_ms, .wait_ms = at_least_ms + HANG_MS};
-    run_job(&first);
-    expect_done(&first);
-    assert_true(first.ended_ms - first.began_ms < at_least_ms / 2 + late_ms()); /* nobody waits for it in there */
-    ten_result role = read_role(election);
-    assert_non_null(role.holder);
-    assert_int_equal(strncmp(role.holder, "first-", 6), 0);
-    assert_int_equal(role.token, first.token);
-    assert_in_range(role.remaining_ms, ten_sub_saturating(at_least_ms / 2, late_ms()), at_least_ms);
-    run_job(&late);
-    /* Unless the machine was so slow that the least time was over by then. */
-    assert_true(late.result == TENURE_E_HELD || late.ended_ms + ROUNDING_MS >= first.began_ms + at_least_ms);
-    run_job(&second);
-    expect_done(&second);
-    assert_true(second.token > first.token);
-    if (second.began_ms + ROUNDING_MS < first.began_ms + at_least_ms ||
-        second.began_ms > first.began_ms + at_least_ms + slack_ms(election))
-        fail_msg("the next one began after %llu ms", (unsigned long long)(second.began_ms - first.began_ms));
-}
-
-ELECTION_CASE(a_least_time_above_the_ttl_keeps_others_out_after_the_work_is_over) {
-    struct election_place *election = *state;
-    expect_least_time(election, election->brief_ms, 2 * election->brief_ms);
-}
-
-ELECTION_CASE(a_least_time_below_the_ttl_lets_others_in_when_it_is_over_not_when_the_ttl_is) {
-    struct election_place *election = *state;
-    expect_least_time(election, 3 * election->brief_ms, 3 * election->brief_ms / 2);
-}
 
 ELECTION_CASE(the_least_time_is_kept_although_the_process_was_killed) {
     struct election_place *election = *state;
@@ -205,24 +149,6 @@ ELECTION_CASE(the_least_time_is_kept_although_the_process_was_killed) {
 }
 
 /* ---- longer than the TTL, and lost --------------------------------------------------------------------- */
-
-ELECTION_CASE(work_that_takes_longer_than_the_ttl_keeps_its_role) {
-    const struct election_place *election = *state;
-    atomic_uint returned = 0;
-    struct job longer = {.role = election->role,
-                         .ttl_ms = election->brief_ms,
-                         .wait_ms = HANG_MS,
-                         .waits_for = &returned,
-                         .waits_until = 1};
-    start_job(&longer);
-    await_work(&longer);
-    struct job other = {
-        .role = election->role, .ttl_ms = TTL_MS, .wait_ms = 2 * election->brief_ms, .returned = &returned};
-    run_job(&other);
-    pthread_join(longer.thread, NULL);
-    assert_int_equal(other.result, TENURE_E_HELD);
-    expect_done(&longer);
-}
 
 ELECTION_CASE(work_whose_role_is_taken_away_notices_and_the_caller_hears_that_it_was_lost) {
     const struct election_place *election = *state;

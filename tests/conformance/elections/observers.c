@@ -117,23 +117,6 @@ ELECTION_CASE(an_observer_sees_each_leader_and_nobody_by_notice) {
     assert_int_equal(expect_ordered_sights(&observer), 2);
 }
 
-ELECTION_CASE(an_observer_sees_the_end_of_a_leader_that_was_killed) {
-    struct election_place *election = *state;
-    if (!has_processes(election))
-        return; /* does not apply */
-    struct observer observer = {.result = 1};
-    election->arena->ttl_ms = election->brief_ms;
-    start_candidate(election, 0, IN_PROCESSES);
-    (void)await_leader(election, NOBODY, HANG_MS);
-    start_observer(&observer, election->role);
-    bool led = sees(&observer, election->arena->at[0].instance, 0);
-    kill_candidate(election, 0);
-    uint64_t left_ms = read_role(election).remaining_ms;
-    bool vacant = sees(&observer, "", left_ms + slack_ms(election));
-    end_observer(&observer);
-    assert_true(led && vacant);
-}
-
 static void observe_handoffs(struct election_place *election, struct observer *observer, unsigned handoffs) {
     enum { CANDIDATES = 4 };
     enum candidate_kind kind = has_processes(election) ? IN_PROCESSES : IN_THREADS;
@@ -175,52 +158,3 @@ ELECTION_CASE(an_observer_that_lags_behind_sees_no_leader_twice) {
 }
 
 /* ---- asking and taking, by name ------------------------------------------------------------------------ */
-
-ELECTION_CASE(who_leads_can_be_asked_to_resign_by_its_name_and_nobody_else) {
-    struct election_place *election = *state;
-    struct candidate *at = election->arena->at;
-    election->arena->ttl_ms = TTL_MS;
-    election->arena->renew_ms = RENEW_MS;
-    tenure_context *context = open_context();
-    int nobody = tenure_leader_resign(context, NULL, election->role, "somebody-1-abc");
-    start_candidate(election, 0, IN_THREADS);
-    (void)await_leader(election, NOBODY, HANG_MS);
-    start_follower(election, 1, IN_THREADS);
-    tenure_leader leader = {.size = sizeof leader};
-    int got = tenure_leader_read(context, NULL, election->role, &leader);
-    int follower = tenure_leader_resign(context, NULL, election->role, at[1].instance);
-    int asked = tenure_leader_resign(context, NULL, election->role, at[0].instance);
-    tenure_close(context);
-    assert_int_equal(nobody, TENURE_E_LOST);
-    assert_int_equal(got, TENURE_OK);
-    assert_string_equal(leader.instance, at[0].instance);
-    assert_int_equal(leader.token, atomic_load(&at[0].token));
-    assert_int_equal(follower, TENURE_E_HELD);
-    assert_int_equal(asked, TENURE_OK);
-    assert_int_equal(await_leader(election, 0, NOTICE_MS), 1);
-    await_demotion(election, 0, "resigned", NOTICE_MS);
-    expect_order(election, 2);
-}
-
-ELECTION_CASE(the_role_can_be_taken_from_its_leader_by_name_and_from_nobody_else) {
-    struct election_place *election = *state;
-    struct candidate *at = election->arena->at;
-    election->arena->ttl_ms = TTL_MS;
-    election->arena->renew_ms = RENEW_MS;
-    start_candidate(election, 0, IN_THREADS);
-    (void)await_leader(election, NOBODY, HANG_MS);
-    start_follower(election, 1, IN_THREADS);
-    tenure_context *context = open_context();
-    bool released = true;
-    int other = tenure_force_release(context, election->role, at[1].instance, TENURE_NOW, &released);
-    bool untouched = !released && atomic_load(&at[0].leads);
-    int r = tenure_force_release(context, election->role, at[0].instance, 0, &released);
-    tenure_close(context);
-    assert_int_equal(other, TENURE_OK);
-    assert_true(untouched);
-    assert_int_equal(r, TENURE_OK);
-    assert_true(released);
-    await_demotion(election, 0, "forced", NOTICE_MS);
-    assert_int_equal(await_leader(election, 0, NOTICE_MS), 1);
-    expect_order(election, 2);
-}

@@ -91,8 +91,8 @@ static void age_feed(struct fixture *fixture) {
         json_t *answer = NULL;
         store->deadline_ms = ten_now_ms() + 30000;
         ten_etcd_txn_clear(&store->txn);
-        ten_etcd_txn_get_all(&store->txn, "tenure/",
-                             &(struct ten_etcd_range){.after = after.text[0] ? after.text : NULL, .limit = 100});
+        ten_etcd_get_all(&store->txn.operations, "tenure/",
+                         &(struct ten_etcd_range){.after = after.text[0] ? after.text : NULL, .limit = 100});
         if (ten_etcd_send(store, false, &answer) < 0)
             break;
         const json_t *items = ten_etcd_kvs(answer, 0);
@@ -101,7 +101,7 @@ static void age_feed(struct fixture *fixture) {
             put_older(store, json_array_get(items, i), &after);
         more = ten_etcd_has_more(answer, 0);
         json_decref(answer);
-        if (store->txn.operation_count > 0 && ten_etcd_send_only(store, true) < 0)
+        if (store->txn.operations.count > 0 && ten_etcd_send_only(store, true) < 0)
             more = false;
     }
     ten_store_close(base);

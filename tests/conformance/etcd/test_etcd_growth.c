@@ -169,7 +169,8 @@ static size_t feed_length(const struct place *place) {
     ten_etcd_store *store = etcd_backend(place->other);
     json_t *answer;
     ten_etcd_txn_clear(&store->txn);
-    ten_etcd_txn_get_all(&store->txn, key_of(place, TEN_ETCD_FEED, NULL).text, &(struct ten_etcd_range){.limit = 1});
+    ten_etcd_get_all(&store->txn.operations, key_of(place, TEN_ETCD_FEED, NULL).text,
+                     &(struct ten_etcd_range){.limit = 1});
     store->deadline_ms = now_ms() + CALL_MS;
     assert_int_equal(ten_etcd_send(store, false, &answer), TENURE_OK);
     size_t length = ten_etcd_count(answer, 0);

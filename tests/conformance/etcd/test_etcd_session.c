@@ -18,24 +18,6 @@ static ten_op beat_op(const struct place *place, uint64_t ttl_ms) {
                     .weight = 1};
 }
 
-static ten_result must_beat_for(const struct place *place, uint64_t ttl_ms) {
-    ten_result result = apply_one(place->store, beat_op(place, ttl_ms));
-    expect_outcome(result, TEN_OK);
-    assert_int_not_equal(result.session, 0);
-    return result;
-}
-
-static ten_result must_beat(const struct place *place) {
-    return must_beat_for(place, LONG_MS);
-}
-
-static uint64_t must_take(const struct place *place, const char *target) {
-    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, "a", 0, LONG_MS);
-    expect_outcome(result, TEN_OK);
-    assert_int_not_equal(result.session, 0);
-    return result.token;
-}
-
 static bool is_same(const ten_result *one, const ten_result *other) {
     return one->session == other->session && one->session_version == other->session_version;
 }
@@ -44,7 +26,7 @@ static struct many *many_on_session(const struct place *place, size_t count) {
     struct many *many = many_acquire(place, count, "a", LONG_MS);
     for (size_t i = 0; i < count; i++)
         many->ops[i].flags = TEN_OP_SESSION;
-    (void)must_beat(place); /* it ends no earlier than they do */
+    (void)must_beat(place, "a", LONG_MS); /* it ends no earlier than they do */
     assert_int_equal(many_renew(place, many), 0);
     return many;
 }
@@ -60,8 +42,8 @@ static uint64_t restless_boot_ms(void *arg) {
 /* The end of the session must not be read twice, for it comes nearer between two looks at the clock. */
 ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond) {
     const struct place *place = *state;
-    ten_result session = must_beat(place);
-    uint64_t token = must_take(place, "t");
+    ten_result session = must_beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
     uint64_t looks = 0;
     ten_clock clock = *place->store->clock;
     clock.boot_ms = restless_boot_ms;
@@ -78,7 +60,7 @@ ETCD_CASE(a_renewal_of_what_is_on_the_session_leaves_it_there_at_any_millisecond
 
 ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds) {
     const struct place *place = *state;
-    ten_result session = must_beat(place);
+    ten_result session = must_beat(place, "a", LONG_MS);
     struct many *many = many_on_session(place, 1000);
     uint64_t revision = etcd_fact(place, "record/lease/t-999", "mod_revision");
     ten_op ops[17] = {beat_op(place, LONG_MS)}; /* as a fleet does it: with some that it reads */
@@ -104,7 +86,7 @@ ETCD_CASE(a_heartbeat_of_a_session_is_three_requests_whatever_it_holds) {
 ETCD_CASE(taking_over_a_thousand_leases_of_a_dead_session_is_few_requests) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
-    must_beat(place);
+    must_beat(place, "a", LONG_MS);
     struct many *many = many_on_session(place, 1000);
     etcd_revoke(etcd_key_fact(place, "t-0", "lease")); /* an end that they had before the session */
     etcd_revoke(etcd_fact(place, "node/a", "lease"));
@@ -151,10 +133,10 @@ ETCD_CASE(a_group_of_targets_that_as_many_dead_sessions_held_is_one_step) {
 
 ETCD_CASE(an_acquire_on_a_session_is_two_requests) {
     const struct place *place = *state;
-    must_beat(place);
-    must_take(place, "t");
+    must_beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
     uint64_t before = etcd_calls_served();
-    must_take(place, "u");
+    must_take(place, "u", "a", LONG_MS);
     assert_int_equal(etcd_calls_served() - before, 2);
 }
 
@@ -163,11 +145,11 @@ ETCD_CASE(an_acquire_on_a_session_is_two_requests) {
 ETCD_CASE(a_heartbeat_by_another_handle_goes_on_with_the_session) {
     const struct place *place = *state;
     struct place elsewhere = elsewhere_of(place);
-    ten_result session = must_beat_for(place, TTL_MS);
-    must_take(place, "t");
+    ten_result session = must_beat(place, "a", TTL_MS);
+    must_take(place, "t", "a", LONG_MS);
     for (int i = 0; i < 5; i++) {
         sleep_ms(TTL_MS / 4);
-        ten_result next = must_beat_for(i % 2 ? place : &elsewhere, TTL_MS);
+        ten_result next = must_beat(i % 2 ? place : &elsewhere, "a", TTL_MS);
         if (next.session != session.session)
             return; /* this machine was away for longer than the TTL */
         assert_true(is_same(&next, &session));
@@ -185,19 +167,19 @@ static void force_the_lease(const struct place *place) {
  * extended, a holder would believe for longer in what was forced in between. */
 static void expect_forced_in_between_is_told(const struct place *beating, const struct place *forcing,
                                              const char *path) {
-    ten_result session = must_beat(forcing);
-    must_take(forcing, "t");
+    ten_result session = must_beat(forcing, "a", LONG_MS);
+    must_take(forcing, "t", "a", LONG_MS);
     etcd_wire.place = forcing;
     etcd_wire.before = force_the_lease;
     etcd_wire.hook_path = path;
-    ten_result next = must_beat(beating);
+    ten_result next = must_beat(beating, "a", LONG_MS);
     assert_int_equal(etcd_wire.hooked, 1);
     assert_false(is_same(&next, &session));
 }
 
 ETCD_CASE(what_is_forced_just_before_the_keep_alive_is_told_by_that_heartbeat) {
     struct place elsewhere = elsewhere_of(*state);
-    (void)must_beat(*state);
+    (void)must_beat(*state, "a", LONG_MS);
     expect_forced_in_between_is_told(*state, &elsewhere, "/v3/lease/keepalive");
 }
 
@@ -210,9 +192,9 @@ ETCD_CASE(the_same_by_a_handle_that_does_not_know_the_session_yet) {
 ETCD_CASE(an_acquire_does_not_keep_the_session_alive) {
     const struct place *place = *state;
     uint64_t kept = etcd_wire.kept_alive;
-    must_beat(place);
-    must_take(place, "t");
-    must_take(place, "u");
+    must_beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
+    must_take(place, "u", "a", LONG_MS);
     assert_int_equal(etcd_wire.kept_alive, kept);
 }
 
@@ -220,10 +202,10 @@ ETCD_CASE(an_acquire_does_not_keep_the_session_alive) {
 
 ETCD_CASE(a_session_that_is_revoked_by_hand_has_ended_with_its_leases) {
     const struct place *place = *state;
-    ten_result session = must_beat(place);
-    uint64_t token = must_take(place, "t");
+    ten_result session = must_beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
     etcd_revoke(etcd_fact(place, "node/a", "lease"));
-    ten_result next = must_beat(place);
+    ten_result next = must_beat(place, "a", LONG_MS);
     assert_int_not_equal(next.session, session.session);
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_LOST);
     struct place elsewhere = elsewhere_of(place);
@@ -237,8 +219,8 @@ static void revoke_the_session(const struct place *place) {
 /* Between the reading, which found the session, and the writing. */
 ETCD_CASE(nothing_is_put_on_a_session_that_is_revoked_in_between) {
     const struct place *place = *state;
-    must_beat(place);
-    must_take(place, "t");
+    must_beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
     etcd_wire.place = place;
     etcd_wire.before = revoke_the_session;
     etcd_wire.hook_path = "/v3/kv/txn";
@@ -254,11 +236,11 @@ ETCD_CASE(nothing_is_put_on_a_session_that_is_revoked_in_between) {
 
 ETCD_CASE(a_session_goes_on_over_a_change_of_leader) {
     const struct place *place = *state;
-    ten_result session = must_beat(place);
-    uint64_t token = must_take(place, "t");
+    ten_result session = must_beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
     uint64_t former = etcd_fact(place, "node/a", "lease");
     etcd_restart();
-    ten_result next = must_beat(place);
+    ten_result next = must_beat(place, "a", LONG_MS);
     assert_true(is_same(&next, &session));
     assert_int_not_equal(etcd_fact(place, "node/a", "lease"), former);
     /* What a former leader revokes now is nobody's. */
@@ -266,7 +248,7 @@ ETCD_CASE(a_session_goes_on_over_a_change_of_leader) {
     ten_result read = read_lease(place, "t");
     expect_holder(read, "a");
     assert_int_equal(read.token, token);
-    next = must_beat(place);
+    next = must_beat(place, "a", LONG_MS);
     assert_true(is_same(&next, &session));
 }
 
@@ -279,13 +261,13 @@ static void expect_held_in_doubt(const struct place *place, const char *target) 
 
 ETCD_CASE(a_session_of_an_earlier_term_that_was_revoked_goes_on) {
     const struct place *place = *state;
-    ten_result session = must_beat(place);
-    must_take(place, "t");
+    ten_result session = must_beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
     uint64_t former = etcd_fact(place, "node/a", "lease");
     etcd_restart();
     etcd_revoke(former);
     expect_held_in_doubt(place, "t");
-    ten_result next = must_beat(place);
+    ten_result next = must_beat(place, "a", LONG_MS);
     assert_true(is_same(&next, &session));
     assert_true(etcd_fact(place, "node/a", "lease") > 0);
     expect_held_in_doubt(place, "t");
@@ -294,13 +276,13 @@ ETCD_CASE(a_session_of_an_earlier_term_that_was_revoked_goes_on) {
 /* The session is of the earlier term, until the next heartbeat. */
 ETCD_CASE(what_was_put_on_a_session_of_an_earlier_term_is_given_to_nobody_when_that_is_revoked) {
     const struct place *place = *state;
-    must_beat(place);
-    must_take(place, "t");
+    must_beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
     etcd_restart();
-    uint64_t token = must_take(place, "u");
+    uint64_t token = must_take(place, "u", "a", LONG_MS);
     etcd_revoke(etcd_fact(place, "node/a", "lease"));
     expect_held_in_doubt(place, "u");
-    must_beat(place);
+    must_beat(place, "a", LONG_MS);
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "u", "a", token, LONG_MS), TEN_OK);
 }
 
@@ -314,13 +296,13 @@ static void of_another_member(ten_etcd_call *call) {
 
 /* Whoever answered the keep-alive need not have led. */
 static void expect_no_trust(const struct place *place, void (*after)(ten_etcd_call *call)) {
-    must_beat(place);
-    must_take(place, "t");
+    must_beat(place, "a", LONG_MS);
+    must_take(place, "t", "a", LONG_MS);
     etcd_wire.kept_alive = etcd_wire.hooked = 0;
     etcd_wire.after = after;
     etcd_wire.hook_path = "/v3/lease/keepalive";
     uint64_t lease = etcd_fact(place, "node/a", "lease");
-    must_beat(place);
+    must_beat(place, "a", LONG_MS);
     assert_int_equal(etcd_wire.hooked, 1);
     assert_true(etcd_wire.kept_alive > 1 || etcd_fact(place, "node/a", "lease") != lease);
 }
@@ -343,8 +325,8 @@ ETCD_CASE(sessions_go_on_without_room_also_after_a_change_of_leader) {
         {.kind = TEN_OP_ACQUIRE, .namespace_name = place->ns, .target = "new", .holder = "a", .ttl_ms = LONG_MS},
     };
     ten_result results[TEN_COUNT(ops)];
-    ten_result session = must_beat(place);
-    uint64_t token = must_take(place, "t");
+    ten_result session = must_beat(place, "a", LONG_MS);
+    uint64_t token = must_take(place, "t", "a", LONG_MS);
     etcd_raise_alarm();
     for (int round = 0; round < 2; round++) {
         for (size_t count = 2; count <= TEN_COUNT(ops); count++) {
@@ -362,7 +344,7 @@ ETCD_CASE(sessions_go_on_without_room_also_after_a_change_of_leader) {
     ops[0].weight = 0;
     assert_int_equal(ten_store_apply(place->store, ops, results, 1, CALL_MS), TENURE_E_FULL);
     (void)etcdctl("alarm disarm");
-    assert_int_equal(must_beat(place).session, session.session);
+    assert_int_equal(must_beat(place, "a", LONG_MS).session, session.session);
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", token, LONG_MS), TEN_OK);
 }
 

@@ -4,7 +4,6 @@
  * suite's.
  */
 #include "conformance/etcd/etcd_place.h"
-#include "lib/freeze.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,15 +98,14 @@ ETCD_CASE(renewing_a_thousand_leases_of_one_holder_is_two_requests) {
 /* A member that is cut off from the others answers what only compares, from what it knows. */
 ETCD_CASE(every_comparison_needs_a_quorum) {
     const struct place *place = *state;
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     etcd_wire.compared = 0;
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK); /* left out the heartbeat: it moves */
     expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
     must_acquire(place, "t", "a", LONG_MS); /* its own */
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     assert_true(etcd_wire.compared >= 3); /* else nothing is tested */
     assert_int_equal(etcd_wire.local, 0);
 }
@@ -192,15 +190,6 @@ static void delete_and_take(const struct place *place, const char *target) {
     must_acquire(&rival, target, "rival", LONG_MS);
 }
 
-ETCD_CASE(a_lease_whose_key_was_deleted_is_lost) {
-    const struct place *place = *state;
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    etcd_delete_key(place, "t");
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_LOST);
-    assert_int_equal(etcd_key_fact(place, "t", "lease"), 0);
-}
-
 ETCD_CASE(a_lease_whose_key_was_deleted_and_taken_is_lost) {
     const struct place *place = *state;
     uint64_t token = must_acquire(place, "t", "a", LONG_MS);
@@ -257,24 +246,6 @@ ETCD_CASE(what_is_taken_between_keep_alive_and_comparison_is_lost) {
     expect_outcome(many->results[0], TEN_LOST);
 }
 
-static void take_the_second(const struct place *place) {
-    struct place rival = elsewhere_of(place);
-    must_acquire(&rival, "t-1", "rival", LONG_MS);
-}
-
-/* Between an acquire's reading, which found it free, and its writing. */
-ETCD_CASE(whoever_comes_in_between_is_not_overwritten) {
-    const struct place *place = *state;
-    must_acquire(place, "t-0", "a", LONG_MS);
-    etcd_wire.place = place;
-    etcd_wire.before = take_the_second;
-    etcd_wire.hook_path = "/v3/lease/grant"; /* another TTL is another etcd lease */
-    ten_result result = acquire(place, "t-1", "a", LONG_MS / 2);
-    assert_int_equal(etcd_wire.hooked, 1);
-    expect_outcome(result, TEN_HELD);
-    expect_holder(result, "rival");
-}
-
 static void declare_gone(const struct place *place) {
     ten_op leave = {.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "dying", .ttl_ms = LONG_MS};
     expect_outcome(apply_one(place->other, leave), TEN_LOST);
@@ -289,37 +260,6 @@ ETCD_CASE(whoever_is_declared_gone_in_between_gets_nothing) {
     assert_int_equal(etcd_wire.hooked, 1);
     expect_outcome(result, TEN_ERROR);
     assert_int_equal(result.error, TENURE_E_GONE);
-    expect_holder(read_lease(place, "t"), NULL);
-}
-
-static void delete_and_take_it(const struct place *place) {
-    delete_and_take(place, "t");
-}
-
-static void bar_it(const struct place *place) {
-    struct place other = elsewhere_of(place);
-    expect_outcome(force(&other, "t", TEN_OP_FORCE, "root"), TEN_OK);
-}
-
-ETCD_CASE(a_late_release_does_nothing_to_whoever_took_it) {
-    const struct place *place = *state;
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    etcd_wire.place = place;
-    etcd_wire.before = delete_and_take_it;
-    etcd_wire.hook_path = "/v3/kv/txn";
-    expect_outcome(release(place, "t", "a", token), TEN_LOST);
-    assert_int_equal(etcd_wire.hooked, 1);
-    expect_holder(read_lease(place, "t"), "rival");
-}
-
-ETCD_CASE(what_was_forced_meanwhile_is_released_as_ever) {
-    const struct place *place = *state;
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    etcd_wire.place = place;
-    etcd_wire.before = bar_it;
-    etcd_wire.hook_path = "/v3/kv/txn";
-    expect_outcome(release(place, "t", "a", token), TEN_OK);
-    assert_int_equal(etcd_wire.hooked, 1);
     expect_holder(read_lease(place, "t"), NULL);
 }
 
@@ -406,35 +346,6 @@ ETCD_CASE(a_forced_lease_ends_although_its_holder_renews_the_others) {
 }
 
 /* ---- batches */
-
-ETCD_CASE(batches_of_more_than_a_transaction_are_carried_out_in_order) {
-    const struct place *place = *state;
-    enum { COUNT = 150 };
-    static char targets[COUNT][16];
-    static ten_op ops[4 * COUNT];
-    static ten_result results[4 * COUNT];
-    for (size_t i = 0; i < COUNT; i++) {
-        snprintf(targets[i], sizeof targets[i], "t-%zu", i);
-        ten_op op = {.namespace_name = place->ns, .target = targets[i], .holder = "a", .ttl_ms = LONG_MS};
-        for (size_t j = 0; j < 4; j++)
-            ops[j * COUNT + i] = op;
-        ops[i].kind = TEN_OP_ACQUIRE;
-        ops[COUNT + i].kind = TEN_OP_RENEW; /* by the holder alone */
-        ops[2 * COUNT + i].kind = i % 2 ? TEN_OP_RELEASE : TEN_OP_READ;
-        ops[3 * COUNT + i].kind = TEN_OP_ACQUIRE;
-        ops[3 * COUNT + i].holder = "b";
-    }
-    assert_int_equal(ten_store_apply(place->store, ops, results, TEN_COUNT(ops), 4 * CALL_MS), TENURE_OK);
-    for (size_t i = 0; i < COUNT; i++) {
-        expect_outcome(results[i], TEN_OK);
-        expect_outcome(results[COUNT + i], TEN_OK);
-        assert_int_equal(results[COUNT + i].token, results[i].token);
-        expect_outcome(results[2 * COUNT + i], TEN_OK);
-        expect_outcome(results[3 * COUNT + i], i % 2 ? TEN_OK : TEN_HELD);
-        assert_true(i % 2 ? results[3 * COUNT + i].token > results[i].token
-                          : results[3 * COUNT + i].token == results[i].token);
-    }
-}
 
 ETCD_CASE(many_namespaces_are_renewed_in_one_batch) {
     const struct place *place = *state;
@@ -701,44 +612,6 @@ ETCD_CASE(a_lease_that_was_taken_is_lost_also_when_the_reply_that_told_it_was_lo
     assert_int_equal(many_renew(place, many), 1);
     expect_outcome(many->results[50], TEN_LOST);
     expect_holder(many->results[50], "rival");
-}
-
-/* And when another has it by then, the repetition does not take it back. */
-ETCD_CASE(a_renewal_whose_reply_was_lost_does_not_touch_a_successor) {
-    const struct place *place = *state;
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    ten_op op = {.kind = TEN_OP_RELEASE, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
-    etcd_wire.lose_path = "/v3/kv/txn";
-    etcd_wire.lose_body = "requestDelete";
-    expect_lost_reply(place, op);
-    uint64_t next = must_acquire(place, "t", "b", LONG_MS);
-    expect_outcome(apply_one(place->store, op), TEN_LOST);
-    op.kind = TEN_OP_RENEW;
-    op.ttl_ms = LONG_MS;
-    expect_outcome(apply_one(place->store, op), TEN_LOST);
-    expect_outcome(renew(place, "t", "b", next, LONG_MS), TEN_OK);
-}
-
-/* The real thing: the member stands still. */
-ETCD_CASE(a_member_that_stands_still_is_waited_for_no_longer_than_the_time_out) {
-    const struct place *place = *state;
-    uint64_t token = must_acquire(place, "t", "a", LONG_MS);
-    ten_op op = {.kind = TEN_OP_RENEW, .namespace_name = place->ns, .target = "t", .holder = "a", .token = token};
-    ten_result result;
-    assert_int_equal(freeze_process(etcd_member.pid), 0);
-    uint64_t began_ms = now_ms();
-    int renewed = ten_store_apply(place->store, &op, &result, 1, 400);
-    op.kind = TEN_OP_ACQUIRE;
-    op.target = "u";
-    op.ttl_ms = LONG_MS;
-    int acquired = ten_store_apply(place->store, &op, &result, 1, 400);
-    uint64_t took_ms = now_ms() - began_ms;
-    (void)thaw_process(etcd_member.pid);
-    assert_int_equal(renewed, TENURE_E_TIMEOUT);
-    assert_int_equal(acquired, TENURE_E_TIMEOUT);
-    assert_in_range(took_ms, 700, 800 + BUSY_MS + late_ms());
-    expect_outcome(renew(place, "t", "a", token, LONG_MS), TEN_OK);
-    must_acquire(place, "u", "a", LONG_MS);
 }
 
 TEST_GROUP(etcd_group_setup, etcd_group_teardown)

@@ -190,12 +190,11 @@ ETCD_CASE(an_etcd_lease_that_is_revoked_in_its_own_term_has_ended) {
 
 ETCD_CASE(heartbeats_move_to_the_new_term_too) {
     const struct place *place = *state;
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     etcd_restart();
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 0);

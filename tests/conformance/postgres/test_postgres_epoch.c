@@ -126,74 +126,6 @@ POSTGRES_CASE(another_identity_begins_an_epoch) {
                         "1");
 }
 
-POSTGRES_CASE(a_lease_that_the_data_do_not_know_is_put_back_and_counted) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    must_acquire(place, "t", "a", TTL_MS);
-    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" ID "= 'u'");
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("0"));
-    lose_something(postgres);
-    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
-    expect_holder(read_lease(place, "u"), "b");
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
-}
-
-POSTGRES_CASE(older_data_do_not_bring_a_former_holder_back) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t first = must_acquire(place, "t", "a", LONG_MS);
-    (void)postgres_text(postgres, "CREATE TABLE former_records AS SELECT * FROM tenure.record WHERE" KIND("4"));
-    (void)postgres_text(postgres, "CREATE TABLE former_values AS SELECT * FROM tenure.value WHERE" KIND("4"));
-    expect_outcome(release(place, "t", "a", first), TEN_OK);
-    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
-    (void)postgres_text(postgres, "DELETE FROM tenure.record WHERE" KIND("4") "; DELETE FROM tenure.value WHERE" KIND(
-                                      "4") "; "
-                                           "INSERT INTO tenure.record SELECT * FROM former_records; "
-                                           "INSERT INTO tenure.value SELECT * FROM former_values");
-    lose_something(postgres);
-    ten_result again = acquire(place, "t", "a", TTL_MS);
-    expect_outcome(again, TEN_HELD);
-    assert_true(again.recovering);
-    expect_outcome(renew(place, "t", "b", second, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
-    expect_holder(read_lease(place, "t"), "b");
-}
-
-POSTGRES_CASE(tokens_that_are_shown_while_recovering_count_if_they_can_be_true) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    (void)read_lease(place, "t");
-    lose_something(postgres);
-    uint64_t shown = ten_wall_ms(&ten_system_clock) + UINT64_C(1000000000);
-    expect_outcome(renew(place, "t", "a", shown, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "u", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "t", "b", TTL_MS) > shown);
-    assert_true(must_acquire(place, "u", "b", TTL_MS) < shown);
-}
-
-POSTGRES_CASE(a_ttl_that_is_kept_for_others_does_not_lengthen_an_epoch) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    ten_op keep = {.kind = TEN_OP_RENEW,
-                   .flags = TEN_OP_KEEP,
-                   .namespace_name = place->ns,
-                   .target = "t",
-                   .holder = "a",
-                   .token = token,
-                   .ttl_ms = LONG_MS};
-    expect_outcome(apply_one(place->store, keep), TEN_OK);
-    lose_something(postgres);
-    expect_recovering(acquire(place, "u", "b", TTL_MS));
-    expect_outcome(apply_one(place->store, keep), TEN_OK);
-    sleep_ms(AFTER_MS);
-    must_acquire(place, "u", "b", TTL_MS);
-    expect_holder(read_lease(place, "t"), "a");
-}
-
 POSTGRES_CASE(a_database_that_was_restored_from_a_dump_begins_an_epoch) {
     struct postgres_place *postgres = *state;
     struct place *place = open_place(state);
@@ -284,13 +216,7 @@ POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded) {
     /* So does every other kind of change. */
     uint64_t cursor = cursor_now(place->store, place->ns);
     (void)postgres_text(postgres, "UPDATE tenure.feed SET last = last + 999 - last %% 1000");
-    assert_int_equal(apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                                      .namespace_name = place->ns,
-                                                      .holder = "i",
-                                                      .ttl_ms = TTL_MS,
-                                                      .weight = 1})
-                         .outcome,
-                     TEN_OK);
+    assert_int_equal(announce(place, "i", TTL_MS).outcome, TEN_OK);
     (void)postgres_text(postgres, "UPDATE tenure.feed SET last = last + 999 - last %% 1000");
     expect_outcome(acquire_within(place, "u", "a", TTL_MS, HANG_MS), TEN_OK);
     assert_true(cursor_now(place->store, place->ns) / 1000 > cursor / 1000 + 1);
@@ -303,31 +229,6 @@ POSTGRES_CASE(the_history_survives_an_epoch_and_stays_bounded) {
     assert_int_equal(count_changes(place, "t"), 0);
     assert_in_range(atoi(postgres_text(postgres, "SELECT count(*) FROM tenure.change")), TEN_FEED_MAX,
                     TEN_FEED_MAX + 2000);
-}
-
-POSTGRES_CASE(an_operator_ends_a_recovery_and_the_history_says_who) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    const ten_store_ops *ops = place->store->ops;
-    uint64_t left_ms = 1;
-    must_acquire(place, "t", "a", LONG_MS);
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
-    assert_int_equal(left_ms, 0);
-    lose_something(postgres);
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
-    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
-    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_HELD);
-    uint64_t cursor = cursor_now(place->store, place->ns);
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
-    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
-    expect_outcome(acquire(place, "u", "b", TTL_MS), TEN_OK);
-    expect_holder(acquire(place, "t", "b", TTL_MS), "a"); /* what the store remembers stays held */
-    struct seen seen = {0};
-    read_changes(place->store, place->ns, &cursor, &seen);
-    assert_int_equal(seen.count, 2);
-    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
-    assert_int_equal(seen.at[0].change.reason, TEN_REASON_FORCED);
-    assert_string_equal(seen.at[0].actor, "me@here");
 }
 
 /* ---- synchronous standbys */
@@ -419,12 +320,7 @@ POSTGRES_CASE(a_clock_that_jumps_forward_ends_leases_early_and_lowers_no_token) 
 }
 
 static uint64_t version_of_session(const struct place *place) {
-    ten_result result = apply_one(place->store, (ten_op){.kind = TEN_OP_ANNOUNCE,
-                                                         .flags = TEN_OP_SESSION,
-                                                         .namespace_name = place->ns,
-                                                         .holder = "a",
-                                                         .ttl_ms = LONG_MS,
-                                                         .weight = 1});
+    ten_result result = beat(place, "a", LONG_MS);
     expect_outcome(result, TEN_OK);
     return result.session_version;
 }
@@ -461,12 +357,10 @@ POSTGRES_CASE(whoever_only_renews_puts_its_lives_right_after_the_clock_was_set_b
     uint64_t token = must_acquire(place, "t", "b", LONG_MS);
     expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_OK);
     (void)version_of_session(place);
-    ten_result attached = apply_one(place->store, (ten_op){.kind = TEN_OP_ACQUIRE,
-                                                           .flags = TEN_OP_SESSION,
-                                                           .namespace_name = place->ns,
-                                                           .target = "attached",
-                                                           .holder = "a",
-                                                           .ttl_ms = LONG_MS});
+    ten_result attached = apply_at(
+        place,
+        (ten_op){
+            .kind = TEN_OP_ACQUIRE, .flags = TEN_OP_SESSION, .target = "attached", .holder = "a", .ttl_ms = LONG_MS});
     expect_outcome(attached, TEN_OK);
     set_clock(postgres, "-1h");
     expect_outcome(renew(place, "t", "b", token, LONG_MS), TEN_OK);

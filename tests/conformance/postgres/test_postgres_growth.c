@@ -36,34 +36,6 @@ POSTGRES_CASE(entries_of_the_feed_go_after_thirty_days_and_younger_ones_stay) {
     assert_string_equal(seen.at[1].target, "t0");
 }
 
-POSTGRES_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
-    struct postgres_place *postgres = *state;
-    struct place *place = open_place(state);
-    use_once(place, "old");
-    uint64_t old = use_once(place, "old");
-    uint64_t registered = use_once(place, "registered");
-    put_target(place, "registered");
-    uint64_t held = must_acquire(place, "held", "a", LONG_MS);
-    uint64_t younger = use_once(place, "younger");
-    /* Since when it is free stands in its value. */
-    (void)postgres_text(postgres,
-                        "WITH aged AS (UPDATE tenure.value SET value = regexp_replace(value, ' at=[0-9]+', "
-                        "' at=' || floor(extract(epoch FROM now() - CASE" ID "WHEN 'younger' THEN interval '29 days' "
-                        "ELSE interval '31 days' END) * 1000)::bigint) WHERE" KIND(
-                            "4") "AND" ID "<> 'held' RETURNING 1), "
-                                 "ended AS (UPDATE tenure.record SET ends_at = now() - CASE" ID "WHEN 'younger' THEN "
-                                 "interval '29 days' ELSE interval '31 days' END WHERE" KIND(
-                                     "4") "AND name = '' RETURNING 1) "
-                                          "SELECT (SELECT count(*) FROM aged) + (SELECT count(*) FROM ended)");
-    for (int i = 0; i < 4; i++)
-        use_many(place, "busy", 260); /* so many acquires that a step of the search is certain */
-    assert_string_equal(postgres_text(postgres, "SELECT count(*) FROM tenure.record WHERE" ID "= 'old'"), "0");
-    assert_int_equal(read_lease(place, "registered").token, registered);
-    assert_int_equal(read_lease(place, "younger").token, younger);
-    expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
-    assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
-}
-
 /* ---- pages */
 
 /* How many rows of Tenure's tables the session has read, by an index or without one. */

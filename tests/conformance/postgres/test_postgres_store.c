@@ -64,11 +64,10 @@ POSTGRES_CASE(a_lease_that_was_had_after_a_long_wait_lasts_its_whole_ttl) {
 POSTGRES_CASE(a_heartbeat_that_waited_until_it_was_dead_joins_anew) {
     struct place *place = open_place(state);
     struct postgres_blocker blocker;
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = TTL_MS, .weight = 1};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", TTL_MS), TEN_OK);
     uint64_t cursor = cursor_now(place->store, place->ns);
     postgres_block(*state, &blocker, "SELECT FROM tenure.record WHERE" KIND("2") "FOR UPDATE", AFTER_MS);
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", TTL_MS), TEN_OK);
     postgres_unblock(&blocker);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);

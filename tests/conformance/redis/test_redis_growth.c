@@ -154,34 +154,6 @@ REDIS_CASE(the_history_survives_a_restart) {
 
 /* ---- the end of a recovery */
 
-REDIS_CASE(an_operator_ends_a_recovery_and_the_history_says_who) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    const ten_store_ops *ops;
-    uint64_t left_ms = 1;
-    redis_place_open(redis, "");
-    ops = place->store->ops;
-    /* Who only asks begins nothing. */
-    assert_int_equal(ops->recovery(place->store, place->ns, LONG_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
-    assert_int_equal(left_ms, 0);
-    assert_string_equal(redis_text(redis, "KEYS *"), "");
-    expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_HELD);
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, NULL, &left_ms, CALL_MS), TENURE_OK);
-    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
-    uint64_t cursor = cursor_now(place->store, place->ns);
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
-    assert_in_range(left_ms, LONG_MS / 2, LONG_MS);
-    expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_OK);
-    struct seen seen = {0};
-    read_changes(place->store, place->ns, &cursor, &seen);
-    assert_int_equal(seen.count, 2);
-    assert_int_equal(seen.at[0].change.kind, TENURE_EVENT_RECOVERING);
-    assert_int_equal(seen.at[0].change.reason, TEN_REASON_FORCED);
-    assert_string_equal(seen.at[0].actor, "me@here");
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "me@here", &left_ms, CALL_MS), TENURE_OK);
-    assert_int_equal(left_ms, 0);
-}
-
 REDIS_CASE(a_recovery_that_no_replica_has_confirmed_cannot_be_ended) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -250,29 +222,4 @@ REDIS_CASE(the_history_of_what_is_forgotten_goes_in_steps) {
     assert_int_equal(place->store->ops->changes(place->store, place->ns, &cursor, 1, see_change, &seen, CALL_MS),
                      TENURE_OK);
     assert_string_equal(seen.at[0].target, "busy0");
-}
-
-REDIS_CASE(counters_go_when_they_were_free_and_unregistered_for_thirty_days) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    uint64_t old = use_once(place, "old");
-    uint64_t registered = use_once(place, "registered");
-    put_target(place, "registered");
-    uint64_t held = must_acquire(place, "held", "a", LONG_MS);
-    for (int i = 0; i < 4; i++) /* passes in which nothing is old enough */
-        use_many(place, "busy", 300);
-    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:records Lold", place->ns), "1");
-    /* As if it had been released a month ago. */
-    redis_command(
-        redis,
-        "EVAL redis.call('HSET',KEYS[1],'Lold',(string.gsub(redis.call('HGET',KEYS[1],'Lold'),'at=[0-9]+','at=1'))) "
-        "1 tenure:%s:records",
-        place->ns);
-    for (int i = 0; i < 4; i++)
-        use_many(place, "busy", 300);
-    assert_string_equal(redis_text(redis, "HEXISTS tenure:%s:records Lold", place->ns), "0");
-    assert_int_equal(read_lease(place, "registered").token, registered);
-    expect_outcome(renew(place, "held", "a", held, LONG_MS), TEN_OK);
-    assert_true(must_acquire(place, "old", "b", LONG_MS) > old);
 }

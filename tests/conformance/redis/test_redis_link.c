@@ -39,24 +39,6 @@ LINK_CASE(a_server_is_reached_by_its_port_and_by_its_socket) {
     assert_string_equal(ten_redis_link_server(place->link)->address, place->server.socket);
 }
 
-LINK_CASE_ALONE(nobody_there_is_told_at_once) {
-    struct link_place *place = *state;
-    expect_refused(place, TENURE_E_UNREACHABLE, "cannot reach redis://127.0.0.1:1: Connection refused",
-                   "redis://:" SECRET "@127.0.0.1:1");
-    expect_refused(place, TENURE_E_UNREACHABLE, "/no/such/socket", "redis+unix:///no/such/socket");
-}
-
-LINK_CASE(the_database_of_the_url_is_selected) {
-    struct link_place *place = *state;
-    must_open(place, AT "/3", place->server.port);
-    assert_string_equal(ask(place, "SET", "here", "3", NULL), "OK");
-    must_open(place, "redis+unix://%s?db=3", place->server.socket);
-    assert_string_equal(ask(place, "GET", "here", NULL), "3");
-    must_open(place, AT, place->server.port);
-    assert_string_equal(ask(place, "GET", "here", NULL), "(nil)");
-    expect_refused(place, TENURE_E_STORE, "SELECT 99", AT "/99", place->server.port);
-}
-
 LINK_CASE(a_second_connection_goes_to_the_same_server_and_database) {
     struct link_place *place = *state;
     ten_redis_link *beside = NULL;
@@ -78,21 +60,6 @@ LINK_CASE(a_second_connection_goes_to_the_same_server_and_database) {
 }
 
 /* ---- logging in */
-
-LINK_CASE(a_missing_or_wrong_password_is_told_and_not_shown) {
-    struct link_place *place = *state;
-    int port = place->server.port;
-    /* Before there is one. */
-    expect_refused(place, TENURE_E_DENIED, "without any password configured", "redis://:" SECRET "@127.0.0.1:%d", port);
-    tell_server(&place->server, "CONFIG SET requirepass " SECRET);
-    expect_refused(place, TENURE_E_DENIED, "password_file", AT, port);
-    expect_refused(place, TENURE_E_DENIED, "WRONGPASS", "redis://:" SECRET "x@127.0.0.1:%d", port);
-    expect_refused(place, TENURE_E_DENIED, "WRONGPASS", "redis://me:" SECRET "@127.0.0.1:%d", port);
-    expect_refused(place, TENURE_E_DENIED, "WRONGPASS", "redis+unix://:x" SECRET "@%s", place->server.socket);
-    must_open(place, "redis://:" SECRET "@127.0.0.1:%d", port);
-    must_open(place, "redis://default:" SECRET "@127.0.0.1:%d", port);
-    expect_works(place);
-}
 
 static void write_file(const char *path, const char *text) {
     FILE *file = fopen(path, "we");
@@ -137,19 +104,6 @@ LINK_CASE(a_long_password_is_not_cut) {
     expect_refused(place, TENURE_E_DENIED, "too long", AT "?password_file=%s", place->server.port, path);
 }
 
-LINK_CASE(a_missing_permission_is_told_by_the_name_of_the_command) {
-    struct link_place *place = *state;
-    tell_server(&place->server, "ACL SETUSER me on >" SECRET " ~* &* +@all -info");
-    tell_server(&place->server, "ACL SETUSER you on >" SECRET " ~* &* +@all -client -select");
-    expect_refused(place, TENURE_E_DENIED, "refused INFO server: NOPERM", "redis://me:" SECRET "@127.0.0.1:%d",
-                   place->server.port);
-    expect_said(place, "'info'");
-    expect_refused(place, TENURE_E_DENIED, "refused SELECT 2: NOPERM", "redis://you:" SECRET "@127.0.0.1:%d/2",
-                   place->server.port);
-    must_open(place, "redis://you:" SECRET "@127.0.0.1:%d", place->server.port);
-    expect_works(place);
-}
-
 /* ---- servers that are not fit for leases */
 
 LINK_CASE(a_server_that_evicts_is_refused) {
@@ -177,15 +131,6 @@ LINK_CASE(a_replica_is_refused_until_it_is_a_master) {
                      TENURE_E_UNREACHABLE);
     assert_null(reply);
     assert_non_null(strstr(error.message, "READONLY"));
-}
-
-LINK_CASE_ALONE(a_cluster_is_refused) {
-    struct link_place *place = *state;
-    static const char *const more[] = {"--cluster-enabled", "yes", NULL};
-    assert_int_equal(redis_server_start(&place->server, more), 0);
-    expect_refused(place, TENURE_E_UNSUPPORTED, "Cluster", AT, place->server.port);
-    assert_int_equal(try_open(place, TEN_REDIS_ANY, OPEN_MS), TENURE_OK);
-    assert_true(ten_redis_link_server(place->link)->is_cluster);
 }
 
 LINK_CASE(a_server_with_too_many_clients_says_so) {

@@ -31,21 +31,6 @@ static int try_beat(ten_store *store, const char *ns, const char *instance, uint
     return ten_store_apply(store, &op, ret_result, 1, CALL_MS);
 }
 
-static ten_result beat(const struct place *place, const char *instance, uint64_t ttl_ms) {
-    ten_result result;
-    assert_int_equal(try_beat(place->store, place->ns, instance, ttl_ms, &result), 0);
-    expect_outcome(result, TEN_OK);
-    assert_int_not_equal(result.session, 0);
-    return result;
-}
-
-static uint64_t must_take(const struct place *place, const char *target, const char *holder, uint64_t ttl_ms) {
-    ten_result result = apply_on_session(place, TEN_OP_ACQUIRE, target, holder, 0, ttl_ms);
-    expect_outcome(result, TEN_OK);
-    assert_int_not_equal(result.session, 0);
-    return result.token;
-}
-
 /* ---- one setting */
 
 static void expect_refused(ten_store *store, const char *ns, const char *others, const char *own) {
@@ -61,11 +46,10 @@ REDIS_CASE(an_instance_with_another_setting_than_the_fleet_is_refused) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
     ten_result result;
-    beat(place, "a", LONG_MS);
+    must_beat(place, "a", LONG_MS);
     expect_refused(place->other, place->ns, "session", "key");
-    beat(place, "a", LONG_MS); /* nobody else is harmed */
-    expect_outcome(apply_one(place->store, (ten_op){.kind = TEN_OP_LEAVE, .namespace_name = place->ns, .holder = "a"}),
-                   TEN_OK);
+    must_beat(place, "a", LONG_MS); /* nobody else is harmed */
+    expect_outcome(leave(place, "a", 0), TEN_OK);
     assert_int_equal(try_beat(place->other, place->ns, "b", LONG_MS, &result), 0);
     assert_int_equal(result.session, 0);
     expect_refused(place->store, place->ns, "key", "session");
@@ -91,7 +75,7 @@ REDIS_CASE(of_two_settings_that_come_at_once_one_is_refused) {
 REDIS_CASE(the_key_names_holder_and_session_and_has_no_end) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
-    uint64_t session = beat(place, "a", LONG_MS).session;
+    uint64_t session = must_beat(place, "a", LONG_MS).session;
     must_take(place, "t", "a", LONG_MS);
     char value[64];
     snprintf(value, sizeof value, "a\tsession %llu", (unsigned long long)session);
@@ -103,7 +87,7 @@ REDIS_CASE(the_key_names_holder_and_session_and_has_no_end) {
 REDIS_CASE(who_knows_no_sessions_is_told_the_holder_and_changes_nothing) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis), keys = elsewhere_of(place);
-    ten_result session = beat(place, "a", LONG_MS);
+    ten_result session = must_beat(place, "a", LONG_MS);
     uint64_t token = must_take(place, "t", "a", LONG_MS);
     must_take(place, "u", "a", LONG_MS);
     ten_result refused = acquire(&keys, "t", "b", LONG_MS);
@@ -120,17 +104,17 @@ REDIS_CASE(who_knows_no_sessions_is_told_the_holder_and_changes_nothing) {
     assert_int_equal(ten_store_apply(place->other, ops, results, TEN_COUNT(ops), CALL_MS), 0);
     expect_holder(results[0], "a");
     expect_holder(results[1], "a");
-    assert_int_equal(beat(place, "a", LONG_MS).session_version, session.session_version);
+    assert_int_equal(must_beat(place, "a", LONG_MS).session_version, session.session_version);
     /* A renewal by its token gives it an end of its own, and the holder hears of it. */
     expect_outcome(renew(&keys, "t", "a", token, LONG_MS), TEN_OK);
-    assert_int_not_equal(beat(place, "a", LONG_MS).session_version, session.session_version);
+    assert_int_not_equal(must_beat(place, "a", LONG_MS).session_version, session.session_version);
     assert_string_equal(redis_text(redis, "GET %s:lease:t", place->ns), "a");
 }
 
 REDIS_CASE(what_ended_with_its_session_is_not_renewed_by_anybody_and_anybody_gets_it) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis), keys = elsewhere_of(place);
-    beat(place, "a", TTL_MS);
+    must_beat(place, "a", TTL_MS);
     uint64_t token = must_take(place, "t", "a", TTL_MS), second = must_take(place, "u", "a", TTL_MS);
     must_take(place, "v", "a", TTL_MS);
     sleep_ms(AFTER_MS);
@@ -161,7 +145,7 @@ REDIS_CASE(what_ended_with_its_session_is_not_renewed_by_anybody_and_anybody_get
 REDIS_CASE(a_strangers_value_with_a_tab_is_a_strangers_lease) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
-    beat(place, "a", LONG_MS);
+    must_beat(place, "a", LONG_MS);
     redis_command(redis, "EVAL return(redis.call('SET',KEYS[1],'x\\ty')) 1 %s:lease:t", place->ns);
     expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS), TEN_HELD);
     expect_outcome(acquire(place, "t", "a", LONG_MS), TEN_HELD);
@@ -173,7 +157,7 @@ REDIS_CASE(a_strangers_value_with_a_tab_is_a_strangers_lease) {
 static void expect_survival(struct place *place, ten_result session, uint64_t token) {
     expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
     expect_outcome(apply_on_session(place, TEN_OP_ACQUIRE, "t", "newcomer", 0, TTL_MS), TEN_HELD);
-    ten_result next = beat(place, "a", TTL_MS);
+    ten_result next = must_beat(place, "a", TTL_MS);
     assert_true(next.session != session.session || next.session_version != session.session_version);
     ten_result back = apply_on_session(place, TEN_OP_RENEW, "t", "a", token, TTL_MS);
     expect_outcome(back, TEN_OK);
@@ -181,7 +165,7 @@ static void expect_survival(struct place *place, ten_result session, uint64_t to
     assert_int_equal(back.session, next.session);
     for (int i = 0; i < 4; i++) {
         sleep_ms(AFTER_MS / 3);
-        beat(place, "a", TTL_MS);
+        must_beat(place, "a", TTL_MS);
         expect_outcome(acquire(place, "t", "newcomer", TTL_MS), TEN_HELD);
     }
     expect_holder(read_lease(place, "t"), "a");
@@ -197,10 +181,10 @@ static void open_later(struct redis_place *redis) {
 REDIS_CASE(after_flushall_the_leases_of_a_session_are_put_back) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
-    ten_result session = beat(place, "a", TTL_MS);
+    ten_result session = must_beat(place, "a", TTL_MS);
     uint64_t token = must_take(place, "t", "a", TTL_MS);
     open_later(redis);
-    session = beat(place, "a", TTL_MS);
+    session = must_beat(place, "a", TTL_MS);
     redis_command(redis, "FLUSHALL");
     expect_survival(place, session, token);
 }
@@ -208,37 +192,37 @@ REDIS_CASE(after_flushall_the_leases_of_a_session_are_put_back) {
 REDIS_CASE(an_older_dump_brings_back_no_session_that_its_holder_takes_for_its_own) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
-    beat(place, "a", LONG_MS);
+    must_beat(place, "a", LONG_MS);
     uint64_t old = must_take(place, "t", "a", LONG_MS);
     redis_command(redis, "SAVE");
     /* After the dump it was released, and another has it. */
     expect_outcome(apply_on_session(place, TEN_OP_RELEASE, "t", "a", old, 0), TEN_OK);
-    ten_result session = beat(place, "a", LONG_MS);
-    beat(place, "b", LONG_MS);
+    ten_result session = must_beat(place, "a", LONG_MS);
+    must_beat(place, "b", LONG_MS);
     uint64_t token = must_take(place, "t", "b", LONG_MS);
     redis_place_restart(redis);
     open_later(redis);
-    ten_result next = beat(place, "a", LONG_MS);
+    ten_result next = must_beat(place, "a", LONG_MS);
     assert_true(next.session != session.session || next.session_version != session.session_version);
     ten_result late = apply_on_session(place, TEN_OP_ACQUIRE, "t", "a", 0, LONG_MS);
     expect_outcome(late, TEN_HELD);
     assert_true(late.recovering);
-    beat(place, "b", LONG_MS);
+    must_beat(place, "b", LONG_MS);
     ten_result back = apply_on_session(place, TEN_OP_RENEW, "t", "b", token, LONG_MS);
     expect_outcome(back, TEN_OK);
     expect_holder(read_lease(place, "t"), "b");
     expect_outcome(apply_on_session(place, TEN_OP_RENEW, "t", "a", old, LONG_MS), TEN_LOST);
     /* That it was taken from the session in the dump is told to its holder. */
-    assert_int_not_equal(beat(place, "a", LONG_MS).session_version, next.session_version);
+    assert_int_not_equal(must_beat(place, "a", LONG_MS).session_version, next.session_version);
 }
 
 REDIS_CASE(records_that_somebody_deleted_are_a_loss_of_data) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
-    ten_result session = beat(place, "a", TTL_MS);
+    ten_result session = must_beat(place, "a", TTL_MS);
     uint64_t token = must_take(place, "t", "a", TTL_MS);
     open_later(redis);
-    session = beat(place, "a", TTL_MS);
+    session = must_beat(place, "a", TTL_MS);
     redis_command(redis, "DEL tenure:%s:records", place->ns);
     expect_survival(place, session, token);
 }
@@ -249,34 +233,24 @@ static unsigned long long in_an_hour_ms(void) {
     return ten_wall_ms(&ten_system_clock) + 3600000;
 }
 
-/* Its holder may believe in the lease for as long: it may not have heard of the second heartbeat. */
-REDIS_CASE(heartbeats_with_a_shorter_ttl_do_not_shorten_a_session) {
-    struct place *place = open_both(*state);
-    ten_result session = beat(place, "a", LONG_MS);
-    must_take(place, "t", "a", LONG_MS);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(beat(place, "a", TTL_MS).session, session.session);
-    assert_true(read_lease(place, "t").remaining_ms > TTL_MS);
-}
-
 REDIS_CASE(an_epoch_is_another_version_also_after_the_clock_was_set_back) {
     struct redis_place *redis = *state;
     struct place *place = open_both(redis);
-    beat(place, "a", TTL_MS);
+    must_beat(place, "a", TTL_MS);
     redis_command(redis,
                   "EVAL redis.call('HSET',KEYS[1],'N',redis.call('HGET',KEYS[1],'N')..'\\32floor='..ARGV[1]) 1 "
                   "tenure:%s:records %llu",
                   place->ns, in_an_hour_ms());
-    ten_result before = beat(place, "a", TTL_MS);
+    ten_result before = must_beat(place, "a", TTL_MS);
     redis_command(redis,
                   "EVAL redis.call('HSET',KEYS[1],'N',(string.gsub(redis.call('HGET',KEYS[1],'N'),'redis','other'))) 1 "
                   "tenure:%s:records",
                   place->ns);
-    ten_result after = beat(place, "a", TTL_MS);
+    ten_result after = must_beat(place, "a", TTL_MS);
     assert_int_equal(after.session, before.session);
     assert_int_not_equal(after.session_version, before.session_version);
     for (int i = 0; i < 3; i++) { /* and stays that version, also when the quarantine is over */
         sleep_ms(AFTER_MS / 2);
-        assert_int_equal(beat(place, "a", TTL_MS).session_version, after.session_version);
+        assert_int_equal(must_beat(place, "a", TTL_MS).session_version, after.session_version);
     }
 }

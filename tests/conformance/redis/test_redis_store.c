@@ -58,18 +58,6 @@ REDIS_CASE(a_longer_ttl_that_is_shown_later_makes_only_itself_wait) {
     must_acquire(place, "u", "b", 2 * TTL_MS);
 }
 
-REDIS_CASE(whoever_ends_a_quarantine_ends_it_for_longer_ttls_too) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    uint64_t left_ms;
-    redis_place_open(redis, "");
-    expect_recovering(acquire(place, "t", "a", TTL_MS));
-    const ten_store_ops *ops = place->store->ops;
-    assert_int_equal(ops->recovery(place->store, place->ns, TTL_MS, "operator", &left_ms, CALL_MS), TENURE_OK);
-    must_acquire(place, "t", "a", TTL_MS);
-    must_acquire(place, "u", "b", LONG_MS);
-}
-
 REDIS_CASE(fresh_lets_newcomers_in_at_once_and_not_after_a_restart) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -122,43 +110,6 @@ REDIS_CASE(after_a_restart_without_data_holders_go_on_newcomers_wait_and_tokens_
     expect_survival(redis, token);
 }
 
-REDIS_CASE(an_older_dump_does_not_bring_a_former_holder_back) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    uint64_t first = must_acquire(place, "t", "a", TTL_MS);
-    redis_command(redis, "SAVE");
-    expect_outcome(release(place, "t", "a", first), TEN_OK);
-    uint64_t second = must_acquire(place, "t", "b", TTL_MS);
-    redis_place_restart(redis);
-    /* In the dump it is a's. */
-    assert_string_equal(redis_text(redis, "GET %s:lease:t", place->ns), "a");
-    ten_result again = acquire(place, "t", "a", TTL_MS);
-    expect_outcome(again, TEN_HELD);
-    assert_true(again.recovering);
-    ten_result back = renew(place, "t", "b", second, TTL_MS);
-    expect_outcome(back, TEN_OK);
-    assert_int_equal(back.token, second);
-    expect_outcome(renew(place, "t", "a", first, TTL_MS), TEN_LOST);
-    expect_holder(read_lease(place, "t"), "b");
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "t", "a", TTL_MS) > second);
-}
-
-REDIS_CASE(what_was_acquired_after_the_dump_is_put_back_and_counted) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    must_acquire(place, "t", "a", TTL_MS);
-    redis_command(redis, "SAVE");
-    uint64_t token = must_acquire(place, "u", "b", TTL_MS);
-    redis_place_restart(redis);
-    expect_outcome(renew(place, "u", "b", token, TTL_MS), TEN_OK);
-    expect_holder(read_lease(place, "u"), "b");
-    sleep_ms(AFTER_MS);
-    assert_true(must_acquire(place, "u", "c", TTL_MS) > token);
-}
-
 REDIS_CASE(a_promoted_replica_begins_an_epoch) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -188,72 +139,6 @@ REDIS_CASE(a_server_that_was_demoted_and_promoted_again_begins_an_epoch) {
     expect_survival(redis, token);
 }
 
-REDIS_CASE(a_second_loss_makes_newcomers_wait_again) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "");
-    expect_recovering(acquire(place, "t", "a", TTL_MS));
-    sleep_ms(TTL_MS / 2);
-    redis_command(redis, "FLUSHALL");
-    expect_recovering(acquire(place, "t", "a", TTL_MS));
-    sleep_ms(TTL_MS / 2 + 150);
-    expect_recovering(acquire(place, "t", "a", TTL_MS));
-}
-
-REDIS_CASE(a_token_that_nobody_can_have_had_does_not_use_the_tokens_up) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "");
-    expect_outcome(renew(place, "t", NULL, TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
-    expect_outcome(renew(place, "t", "a", TENURE_TOKEN_MAX, TTL_MS), TEN_LOST);
-    sleep_ms(AFTER_MS);
-    must_acquire(place, "t", "a", TTL_MS);
-}
-
-static ten_result keep(const struct place *place, uint64_t token, uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
-                                            .flags = TEN_OP_KEEP,
-                                            .namespace_name = place->ns,
-                                            .target = "t",
-                                            .holder = "a",
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
-}
-
-/* Its holder believes in it for its TTL and no longer, so nothing has to be waited for beyond that. */
-REDIS_CASE(a_lease_that_is_kept_for_long_makes_nobody_wait_longer_after_a_loss) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "");
-    expect_recovering(acquire(place, "u", "b", TTL_MS));
-    expect_outcome(keep(place, 100, LONG_MS), TEN_OK);
-    expect_outcome(keep(place, 100, LONG_MS), TEN_OK); /* the same again goes a shorter way */
-    sleep_ms(AFTER_MS);
-    must_acquire(place, "u", "b", TTL_MS);
-    ten_result result = acquire(place, "t", "b", TTL_MS);
-    expect_outcome(result, TEN_HELD);
-    expect_holder(result, "a");
-    assert_in_range(result.remaining_ms, LONG_MS / 2, LONG_MS);
-}
-
-/* Also when its holder is the first of all that the server hears of. */
-REDIS_CASE(a_lease_that_is_kept_for_long_can_be_put_back_before_anybody_else_has_come) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    expect_outcome(keep(place, token, LONG_MS), TEN_OK);
-    redis_place_open(redis, "");
-    redis_command(redis, "FLUSHALL");
-    (void)cursor_now(place->store, place->ns); /* reading begins the epoch */
-    sleep_ms(20);
-    expect_outcome(keep(place, token, LONG_MS), TEN_OK);
-    expect_recovering(acquire(place, "u", "b", TTL_MS));
-    sleep_ms(AFTER_MS);
-    must_acquire(place, "u", "b", TTL_MS);
-    expect_holder(acquire(place, "t", "b", TTL_MS), "a");
-}
-
 /* Its NUL would end the feed's text in the middle. */
 REDIS_CASE(a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed) {
     struct redis_place *redis = *state;
@@ -261,24 +146,11 @@ REDIS_CASE(a_foreign_heartbeat_with_a_hostile_name_does_not_stop_the_feed) {
     redis_place_open(redis, "fresh=1");
     uint64_t cursor = cursor_now(place->store, place->ns);
     redis_command_bytes(redis, place->ns);
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
+    expect_outcome(announce(place, "a", LONG_MS), TEN_OK);
     must_acquire(place, "t", "a", LONG_MS);
     struct seen seen;
     read_changes(place->store, place->ns, &cursor, &seen);
     assert_int_equal(seen.count, 2);
-}
-
-REDIS_CASE(a_lower_token_is_not_put_back) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "");
-    expect_outcome(renew(place, "t", "new", 200, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "t", "old", 100, TTL_MS), TEN_LOST);
-    expect_outcome(renew(place, "t", "other", 200, TTL_MS), TEN_LOST);
-    expect_outcome(renew(place, "t", "newer", 300, TTL_MS), TEN_OK);
-    expect_outcome(renew(place, "t", "new", 200, TTL_MS), TEN_LOST);
-    expect_holder(read_lease(place, "t"), "newer");
 }
 
 /* A late renewal puts 100 back; the one that had a later token meanwhile is dead, and nobody knows of it. */
@@ -295,16 +167,6 @@ REDIS_CASE(a_token_from_before_the_epoch_is_not_recognised_later) {
     expect_holder(again, "a");
     sleep_ms(TTL_MS);
     assert_true(must_acquire(place, "t", "a", TTL_MS) > 1000000);
-}
-
-REDIS_CASE(a_guard_that_reads_after_a_loss_refuses_what_was_granted_before) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    uint64_t token = must_acquire(place, "t", "a", TTL_MS);
-    redis_place_open(redis, "");
-    redis_command(redis, "FLUSHALL");
-    assert_true(read_lease(place, "t").token >= token);
 }
 
 REDIS_CASE(an_instance_that_was_declared_gone_puts_nothing_back) {
@@ -478,63 +340,6 @@ REDIS_CASE(entries_of_the_feed_go_after_thirty_days_also_those_of_an_epoch_befor
     assert_string_equal(seen.at[0].target, "t");
 }
 
-REDIS_CASE(leases_and_heartbeats_are_plain_keys) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    must_acquire(place, "scene:1/a", "host-1-abc", LONG_MS);
-    assert_string_equal(redis_text(redis, "GET %s:lease:scene:1/a", place->ns), "host-1-abc");
-    assert_in_range(atoi(redis_text(redis, "PTTL %s:lease:scene:1/a", place->ns)), LONG_MS - LONG_MS / 4, LONG_MS);
-    ten_op beat = {
-        .kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "host-1-abc", .ttl_ms = LONG_MS, .weight = 3};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
-    assert_string_equal(redis_text(redis, "GET %s:node:host-1-abc", place->ns), "3");
-    assert_in_range(atoi(redis_text(redis, "PTTL %s:node:host-1-abc", place->ns)), LONG_MS - LONG_MS / 4, LONG_MS);
-}
-
-REDIS_CASE(elections_have_the_key_of_the_role) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    snprintf(place->ns, sizeof place->ns, "leader");
-    must_acquire(place, "cleanup", "a", LONG_MS);
-    assert_string_equal(redis_text(redis, "GET leader:cleanup"), "a");
-}
-
-REDIS_CASE(patterns_of_the_url_are_followed) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1&lease_key=app:{{{ns}}}:{id}:lock&node_key=app:alive:{ns}:{instance}");
-    must_acquire(place, "t", "a", LONG_MS);
-    assert_string_equal(redis_text(redis, "GET app:{%s}:t:lock", place->ns), "a");
-    ten_op beat = {.kind = TEN_OP_ANNOUNCE, .namespace_name = place->ns, .holder = "a", .ttl_ms = LONG_MS, .weight = 1};
-    expect_outcome(apply_one(place->store, beat), TEN_OK);
-    assert_string_equal(redis_text(redis, "GET app:alive:%s:a", place->ns), "1");
-}
-
-REDIS_CASE(bad_patterns_and_options_are_refused_with_the_reason) {
-    struct redis_place *redis = *state;
-    static const struct {
-        const char *options;
-        const char *says;
-    } cases[] = {
-        {"lease_key=poll", "{id}"},
-        {"lease_key={ns}:{id}:{id}", "once"},
-        {"lease_key={ns}:{name}", "brace"},
-        {"lease_key=tenure:{id}", "tenure:"},
-        {"node_key={ns}:lease:{instance}", "differ"},
-        {"wait_replicas=many", "wait_replicas"},
-        {"fresh=yes", "fresh"},
-        {"freshh=1", "freshh"},
-    };
-    for (size_t i = 0; i < TEN_COUNT(cases); i++) {
-        ten_error error = {0};
-        int r = redis_place_try(redis, cases[i].options, &error);
-        if (r != TENURE_E_INVALID || !strstr(error.message, cases[i].says))
-            fail_msg("%s: %d, '%s' does not say '%s'", cases[i].options, r, error.message, cases[i].says);
-    }
-}
-
 REDIS_CASE(a_key_that_another_program_set_locks_us_out_until_it_ends) {
     struct redis_place *redis = *state;
     struct place *place = &redis->place;
@@ -698,30 +503,4 @@ REDIS_CASE(with_wait_replicas_nothing_counts_that_no_replica_has) {
     assert_int_equal(ten_store_apply(place->store, &op, &result, 1, 500), TENURE_E_TIMEOUT);
     redis_place_continue_replica(redis);
     expect_outcome(apply_one(place->store, op), TEN_OK);
-}
-
-REDIS_CASE(a_large_batch_with_repeated_targets_takes_effect_in_its_order) {
-    struct redis_place *redis = *state;
-    struct place *place = &redis->place;
-    redis_place_open(redis, "fresh=1");
-    enum { COUNT = 1003 };
-    static ten_op ops[COUNT];
-    static ten_result results[COUNT];
-    for (size_t i = 0; i < COUNT; i++)
-        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
-                          .namespace_name = place->ns,
-                          .target = i % 2 ? "odd" : "even",
-                          .holder = i % 2   ? "a"
-                                    : i % 4 ? "b"
-                                            : "c",
-                          .ttl_ms = LONG_MS};
-    assert_int_equal(ten_store_apply(place->store, ops, results, COUNT, CALL_MS), TENURE_OK);
-    for (size_t i = 0; i < COUNT; i++) {
-        bool granted = i % 2 || i % 4 == 0;
-        assert_int_equal(results[i].outcome, granted ? TEN_OK : TEN_HELD);
-        if (granted && i > 1)
-            assert_int_equal(results[i].token, results[i % 2].token);
-        if (!granted)
-            assert_string_equal(results[i].holder, "c");
-    }
 }

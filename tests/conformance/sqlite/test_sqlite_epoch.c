@@ -373,17 +373,6 @@ SQLITE_CASE(a_long_lease_that_was_released_makes_nobody_wait) {
     assert_in_range(result.remaining_ms, 1, TTL_MS);
 }
 
-static ten_result keep(const struct place *place, const char *target, const char *holder, uint64_t token,
-                       uint64_t ttl_ms) {
-    return apply_one(place->store, (ten_op){.kind = TEN_OP_RENEW,
-                                            .flags = TEN_OP_KEEP,
-                                            .namespace_name = place->ns,
-                                            .target = target,
-                                            .holder = holder,
-                                            .token = token,
-                                            .ttl_ms = ttl_ms});
-}
-
 /* As `once --at-least 23h` leaves it: also after other leases were released, which makes the store count again. */
 SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait) {
     struct sqlite_place *sqlite = *state;
@@ -391,13 +380,10 @@ SQLITE_CASE(a_lease_that_is_only_kept_makes_nobody_wait) {
     const uint64_t day_ms = UINT64_C(23) * 3600 * 1000;
     place->store = open_fake(sqlite);
     uint64_t token = must_acquire(place, "daily", "a", TTL_MS);
-    expect_outcome(keep(place, "daily", "a", token, day_ms), TEN_OK);
+    expect_outcome(keep_off(place, "daily", "a", token, day_ms), TEN_OK);
     expect_outcome(release(place, "long", "b", must_acquire(place, "long", "b", 2 * day_ms)), TEN_OK);
     must_acquire(place, "t", "b", TTL_MS);
-    expect_outcome(
-        apply_one(place->store,
-                  (ten_op){.kind = TEN_OP_ASK, .namespace_name = place->ns, .target = "daily", .ask = TEN_ASK_RESIGN}),
-        TEN_OK);
+    expect_outcome(ask_of(place, "daily", NULL, TEN_ASK_RESIGN), TEN_OK);
     run_sql(sqlite->path, "VACUUM");
     ten_result result = acquire(place, "u", "c", TTL_MS);
     expect_outcome(result, TEN_HELD);

@@ -84,22 +84,6 @@ SQLITE_CASE(what_is_not_a_database_is_refused_and_untouched) {
     assert_false(exists(sqlite->path, "-lock"));
 }
 
-SQLITE_CASE(a_directory_in_place_of_the_file_is_refused) {
-    struct sqlite_place *sqlite = *state;
-    ten_error error;
-    assert_int_equal(mkdir(sqlite->path, 0700), 0);
-    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_E_UNREACHABLE);
-}
-
-SQLITE_CASE(a_missing_directory_is_said_to_be_missing) {
-    struct sqlite_place *sqlite = *state;
-    char url[FIXTURE_URL_SIZE];
-    ten_error error;
-    snprintf(url, sizeof url, "sqlite:%.500s/no/such/leases.db", sqlite->directory);
-    assert_int_equal(try_open(url, NULL, &error), TENURE_E_UNREACHABLE);
-    assert_non_null(strstr(error.message, "/no/such/"));
-}
-
 SQLITE_CASE(a_file_system_that_is_not_known_to_be_local_is_refused) {
     ten_error error;
     assert_int_equal(try_open("sqlite:/proc/leases.db", NULL, &error), TENURE_E_UNSUPPORTED);
@@ -227,25 +211,6 @@ SQLITE_CASE(a_link_that_leads_elsewhere_is_followed) {
         }
         (void)rmdir(directories[i]);
     }
-}
-
-SQLITE_CASE(a_file_that_may_not_be_written_is_refused_with_a_clear_error) {
-    struct sqlite_place *sqlite = *state;
-    ten_error error;
-    const uid_t nobody = 65534;
-    bool root = geteuid() == 0; /* who may write everything, and so becomes somebody else for the second try */
-    assert_int_equal(try_open(sqlite->url, NULL, &error), TENURE_OK);
-    assert_int_equal(chmod(sqlite->path, 0400), 0);
-    if (root) {
-        assert_int_equal(chmod(sqlite->directory, 0777), 0);
-        assert_int_equal(chown(sqlite->path, nobody, (gid_t)-1), 0);
-        assert_int_equal(seteuid(nobody), 0);
-    }
-    int r = try_open(sqlite->url, NULL, &error);
-    if (root)
-        assert_int_equal(seteuid(0), 0);
-    assert_int_equal(r, TENURE_E_UNREACHABLE);
-    assert_non_null(strstr(error.message, "leases.db"));
 }
 
 SQLITE_CASE(a_relative_path_means_the_same_file_after_a_change_of_directory) {

@@ -116,3 +116,15 @@ TEST(digits_are_those_of_printf) {
         assert_string_equal(ten_digits(text, numbers[i]), expected);
     }
 }
+
+TEST(a_number_is_digits_alone_and_not_too_great) {
+    static const char *const none[] = {NULL, "", "-1", "+1", " 1", "1 ", "1x", "x", "101", "18446744073709551616"};
+    uint64_t number = 7;
+    for (size_t i = 0; i < TEN_COUNT(none); i++)
+        assert_false(ten_digits_parse(none[i], 100, &number));
+    assert_int_equal(number, 7);
+    assert_true(ten_digits_parse("100", 100, &number));
+    assert_int_equal(number, 100);
+    assert_true(ten_digits_parse("18446744073709551615", UINT64_MAX, &number));
+    assert_true(number == UINT64_MAX);
+}

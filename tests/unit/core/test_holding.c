@@ -15,7 +15,7 @@ static ten_result ok(uint64_t token) {
 }
 
 static enum ten_holding_outcome answer(ten_holding *holding, uint64_t sent_ms, uint64_t now_ms, ten_result result) {
-    return ten_holding_answer(holding, &timing, sent_ms, now_ms, &result);
+    return ten_holding_answer(holding, &timing, sent_ms, now_ms, &result).outcome;
 }
 
 static enum ten_holding_outcome acquire(ten_holding *holding, uint64_t sent_ms, uint64_t now_ms, ten_result result) {
@@ -279,7 +279,7 @@ TEST(what_cannot_be_handed_over_is_released) {
     ten_holding unanswered = closing();
     (void)ten_holding_hand(&refused, TEN_REASON_DRAIN, "next", TTL);
     (void)ten_holding_hand(&unanswered, TEN_REASON_DRAIN, "next", TTL);
-    assert_int_equal(answer(&refused, SENT, SENT + 20, (ten_result){.outcome = TEN_UNKNOWN}), TEN_HOLDING_UNHANDED);
+    assert_int_equal(answer(&refused, SENT, SENT + 20, (ten_result){.outcome = TEN_UNKNOWN}), TEN_HOLDING_IGNORED);
     assert_false(ten_holding_unanswered(&unanswered));
     ten_holding *const both[] = {&refused, &unanswered};
     for (size_t i = 0; i < TEN_COUNT(both); i++) {

@@ -137,7 +137,8 @@ static void pin_target(struct world *world, unsigned i, int pin) {
         return;
     char instance[64];
     snprintf(instance, sizeof instance, "%s", name(world, "instance", (unsigned)(pin < 0 ? -pin : pin) - 1));
-    for (unsigned try = 0; !ten_plan_pin(world->plan, target_number(world, i), pin ? instance : NULL, pin < 0); try++)
+    for (unsigned try = 0; !ten_plan_pin_target(world->plan, target_number(world, i), pin ? instance : NULL, pin < 0);
+         try++)
         assert_true(try == 0 && ten_alloc_has_failed());
     world->pins[i] = pin;
 }
@@ -189,7 +190,8 @@ static void check_against_scratch(const struct world *world, uint64_t seed) {
     for (unsigned i = world->target_limit; i-- > 0;) {
         uint32_t number = world->pins[i] ? ten_plan_find_target(fresh, name(world, "target", i)) : TEN_PLAN_NONE;
         if (number != TEN_PLAN_NONE)
-            ten_plan_pin(fresh, number, name(world, "instance", (unsigned)abs(world->pins[i]) - 1), world->pins[i] < 0);
+            ten_plan_pin_target(fresh, number, name(world, "instance", (unsigned)abs(world->pins[i]) - 1),
+                                world->pins[i] < 0);
     }
     assert_true(ten_plan_settle(fresh));
     for (unsigned i = 0; i < world->target_limit; i++) {

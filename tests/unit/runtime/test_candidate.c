@@ -132,45 +132,6 @@ TEST(a_candidate_alone_is_elected_and_gives_the_role_back) {
     tenure_close(context);
 }
 
-TEST(of_several_candidates_one_leads_and_the_next_takes_over_at_once) {
-    enum { COUNT = 5 };
-    struct witness witness = {0};
-    struct candidate candidates[COUNT];
-    for (size_t i = 0; i < COUNT; i++)
-        candidates[i] = start("memory:several", &witness);
-    for (unsigned round = 0; round < COUNT; round++) {
-        size_t leader = COUNT;
-        for (int tries = 0; leader == COUNT && tries < 60000; tries++) {
-            for (size_t i = 0; i < COUNT; i++)
-                if (candidates[i].election && tenure_election_leads(candidates[i].election))
-                    leader = i;
-            ten_sleep_us(1000);
-        }
-        assert_true(leader < COUNT);
-        stop(candidates[leader]);
-        candidates[leader] = (struct candidate){0};
-    }
-    assert_int_equal(witness.most, 1);
-    assert_int_equal(witness.terms, COUNT);
-    assert_false(witness.token_fell);
-}
-
-TEST(a_leader_that_resigns_lets_another_lead) {
-    struct witness witness = {0};
-    struct candidate first = start("memory:resign", &witness);
-    assert_int_equal(tenure_election_wait(first.election, WAIT_MS), TENURE_OK);
-    struct candidate second = start("memory:resign", &witness);
-    assert_int_equal(tenure_election_wait(second.election, 50), TENURE_E_HELD);
-    assert_contains(tenure_message(second.election), tenure_instance_id(first.context));
-    assert_int_equal(tenure_election_resign(first.election), TENURE_OK);
-    assert_false(tenure_election_leads(first.election));
-    assert_int_equal(tenure_election_wait(second.election, WAIT_MS), TENURE_OK);
-    expect_demotion(&witness, "resigned");
-    assert_int_equal(witness.most, 1);
-    stop(first);
-    stop(second);
-}
-
 static int count_call(tenure_election *election, void *arg) {
     assert_true(tenure_election_leads(election));
     return ++*(int *)arg;
@@ -188,21 +149,6 @@ TEST(a_function_runs_on_the_leader_only) {
     stop(leader);
     assert_int_equal(tenure_election_run(context, "web", NULL, WAIT_MS, count_call, &calls), 2);
     tenure_close(context);
-}
-
-TEST(a_forced_leader_stops_and_says_so) {
-    struct witness witness = {0};
-    struct candidate election = start("memory:forced", &witness);
-    assert_int_equal(tenure_election_wait(election.election, WAIT_MS), TENURE_OK);
-    tenure_context *context = open_observer("memory:forced");
-    bool released = false;
-    assert_int_equal(tenure_force_release(context, "web", NULL, 0, &released), TENURE_OK);
-    for (int i = 0; i < 60000 && tenure_election_leads(election.election); i++)
-        ten_sleep_us(1000);
-    assert_false(tenure_election_leads(election.election));
-    expect_demotion(&witness, "forced");
-    tenure_close(context);
-    stop(election);
 }
 
 TEST(a_forked_child_leads_nothing) {

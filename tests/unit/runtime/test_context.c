@@ -2,7 +2,7 @@
  * Contexts: opening with options of every age, refusals with their reasons, and messages that belong to a thread and a
  * context.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 
@@ -10,13 +10,6 @@
 #include "base/io.h"
 #include "runtime/context.h"
 #include "store/store.h"
-
-static tenure_context *open_memory(const char *url, const tenure_options *options) {
-    tenure_context *context = NULL;
-    if (tenure_open(url, options, &context) != TENURE_OK)
-        fail_msg("%s", tenure_message(NULL));
-    return context;
-}
 
 static void assert_not_opened(const char *url, const tenure_options *options, int error, const char *why) {
     tenure_context *context = (tenure_context *)&error;
@@ -69,7 +62,7 @@ static void assert_timing(const char *url, const tenure_options *options, uint64
 TEST(a_context_without_options_has_the_defaults) {
     assert_timing("memory:", NULL, 30000, 3750, 5000);
     assert_string_equal(asked.namespace_name, "poll");
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     ten_error error;
     assert_int_equal(ten_id_check_holder(tenure_instance_id(context), &error), TENURE_OK);
     assert_int_equal(tenure_close(context), TENURE_OK);
@@ -85,58 +78,9 @@ TEST(options_are_taken) {
                               .timeout_ms = 700};
     assert_timing("memory:", &options, 10000, 500, 700);
     assert_string_equal(asked.namespace_name, "scenes");
-    tenure_context *context = open_memory("memory:", &options);
+    tenure_context *context = open_with("memory:", &options);
     assert_int_equal(strncmp(tenure_instance_id(context), "node-1-", 7), 0);
     tenure_close(context);
-}
-
-TEST(no_two_contexts_have_the_same_instance_id) {
-    tenure_options options = {.size = sizeof options, .instance_name = "same"};
-    tenure_context *a = open_memory("memory:", &options);
-    tenure_context *b = open_memory("memory:", &options);
-    assert_string_not_equal(tenure_instance_id(a), tenure_instance_id(b));
-    tenure_close(a);
-    tenure_close(b);
-}
-
-/* A caller that was built with an older header has fewer fields; what lies behind its structure is not looked at. */
-TEST(fields_beyond_the_callers_size_are_not_read) {
-    tenure_options options = {.size = offsetof(tenure_options, ttl_ms),
-                              .namespace_name = "old",
-                              .instance_name = "old",
-                              .ttl_ms = 1,
-                              .margin_ms = 1,
-                              .timeout_ms = 1};
-    assert_timing("memory:", &options, 30000, 3750, 5000);
-    assert_string_equal(asked.namespace_name, "old");
-    options.size = sizeof options.size;
-    assert_timing("memory:", &options, 30000, 3750, 5000);
-    assert_string_equal(asked.namespace_name, "poll");
-    options.size = offsetof(tenure_options, ttl_ms) + 1; /* half a field is none */
-    assert_timing("memory:", &options, 30000, 3750, 5000);
-}
-
-TEST(a_newer_callers_larger_options_are_taken_if_what_is_not_known_is_zero) {
-    struct {
-        tenure_options known;
-        uint64_t newer[4];
-    } options = {.known = {.size = sizeof options, .ttl_ms = 10000}};
-    assert_timing("memory:", &options.known, 10000, 1250, 1666);
-    options.newer[3] = 1;
-    assert_not_opened("memory:", &options.known, TENURE_E_UNSUPPORTED, "tenure_options");
-}
-
-TEST(an_unknown_flag_is_refused) {
-    tenure_options options = {.size = sizeof options, .flags = TENURE_DRIVEN | 0x100};
-    assert_not_opened("memory:", &options, TENURE_E_UNSUPPORTED, "flag");
-}
-
-TEST(options_without_a_size_are_refused) {
-    tenure_options options = {.ttl_ms = 10000};
-    assert_not_opened("memory:", &options, TENURE_E_INVALID, "tenure_options.size is 0");
-    options.size = sizeof options.size - 1;
-    assert_not_opened("memory:", &options, TENURE_E_INVALID,
-                      "tenure_options.size is 7: set it to sizeof(tenure_options)");
 }
 
 TEST(a_store_that_does_not_exist_is_refused_with_those_that_do) {
@@ -185,8 +129,8 @@ TEST(a_urls_timeout_counts_unless_the_options_have_one) {
 /* ---- messages */
 
 TEST(a_message_belongs_to_its_context) {
-    tenure_context *a = open_memory("memory:", NULL);
-    tenure_context *b = open_memory("memory:", NULL);
+    tenure_context *a = open_with("memory:", NULL);
+    tenure_context *b = open_with("memory:", NULL);
     tenure_info info = {.size = sizeof info};
     assert_string_equal(tenure_message(a), "");
     assert_int_equal(tenure_target_read(a, "nothing", &info), TENURE_E_UNKNOWN_TARGET);
@@ -203,7 +147,7 @@ TEST(a_message_belongs_to_its_context) {
 
 /* The context of what failed, and what was opened on it, both have its message; others on the same context do not. */
 TEST(a_message_belongs_to_the_handle_and_to_its_context) {
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     tenure_lease *lease = NULL;
     tenure_lease *other = NULL;
     assert_int_equal(tenure_acquire(context, "x", 0, TENURE_MANUAL, &lease), TENURE_OK);
@@ -235,7 +179,7 @@ static void *fail_in_a_thread(void *arg) {
 }
 
 TEST(a_message_belongs_to_its_thread) {
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     struct other_thread job = {.context = context};
     tenure_info info = {.size = sizeof info};
     pthread_t thread;
@@ -259,7 +203,7 @@ static void *hang_in_a_call(void *arg) {
 
 TEST(a_context_that_others_use_for_too_long_is_a_timeout) {
     tenure_options options = {.size = sizeof options, .timeout_ms = 50};
-    tenure_context *context = open_memory("memory:", &options);
+    tenure_context *context = open_with("memory:", &options);
     tenure_info info = {.size = sizeof info};
     pthread_t thread;
     atomic_store(&asked.hangs, true);
@@ -291,7 +235,7 @@ static void count_check(enum tenure_check_level level, const char *check, const 
 }
 
 TEST(health_is_told) {
-    tenure_context *context = open_memory("memory:", NULL);
+    tenure_context *context = open_with("memory:", NULL);
     uint64_t elapsed_us = UINT64_MAX;
     size_t count = 0;
     assert_int_equal(tenure_store_ping(context, &elapsed_us), TENURE_OK);
@@ -307,7 +251,7 @@ TEST(without_a_url_the_store_is_in_the_state_directory) {
     char path[300];
     directory_make(directory);
     setenv("XDG_STATE_HOME", directory, 1);
-    tenure_context *context = open_memory(NULL, NULL);
+    tenure_context *context = open_with(NULL, NULL);
     tenure_close(context);
     snprintf(path, sizeof path, "%s/tenure/tenure.db", directory);
     assert_int_equal(access(path, F_OK), 0);

@@ -1,12 +1,12 @@
 /*
  * Checkpoints in the C API: who may write them, who reads them, and what is refused.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <string.h>
 #include <tenure.h>
 
-static tenure_context *open_context(const char *name) {
+static tenure_context *open_fresh(const char *name) {
     tenure_options options = {.size = sizeof options, .instance_name = name, .ttl_ms = 20000};
     tenure_context *context;
     assert_int_equal(tenure_open("memory:checkpoints", &options, &context), TENURE_OK);
@@ -20,7 +20,7 @@ struct pair {
 
 static int setup(void **state) {
     static struct pair pair;
-    pair = (struct pair){open_context("one"), open_context("other")};
+    pair = (struct pair){open_fresh("one"), open_fresh("other")};
     *state = &pair;
     return 0;
 }
@@ -32,18 +32,12 @@ static int teardown(void **state) {
     return 0;
 }
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease;
-    assert_int_equal(tenure_acquire(context, target, 0, 0, &lease), TENURE_OK);
-    return lease;
-}
-
 TEST_WITH(the_next_holder_reads_what_the_last_one_wrote, setup, teardown) {
     const struct pair *pair = *state;
     char value[TENURE_CHECKPOINT_MAX + 1];
     size_t size = 77;
     uint64_t token = 77;
-    tenure_lease *first = acquire(pair->one, "t");
+    tenure_lease *first = acquire(pair->one, "t", 0);
     assert_int_equal(tenure_checkpoint_read(first, value, &size), TENURE_OK);
     assert_int_equal(size, 0);
     assert_int_equal(tenure_checkpoint_write(first, "page 7, and more", 6), TENURE_OK);
@@ -54,7 +48,7 @@ TEST_WITH(the_next_holder_reads_what_the_last_one_wrote, setup, teardown) {
     assert_int_equal(tenure_release(first), TENURE_OK);
     assert_int_equal(tenure_checkpoint_write(first, "late", 4), TENURE_E_LOST);
     assert_int_equal(tenure_checkpoint_read(first, value, &size), TENURE_E_LOST);
-    tenure_lease *second = acquire(pair->other, "t");
+    tenure_lease *second = acquire(pair->other, "t", 0);
     assert_int_equal(tenure_checkpoint_read(second, value, &size), TENURE_OK);
     assert_string_equal(value, "page 7");
     assert_int_equal(tenure_token_checkpoint(pair->one, "t", first_token, "stale", 5), TENURE_E_LOST);
@@ -75,7 +69,7 @@ TEST_WITH(what_is_no_text_or_too_long_is_refused, setup, teardown) {
     const struct pair *pair = *state;
     char value[TENURE_CHECKPOINT_MAX + 1];
     size_t size;
-    tenure_lease *lease = acquire(pair->one, "t");
+    tenure_lease *lease = acquire(pair->one, "t", 0);
     uint64_t token = tenure_lease_token(lease);
     memset(value, 'x', sizeof value);
     assert_int_equal(tenure_checkpoint_write(lease, value, TENURE_CHECKPOINT_MAX), TENURE_OK);

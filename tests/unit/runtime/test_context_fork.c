@@ -2,7 +2,7 @@
  * fork() with a context open (fault 23): the child holds nothing, every call says so, closing is harmless, cancelling
  * does not reach the parent, and the child can open a context of its own.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <tenure.h>
 
@@ -12,17 +12,10 @@ struct fixture {
     tenure_lease *lease;
 };
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, 0, &lease) != TENURE_OK)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
-
 static void fixture_open(struct fixture *fixture, const char *url) {
     snprintf(fixture->url, sizeof fixture->url, "%s", url);
     assert_int_equal(tenure_open(url, NULL, &fixture->context), TENURE_OK);
-    fixture->lease = acquire(fixture->context, "x");
+    fixture->lease = acquire(fixture->context, "x", 0);
 }
 
 static void fixture_close(struct fixture *fixture) {

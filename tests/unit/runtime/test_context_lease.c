@@ -3,7 +3,7 @@
  * renewed but by the test: the contexts are driven, and the leases manual. The last ones use a SQLite file, because a
  * store that is out of reach is their subject.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 
@@ -44,7 +44,7 @@ int __wrap_ten_store_apply(ten_store *store, const ten_op *ops, ten_result *resu
     return __real_ten_store_apply(store, ops, results, count, timeout_ms);
 }
 
-static tenure_context *open_context(const struct fixture *fixture, const char *url, const char *name) {
+static tenure_context *open_named(const struct fixture *fixture, const char *url, const char *name) {
     tenure_options options = {
         .size = sizeof options, .flags = TENURE_DRIVEN, .instance_name = name, .timeout_ms = 2000};
     tenure_context *context = NULL;
@@ -56,8 +56,8 @@ static tenure_context *open_context(const struct fixture *fixture, const char *u
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     fixture->clock = fake_clock_make(&fixture->fake);
-    fixture->a = open_context(fixture, "memory:unit-lease", "a");
-    fixture->b = open_context(fixture, "memory:unit-lease", "b");
+    fixture->a = open_named(fixture, "memory:unit-lease", "a");
+    fixture->b = open_named(fixture, "memory:unit-lease", "b");
     flight_clock = &fixture->fake;
     flight_ms = 0;
     *state = fixture;
@@ -74,13 +74,6 @@ static int tear_down(void **state) {
 
 #define LEASE_TEST(name) TEST_WITH(name, set_up, tear_down)
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, TENURE_MANUAL, &lease) != TENURE_OK)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
-
 static void assert_held(tenure_context *context, const char *target) {
     tenure_lease *lease = (tenure_lease *)&lease;
     assert_int_equal(tenure_acquire(context, target, 0, TENURE_MANUAL, &lease), TENURE_E_HELD);
@@ -89,7 +82,7 @@ static void assert_held(tenure_context *context, const char *target) {
 
 LEASE_TEST(an_acquired_lease_is_valid_for_the_ttl_less_the_margin) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_true(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_token(lease), 1);
     assert_int_equal(tenure_lease_ttl_ms(lease), TTL);
@@ -102,7 +95,7 @@ LEASE_TEST(an_acquired_lease_is_valid_for_the_ttl_less_the_margin) {
 /* Nobody renews, no store is asked: the clock is enough. */
 LEASE_TEST(a_lease_turns_invalid_by_the_clock_alone) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     fixture->fake.boot_ms += TTL - MARGIN - 1;
     assert_true(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), 1);
@@ -113,7 +106,7 @@ LEASE_TEST(a_lease_turns_invalid_by_the_clock_alone) {
     fixture->fake.boot_ms += MARGIN - 1;
     assert_held(fixture->b, "x");
     fixture->fake.boot_ms += 1;
-    tenure_lease *next = acquire(fixture->b, "x");
+    tenure_lease *next = acquire(fixture->b, "x", TENURE_MANUAL);
     assert_int_equal(tenure_lease_token(next), 2);
     tenure_lease_free(lease);
     tenure_lease_free(next);
@@ -124,7 +117,7 @@ LEASE_TEST(an_acquires_deadline_counts_from_sending) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     flight_ms = 5000;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_true(tenure_lease_valid(lease));
     assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN - 5000);
     assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
@@ -134,7 +127,7 @@ LEASE_TEST(an_acquires_deadline_counts_from_sending) {
 
 LEASE_TEST(a_renewals_deadline_counts_from_sending) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     fixture->fake.boot_ms += 1000;
     flight_ms = 7000;
     assert_int_equal(tenure_renew(lease), TENURE_OK);
@@ -154,60 +147,26 @@ LEASE_TEST(an_answer_that_comes_after_the_lease_is_over_is_a_timeout) {
 
 LEASE_TEST(a_renewal_that_is_answered_too_late_leaves_the_lease_invalid) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     flight_ms = TTL - MARGIN;
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST); /* its deadline passed meanwhile */
     assert_false(tenure_lease_valid(lease));
     /* The store still has it, but a token whose deadline has passed is not believed again; a new one is. */
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
     assert_false(tenure_lease_valid(lease));
-    tenure_lease *next = acquire(fixture->a, "x");
+    tenure_lease *next = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_int_equal(tenure_lease_token(next), 2);
     tenure_lease_free(next);
     tenure_lease_free(lease);
 }
 
-LEASE_TEST(a_renewal_extends_the_lease_under_the_same_token) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    for (int i = 0; i < 10; i++) {
-        fixture->fake.boot_ms += 10000;
-        assert_int_equal(tenure_renew(lease), TENURE_OK);
-        assert_int_equal(tenure_lease_remaining_ms(lease), TTL - MARGIN);
-    }
-    assert_int_equal(tenure_lease_token(lease), 1);
-    assert_held(fixture->b, "x");
-    tenure_lease_free(lease);
-}
-
-LEASE_TEST(a_target_held_by_another_is_refused_with_the_holder_and_the_time) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    fixture->fake.boot_ms += 17700;
-    assert_held(fixture->b, "x");
-    assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
-    assert_contains(tenure_message(fixture->b), "12.3s");
-    tenure_lease_free(lease);
-}
-
-LEASE_TEST(an_instance_that_asks_again_gets_the_same_token) {
-    struct fixture *fixture = *state;
-    tenure_lease *first = acquire(fixture->a, "x");
-    fixture->fake.boot_ms += 10000;
-    tenure_lease *again = acquire(fixture->a, "x");
-    assert_int_equal(tenure_lease_token(again), 1);
-    assert_int_equal(tenure_lease_remaining_ms(again), TTL - MARGIN);
-    tenure_lease_free(first);
-    tenure_lease_free(again);
-}
-
 LEASE_TEST(two_handles_on_one_grant_end_together) {
     struct fixture *fixture = *state;
-    tenure_lease *first = acquire(fixture->a, "x");
-    tenure_lease *second = acquire(fixture->a, "x");
+    tenure_lease *first = acquire(fixture->a, "x", TENURE_MANUAL);
+    tenure_lease *second = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_int_equal(tenure_lease_token(second), tenure_lease_token(first));
     assert_int_equal(tenure_release(first), TENURE_OK);
-    tenure_lease *other = acquire(fixture->b, "x");
+    tenure_lease *other = acquire(fixture->b, "x", TENURE_MANUAL);
     assert_true(tenure_lease_valid(other));
     assert_false(tenure_lease_valid(second));
     assert_int_equal(tenure_renew(second), TENURE_E_LOST);
@@ -219,15 +178,15 @@ LEASE_TEST(two_handles_on_one_grant_end_together) {
 /* They share the grant: its fresh TTL, its end, and that its token is over then for both. */
 LEASE_TEST(a_token_that_is_spent_for_one_handle_is_for_all) {
     struct fixture *fixture = *state;
-    tenure_lease *first = acquire(fixture->a, "x");
+    tenure_lease *first = acquire(fixture->a, "x", TENURE_MANUAL);
     fixture->fake.boot_ms += 1000;
-    tenure_lease *second = acquire(fixture->a, "x");
+    tenure_lease *second = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_int_equal(tenure_lease_remaining_ms(first), TTL - MARGIN);
     assert_int_equal(tenure_lease_remaining_ms(second), TTL - MARGIN);
     fixture->fake.boot_ms += TTL - MARGIN;
     assert_false(tenure_lease_valid(first) || tenure_lease_valid(second));
     assert_int_equal(tenure_renew(first), TENURE_E_LOST);
-    tenure_lease *third = acquire(fixture->a, "x"); /* the store still had the old one */
+    tenure_lease *third = acquire(fixture->a, "x", TENURE_MANUAL); /* the store still had the old one */
     assert_int_equal(tenure_lease_token(third), tenure_lease_token(first) + 1);
     assert_true(tenure_lease_valid(third));
     assert_false(tenure_lease_valid(first) || tenure_lease_valid(second));
@@ -243,25 +202,25 @@ LEASE_TEST(a_token_that_is_spent_for_one_handle_is_for_all) {
 
 LEASE_TEST(the_token_of_a_freed_lease_is_not_believed_again_after_its_deadline) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     tenure_lease_free(lease);
     fixture->fake.boot_ms += TTL - MARGIN - 1;
-    lease = acquire(fixture->a, "x"); /* before its deadline it is the same lease */
+    lease = acquire(fixture->a, "x", TENURE_MANUAL); /* before its deadline it is the same lease */
     assert_int_equal(tenure_lease_token(lease), 1);
     assert_true(tenure_lease_valid(lease));
     tenure_lease_free(lease);
     fixture->fake.boot_ms += TTL - MARGIN;
     assert_held(fixture->b, "x");
-    lease = acquire(fixture->a, "x");
+    lease = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_int_equal(tenure_lease_token(lease), 2);
     assert_true(tenure_lease_valid(lease));
     tenure_lease_free(lease);
     /* Also if it had expired before it was freed. */
-    lease = acquire(fixture->a, "y");
+    lease = acquire(fixture->a, "y", TENURE_MANUAL);
     fixture->fake.boot_ms += TTL - MARGIN;
     assert_false(tenure_lease_valid(lease));
     tenure_lease_free(lease);
-    lease = acquire(fixture->a, "y");
+    lease = acquire(fixture->a, "y", TENURE_MANUAL);
     assert_int_equal(tenure_lease_token(lease), 2);
     tenure_lease_free(lease);
 }
@@ -270,7 +229,7 @@ LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows) {
     struct fixture *fixture = *state;
     for (uint64_t token = 1; token <= 5; token++) {
         tenure_context *context = token % 2 ? fixture->a : fixture->b;
-        tenure_lease *lease = acquire(context, "x");
+        tenure_lease *lease = acquire(context, "x", TENURE_MANUAL);
         assert_int_equal(tenure_lease_token(lease), token);
         assert_int_equal(tenure_release(lease), TENURE_OK);
         assert_false(tenure_lease_valid(lease));
@@ -283,29 +242,12 @@ LEASE_TEST(a_released_target_is_free_at_once_and_its_token_grows) {
     }
 }
 
-LEASE_TEST(a_lease_that_ended_and_was_taken_is_lost) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    fixture->fake.boot_ms += TTL;
-    tenure_lease *next = acquire(fixture->b, "x");
-    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_contains(tenure_message(lease), "x");
-    assert_contains(tenure_message(fixture->a), "x");
-    assert_false(tenure_lease_valid(lease));
-    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
-    assert_int_equal(tenure_release(lease), TENURE_OK);
-    assert_true(tenure_lease_valid(next)); /* the stale holder's release did not touch it */
-    assert_int_equal(tenure_renew(next), TENURE_OK);
-    tenure_lease_free(lease);
-    tenure_lease_free(next);
-}
-
 /* Before its deadline has passed, it is the store that says so, and who has it now. */
 LEASE_TEST(a_lease_that_was_taken_is_lost_to_the_one_who_has_it) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     assert_int_equal(tenure_token_release(fixture->b, "x", 1, NULL), TENURE_OK);
-    tenure_lease *next = acquire(fixture->b, "x");
+    tenure_lease *next = acquire(fixture->b, "x", TENURE_MANUAL);
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
     assert_contains(tenure_message(lease), tenure_instance_id(fixture->b));
     assert_contains(tenure_message(lease), "with token 2");
@@ -318,12 +260,12 @@ LEASE_TEST(a_lease_that_was_taken_is_lost_to_the_one_who_has_it) {
 
 LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->a, "x");
+    tenure_lease *lease = acquire(fixture->a, "x", TENURE_MANUAL);
     fixture->fake.boot_ms += TTL;
     assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
     assert_contains(tenure_message(lease), "x");
     assert_false(tenure_lease_valid(lease));
-    tenure_lease *other = acquire(fixture->a, "y");
+    tenure_lease *other = acquire(fixture->a, "y", TENURE_MANUAL);
     assert_int_equal(tenure_token_release(fixture->b, "y", 1, NULL), TENURE_OK);
     assert_int_equal(tenure_renew(other), TENURE_E_LOST);
     assert_contains(tenure_message(other), "nobody holds it now");
@@ -332,21 +274,13 @@ LEASE_TEST(a_lease_that_ended_is_lost_even_when_nobody_took_it) {
     tenure_lease_free(other);
 }
 
-LEASE_TEST(a_freed_lease_stays_held_until_its_ttl_ends) {
-    struct fixture *fixture = *state;
-    tenure_lease_free(acquire(fixture->a, "x"));
-    assert_held(fixture->b, "x");
-    fixture->fake.boot_ms += TTL;
-    tenure_lease_free(acquire(fixture->b, "x"));
-}
-
 /* ---- by token, by force */
 
 LEASE_TEST(a_token_alone_renews_and_releases) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info};
     bool released = false;
-    tenure_lease_free(acquire(fixture->a, "x"));
+    tenure_lease_free(acquire(fixture->a, "x", TENURE_MANUAL));
     fixture->fake.boot_ms += 10000;
     assert_int_equal(tenure_token_renew(fixture->b, "x", 1, 0), TENURE_OK);
     assert_int_equal(tenure_target_read(fixture->b, "x", &info), TENURE_OK);
@@ -366,59 +300,12 @@ LEASE_TEST(a_token_alone_renews_and_releases) {
     assert_contains(tenure_message(fixture->b), "nobody holds it now");
 }
 
-LEASE_TEST(another_token_neither_renews_nor_releases) {
-    struct fixture *fixture = *state;
-    bool released = true;
-    tenure_lease_free(acquire(fixture->a, "x"));
-    assert_int_equal(tenure_token_renew(fixture->b, "x", 2, 0), TENURE_E_LOST);
-    assert_contains(tenure_message(fixture->b), tenure_instance_id(fixture->a));
-    assert_int_equal(tenure_token_release(fixture->b, "x", 2, &released), TENURE_OK);
-    assert_false(released);
-    assert_held(fixture->b, "x");
-}
-
-LEASE_TEST(a_token_out_of_range_is_refused) {
-    struct fixture *fixture = *state;
-    static const uint64_t bad[] = {0, TENURE_TOKEN_MAX + 1, UINT64_MAX};
-    for (size_t i = 0; i < TEN_COUNT(bad); i++) {
-        bool released = true;
-        assert_int_equal(tenure_token_renew(fixture->a, "x", bad[i], 0), TENURE_E_INVALID);
-        assert_contains(tenure_message(fixture->a), "1 to 9007199254740991");
-        assert_int_equal(tenure_token_release(fixture->a, "x", bad[i], &released), TENURE_E_INVALID);
-        assert_true(released);
-    }
-    assert_int_equal(tenure_token_renew(fixture->a, "x", TENURE_TOKEN_MAX, 0), TENURE_E_LOST);
-}
-
-LEASE_TEST(a_ttl_that_cannot_be_used_is_refused) {
-    struct fixture *fixture = *state;
-    tenure_lease_free(acquire(fixture->a, "x"));
-    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, 99), TENURE_E_TTL);
-    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, TENURE_TTL_MAX_MS + 1), TENURE_E_TTL);
-    assert_int_equal(tenure_token_renew(fixture->a, "x", 1, UINT64_MAX), TENURE_E_TTL);
-}
-
-LEASE_TEST(a_forced_lease_cannot_be_renewed_and_others_enter_when_it_ends) {
-    struct fixture *fixture = *state;
-    bool released = false;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    assert_int_equal(tenure_force_release(fixture->b, "x", NULL, 0, &released), TENURE_OK);
-    assert_true(released);
-    assert_held(fixture->b, "x");
-    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_contains(tenure_message(fixture->a), "barred");
-    assert_false(tenure_lease_valid(lease));
-    fixture->fake.boot_ms += TTL;
-    tenure_lease_free(acquire(fixture->b, "x"));
-    tenure_lease_free(lease);
-}
-
 /* Whoever has noticed says that the work has stopped. */
 LEASE_TEST(a_forced_lease_that_is_released_lets_others_in_at_once) {
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < 2; i++) {
         const char *target = i ? "dropped" : "released";
-        tenure_lease *lease = acquire(fixture->a, target);
+        tenure_lease *lease = acquire(fixture->a, target, TENURE_MANUAL);
         assert_int_equal(tenure_force_release(fixture->b, target, NULL, 0, NULL), TENURE_OK);
         assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
         assert_held(fixture->b, target);
@@ -430,7 +317,7 @@ LEASE_TEST(a_forced_lease_that_is_released_lets_others_in_at_once) {
             assert_int_equal(tenure_release(lease), TENURE_OK);
             tenure_lease_free(lease);
         }
-        tenure_lease *next = acquire(fixture->b, target);
+        tenure_lease *next = acquire(fixture->b, target, TENURE_MANUAL);
         assert_int_equal(tenure_lease_token(next), 2);
         tenure_lease_free(next);
     }
@@ -441,7 +328,7 @@ LEASE_TEST(a_lease_whose_deadline_has_passed_is_released_all_the_same) {
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < 2; i++) {
         const char *target = i ? "dropped" : "released";
-        tenure_lease *lease = acquire(fixture->a, target);
+        tenure_lease *lease = acquire(fixture->a, target, TENURE_MANUAL);
         fixture->fake.boot_ms += TTL - MARGIN;
         assert_int_equal(tenure_process(fixture->a), TENURE_OK);
         assert_false(tenure_lease_valid(lease));
@@ -453,7 +340,7 @@ LEASE_TEST(a_lease_whose_deadline_has_passed_is_released_all_the_same) {
             assert_int_equal(tenure_release(lease), TENURE_OK);
             tenure_lease_free(lease);
         }
-        tenure_lease *next = acquire(fixture->b, target);
+        tenure_lease *next = acquire(fixture->b, target, TENURE_MANUAL);
         assert_int_equal(tenure_lease_token(next), 2);
         tenure_lease_free(next);
     }
@@ -476,21 +363,6 @@ LEASE_TEST(waiting_for_a_lease_that_is_over_says_so) {
     assert_int_equal(tenure_lease_wait(lease, 0), TENURE_E_LOST);
     assert_contains(tenure_message(lease), "expired");
     tenure_lease_free(lease);
-}
-
-LEASE_TEST(forcing_now_lets_others_in_at_once) {
-    struct fixture *fixture = *state;
-    bool released = false;
-    tenure_lease *lease = acquire(fixture->a, "x");
-    assert_int_equal(tenure_force_release(fixture->b, "x", NULL, TENURE_NOW, &released), TENURE_OK);
-    assert_true(released);
-    tenure_lease *next = acquire(fixture->b, "x");
-    assert_int_equal(tenure_lease_token(next), 2);
-    assert_int_equal(tenure_renew(lease), TENURE_E_LOST);
-    assert_int_equal(tenure_force_release(fixture->b, "free", NULL, TENURE_NOW, &released), TENURE_OK);
-    assert_false(released);
-    tenure_lease_free(lease);
-    tenure_lease_free(next);
 }
 
 /* ---- bad input */
@@ -613,7 +485,7 @@ static tenure_context *open_impatient(const char *url) {
 
 LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work) {
     tenure_context *context = open_impatient("memory:unit-busy-renew");
-    tenure_lease *lease = acquire(context, "x");
+    tenure_lease *lease = acquire(context, "x", TENURE_MANUAL);
     pthread_t busy = occupy(context);
     int r = tenure_renew(lease);
     end_occupation(busy);
@@ -630,7 +502,7 @@ LEASE_TEST(a_renewal_that_finds_the_context_busy_pauses_the_work) {
  * was under way, makes it valid again. */
 LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same) {
     tenure_context *context = open_impatient("memory:unit-busy-release");
-    tenure_lease *lease = acquire(context, "x");
+    tenure_lease *lease = acquire(context, "x", TENURE_MANUAL);
     pthread_t busy = occupy(context);
     int r = tenure_release(lease);
     end_occupation(busy);
@@ -642,7 +514,7 @@ LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same) {
     assert_int_equal(tenure_lease_remaining_ms(lease), 0);
     assert_int_equal(tenure_release(lease), TENURE_OK); /* the second try tells the store, if nobody did */
     tenure_context *other = open_impatient("memory:unit-busy-release");
-    tenure_lease_free(acquire(other, "x"));
+    tenure_lease_free(acquire(other, "x", TENURE_MANUAL));
     tenure_close(other);
     tenure_lease_free(lease);
     tenure_close(context);
@@ -651,7 +523,7 @@ LEASE_TEST(a_release_that_finds_the_context_busy_is_final_all_the_same) {
 /* "After an error the context repeats the release until the lease has ended." */
 LEASE_TEST(a_release_that_failed_is_repeated_by_the_context) {
     tenure_context *context = open_impatient("memory:unit-busy-repeat");
-    tenure_lease *lease = acquire(context, "x");
+    tenure_lease *lease = acquire(context, "x", TENURE_MANUAL);
     pthread_t busy = occupy(context);
     int r = tenure_release(lease);
     end_occupation(busy);
@@ -680,8 +552,8 @@ LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again
     directory_make(directory);
     snprintf(away, sizeof away, "%s-away", directory);
     snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    tenure_context *context = open_context(fixture, url, "s");
-    tenure_lease *lease = acquire(context, "x");
+    tenure_context *context = open_named(fixture, url, "s");
+    tenure_lease *lease = acquire(context, "x", TENURE_MANUAL);
     fixture->fake.boot_ms += 1000;
     assert_int_equal(rename(directory, away), 0);
     int failed = tenure_renew(lease);
@@ -701,29 +573,4 @@ LEASE_TEST(a_failed_renewal_makes_the_lease_uncertain_and_a_good_one_valid_again
     directory_remove(directory);
 }
 
-LEASE_TEST(an_uncertain_lease_ends_at_its_old_deadline) {
-    struct fixture *fixture = *state;
-    char directory[256];
-    char away[300];
-    char url[300];
-    directory_make(directory);
-    snprintf(away, sizeof away, "%s-away", directory);
-    snprintf(url, sizeof url, "sqlite:%s/tenure.db", directory);
-    tenure_context *context = open_context(fixture, url, "s");
-    tenure_lease *lease = acquire(context, "x");
-    tenure_lease *released = acquire(context, "y");
-    assert_int_equal(rename(directory, away), 0);
-    assert_true(tenure_renew(lease) < 0);
-    fixture->fake.boot_ms += TTL - MARGIN;
-    assert_int_equal(tenure_lease_remaining_ms(lease), 0);
-    assert_true(tenure_release(released) < 0);
-    assert_false(tenure_lease_valid(released));
-    assert_int_equal(rename(away, directory), 0);
-    fixture->fake.boot_ms += 5000; /* the pause before it is sent again */
-    assert_int_equal(tenure_process(context), TENURE_OK);
-    tenure_lease_free(lease);
-    tenure_lease_free(released);
-    tenure_close(context);
-    directory_remove(directory);
-}
 #endif

@@ -63,22 +63,6 @@ REGISTRY_TEST(a_held_target_is_described) {
     assert_false(info.registered || info.paused || info.barred);
 }
 
-REGISTRY_TEST(a_free_target_keeps_its_last_token) {
-    struct fixture *fixture = *state;
-    tenure_info info = {.size = sizeof info};
-    acquire(fixture->context, "x");
-    fixture->fake.boot_ms += 30000;
-    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
-    assert_string_equal(info.holder, "");
-    assert_int_equal(info.token, 1);
-    assert_int_equal(info.remaining_ms, 0);
-    assert_int_equal(info.expires_at_ms, 0);
-    put(fixture->context, "never", false);
-    assert_int_equal(tenure_target_read(fixture->context, "never", &info), TENURE_OK);
-    assert_true(info.registered);
-    assert_int_equal(info.token, 0);
-}
-
 REGISTRY_TEST(an_unknown_target_is_said_to_be_unknown) {
     struct fixture *fixture = *state;
     tenure_info info = {.size = sizeof info, .token = 77};
@@ -174,22 +158,6 @@ REGISTRY_TEST(a_listing_ends_when_it_is_told_to) {
     }
 }
 
-REGISTRY_TEST(namespaces_do_not_see_each_other) {
-    struct fixture *fixture = *state;
-    tenure_context *poll = NULL;
-    tenure_context *scenes = NULL;
-    tenure_options options = {.size = sizeof options, .namespace_name = "scenes"};
-    assert_int_equal(ten_context_open("memory:unit-spaces", NULL, &fixture->clock, &poll), TENURE_OK);
-    assert_int_equal(ten_context_open("memory:unit-spaces", &options, &fixture->clock, &scenes), TENURE_OK);
-    acquire(poll, "x");
-    acquire(scenes, "x");
-    acquire(scenes, "y");
-    assert_listed(poll, TENURE_ALL, "x ");
-    assert_listed(scenes, TENURE_ALL, "x y ");
-    tenure_close(poll);
-    tenure_close(scenes);
-}
-
 /* ---- the registry */
 
 static int note_target(const tenure_target *target, void *userdata) {
@@ -267,22 +235,6 @@ REGISTRY_TEST(a_bad_target_among_good_ones_registers_none) {
     assert_lacks(tenure_message(fixture->context), "\n");
 }
 
-REGISTRY_TEST(removing_a_target_keeps_its_counter_and_its_lease) {
-    struct fixture *fixture = *state;
-    tenure_info info = {.size = sizeof info};
-    put(fixture->context, "x", false);
-    acquire(fixture->context, "x");
-    assert_int_equal(tenure_registry_remove(fixture->context, "x"), TENURE_OK);
-    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
-    assert_false(info.registered);
-    assert_string_equal(info.holder, tenure_instance_id(fixture->context));
-    fixture->fake.boot_ms += 30000;
-    put(fixture->context, "x", false);
-    acquire(fixture->context, "x");
-    assert_int_equal(tenure_target_read(fixture->context, "x", &info), TENURE_OK);
-    assert_int_equal(info.token, 2);
-}
-
 static int count_targets(const tenure_target *target, void *userdata) {
     (void)target;
     return ++*(int *)userdata == 300 ? 9 : 0;
@@ -338,18 +290,6 @@ REGISTRY_TEST(changes_come_in_order_and_once) {
                                    "lease_released,y,forced,1,forced target_changed,x,,0 target_removed,x,,0 ");
     assert_int_equal(tenure_watch_wait(context, &cursor, 0, note_change, &seen), TENURE_OK);
     assert_int_equal(seen.count, 7);
-}
-
-REGISTRY_TEST(an_expired_lease_is_reported_when_the_target_is_acquired_next) {
-    struct fixture *fixture = *state;
-    uint64_t cursor;
-    struct seen seen = {0};
-    acquire(fixture->context, "x");
-    assert_int_equal(tenure_watch_start(fixture->context, &cursor), TENURE_OK);
-    fixture->fake.boot_ms += 30000;
-    acquire(fixture->context, "x");
-    assert_int_equal(tenure_watch_wait(fixture->context, &cursor, 0, note_change, &seen), TENURE_OK);
-    assert_string_equal(seen.text, "lease_lost,x,expired,1 lease_acquired,x,,2 ");
 }
 
 REGISTRY_TEST(a_cursor_that_the_store_no_longer_has_is_set_to_this_moment) {

@@ -3,7 +3,7 @@
  * them when it is closed. Where the thread is the subject, renewals are frequent and the TTL is long, so that a busy
  * machine loses nothing; the rest is driven, on a clock that stands still.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 
@@ -119,13 +119,6 @@ static int tear_down(void **state) {
 }
 
 #define RENEWAL_TEST(name) TEST_WITH(name, set_up, tear_down)
-
-static tenure_lease *acquire(tenure_context *context, const char *target, unsigned flags) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, flags, &lease) < 0)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
 
 /* Does all that is due at this moment. */
 static void process(const struct fixture *fixture) {
@@ -325,69 +318,6 @@ RENEWAL_TEST(a_lease_that_is_not_renewed_in_time_is_lost_once) {
     assert_int_equal(atomic_load(&diary.on_lost), 1); /* nor does it come back */
     assert_false(tenure_lease_valid(lease));
     tenure_lease_free(lease);
-}
-
-RENEWAL_TEST(a_manual_lease_that_its_program_does_not_renew_is_lost_once) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->context, "manual", TENURE_MANUAL);
-    assert_int_equal(tenure_lease_on_lost(lease, note_lost, &diary), TENURE_OK);
-    pass(fixture, TTL / 2);
-    assert_int_equal(tenure_renew(lease), TENURE_OK);
-    pass(fixture, TTL / 2);
-    assert_int_equal(atomic_load(&diary.on_lost), 0);
-    pass(fixture, TTL / 2);
-    pass(fixture, TTL / 2);
-    assert_int_equal(atomic_load(&diary.on_lost), 1);
-    assert_string_equal(diary.reason, "expired");
-    assert_int_equal(atomic_load(&asked.manual), 1); /* the program's own */
-    tenure_lease_free(lease);
-}
-
-RENEWAL_TEST(what_is_released_or_freed_is_not_lost) {
-    struct fixture *fixture = *state;
-    tenure_lease *released = acquire(fixture->context, "released", 0);
-    tenure_lease *dropped = acquire(fixture->context, "dropped", 0);
-    tenure_lease *freed = acquire(fixture->context, "freed", 0);
-    tenure_lease *indifferent = acquire(fixture->context, "indifferent", 0);
-    assert_int_equal(tenure_lease_on_lost(released, note_lost, &diary), TENURE_OK);
-    assert_int_equal(tenure_lease_on_lost(dropped, note_lost, &diary), TENURE_OK);
-    assert_int_equal(tenure_lease_on_lost(freed, note_lost, &diary), TENURE_OK);
-    assert_int_equal(tenure_lease_on_lost(indifferent, note_lost, &diary), TENURE_OK);
-    assert_int_equal(tenure_lease_on_lost(indifferent, NULL, NULL), TENURE_OK); /* not any more */
-    assert_int_equal(tenure_release(released), TENURE_OK);
-    tenure_lease_drop(dropped);
-    tenure_lease_free(freed);
-    process(fixture);
-    assert_true(is_free(fixture->other, "released"));
-    assert_true(is_free(fixture->other, "dropped"));
-    assert_false(is_free(fixture->other, "freed"));
-    assert_int_equal(tenure_force_release(fixture->other, "indifferent", NULL, TENURE_NOW, NULL), TENURE_OK);
-    for (int i = 0; i < 6; i++)
-        pass(fixture, TTL / 3);
-    assert_true(is_free(fixture->other, "freed")); /* by its TTL */
-    assert_int_equal(atomic_load(&diary.on_lost), 0);
-    assert_false(tenure_lease_valid(indifferent));
-    tenure_lease_free(released);
-    tenure_lease_free(indifferent);
-}
-
-RENEWAL_TEST(a_lease_that_another_instance_got_is_lost_once) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->context, "automatic", 0);
-    assert_int_equal(tenure_lease_on_lost(lease, note_lost, &diary), TENURE_OK);
-    process(fixture);
-    assert_int_equal(tenure_token_release(fixture->other, "automatic", 1, NULL), TENURE_OK); /* behind its back */
-    tenure_lease *taken = acquire(fixture->other, "automatic", TENURE_MANUAL);
-    assert_int_equal(tenure_lease_token(taken), 2);
-    pass(fixture, TTL / 2);
-    assert_int_equal(atomic_load(&diary.on_lost), 1);
-    assert_false(tenure_lease_valid(lease));
-    assert_true(tenure_lease_valid(taken));
-    assert_int_equal(tenure_renew(taken), TENURE_OK);
-    pass(fixture, TTL / 2);
-    assert_int_equal(atomic_load(&diary.on_lost), 1);
-    tenure_lease_free(lease);
-    tenure_lease_free(taken);
 }
 
 /* ---- closing */

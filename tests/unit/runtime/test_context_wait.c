@@ -2,7 +2,7 @@
  * Waiting for a lease or for changes, cancelling, and many threads on one context. The clock stands still, so that a
  * waiter can only be woken by what happens, never by its own clock; the threads and signals are real.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 
@@ -38,13 +38,6 @@ static int tear_down(void **state) {
 
 #define WAITING_TEST(name) TEST_WITH(name, set_up, tear_down)
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, TENURE_MANUAL, &lease) != TENURE_OK)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
-
 /* ---- a waiting thread */
 
 struct waiting {
@@ -60,7 +53,7 @@ struct waiting {
  * outcome. For ThreadSanitizer. */
 WAITING_TEST(the_outcome_of_an_acquire_can_be_asked_for_at_any_moment) {
     struct fixture *fixture = *state;
-    tenure_lease *held = acquire(fixture->holder, "x");
+    tenure_lease *held = acquire(fixture->holder, "x", TENURE_MANUAL);
     tenure_cancel(fixture->waiter);
     for (int i = 0; i < 50; i++) {
         tenure_lease *lease = NULL;
@@ -105,39 +98,6 @@ static bool ended_soon(struct waiting *waiting) {
     return false;
 }
 
-WAITING_TEST(a_waiter_is_woken_by_the_release) {
-    struct fixture *fixture = *state;
-    for (int i = 0; i < 20; i++) {
-        tenure_lease *lease = acquire(fixture->holder, "x");
-        struct waiting waiting;
-        start_waiting(&waiting, fixture->waiter, "x");
-        ten_sleep_us(i % 2 ? 3000 : 0); /* before and while it sleeps */
-        assert_int_equal(tenure_release(lease), TENURE_OK);
-        assert_true(ended_soon(&waiting));
-        assert_int_equal(waiting.result, TENURE_OK);
-        assert_int_equal(waiting.token, tenure_lease_token(lease) + 1);
-        assert_int_equal(tenure_token_release(fixture->waiter, "x", waiting.token, NULL), TENURE_OK);
-        tenure_lease_free(lease);
-    }
-}
-
-WAITING_TEST(a_free_target_is_had_without_waiting) {
-    struct fixture *fixture = *state;
-    tenure_lease *lease = NULL;
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", FOREVER_MS, TENURE_MANUAL, &lease), TENURE_OK);
-    tenure_lease_free(lease);
-}
-
-WAITING_TEST(a_wait_without_time_is_one_try) {
-    struct fixture *fixture = *state;
-    tenure_lease *held = acquire(fixture->holder, "x");
-    tenure_lease *lease = NULL;
-    uint64_t start_us = ten_boot_us();
-    assert_int_equal(tenure_acquire(fixture->waiter, "x", 0, TENURE_MANUAL, &lease), TENURE_E_HELD);
-    assert_took(start_us, 0, HANG_MS);
-    tenure_lease_free(held);
-}
-
 /* On the system's clock, with a TTL that a busy machine does not use up before the first wait is over. */
 WAITING_TEST(a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has) {
     tenure_options options = {.size = sizeof options, .ttl_ms = 2000};
@@ -146,7 +106,7 @@ WAITING_TEST(a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has
     assert_int_equal(tenure_open("memory:unit-real", &options, &holder), TENURE_OK);
     assert_int_equal(tenure_open("memory:unit-real", &options, &waiter), TENURE_OK);
     uint64_t held_us = ten_boot_us();
-    tenure_lease *held = acquire(holder, "x");
+    tenure_lease *held = acquire(holder, "x", TENURE_MANUAL);
     tenure_lease *lease = NULL;
     uint64_t start_us = ten_boot_us();
     assert_int_equal(tenure_acquire(waiter, "x", 50, TENURE_MANUAL, &lease), TENURE_E_HELD);
@@ -164,7 +124,7 @@ WAITING_TEST(a_wait_ends_when_its_time_has_passed_and_the_lease_when_its_own_has
 
 WAITING_TEST(signals_do_not_end_a_wait) {
     struct fixture *fixture = *state;
-    tenure_lease *lease = acquire(fixture->holder, "x");
+    tenure_lease *lease = acquire(fixture->holder, "x", TENURE_MANUAL);
     struct waiting waiting;
     storm_start();
     start_waiting(&waiting, fixture->waiter, "x");
@@ -180,7 +140,7 @@ WAITING_TEST(signals_do_not_end_a_wait) {
 
 WAITING_TEST(cancelling_ends_waits_now_and_from_now_on) {
     struct fixture *fixture = *state;
-    tenure_lease *held = acquire(fixture->holder, "x");
+    tenure_lease *held = acquire(fixture->holder, "x", TENURE_MANUAL);
     struct waiting waiting;
     start_waiting(&waiting, fixture->waiter, "x");
     ten_sleep_us(5000);
@@ -193,8 +153,8 @@ WAITING_TEST(cancelling_ends_waits_now_and_from_now_on) {
     uint64_t cursor;
     assert_int_equal(tenure_watch_start(fixture->waiter, &cursor), TENURE_OK);
     assert_int_equal(tenure_watch_wait(fixture->waiter, &cursor, FOREVER_MS, NULL, NULL), TENURE_E_CANCELLED);
-    assert_int_equal(tenure_renew(held), TENURE_OK); /* another context is not concerned */
-    lease = acquire(fixture->waiter, "y");           /* nor is what does not wait */
+    assert_int_equal(tenure_renew(held), TENURE_OK);      /* another context is not concerned */
+    lease = acquire(fixture->waiter, "y", TENURE_MANUAL); /* nor is what does not wait */
     tenure_lease_free(lease);
     tenure_lease_free(held);
 }
@@ -208,7 +168,7 @@ static void cancel_from_handler(int signal_number) {
 
 WAITING_TEST(cancelling_works_in_a_signal_handler) {
     struct fixture *fixture = *state;
-    tenure_lease *held = acquire(fixture->holder, "x");
+    tenure_lease *held = acquire(fixture->holder, "x", TENURE_MANUAL);
     tenure_lease *lease = NULL;
     context_to_cancel = fixture->waiter;
     struct sigaction action = {.sa_handler = cancel_from_handler};
@@ -248,19 +208,6 @@ static void *watch(void *arg) {
     return NULL;
 }
 
-WAITING_TEST(a_watcher_is_woken_by_a_change) {
-    struct fixture *fixture = *state;
-    struct watching watching = {.context = fixture->waiter};
-    assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
-    assert_int_equal(pthread_create(&watching.thread, NULL, watch, &watching), 0);
-    ten_sleep_us(5000);
-    tenure_lease *lease = acquire(fixture->holder, "x");
-    pthread_join(watching.thread, NULL);
-    assert_int_equal(watching.result, TENURE_OK);
-    assert_int_equal(watching.count, 1);
-    tenure_lease_free(lease);
-}
-
 /* ---- many threads on one context */
 
 /* The store has one descriptor for a context: whoever clears it must not sleep the others' news away. */
@@ -273,7 +220,7 @@ WAITING_TEST(waiters_on_one_context_are_all_woken) {
         char target[32];
         for (int i = 0; i < WAITERS; i++) {
             snprintf(target, sizeof target, "t-%d", i);
-            leases[i] = acquire(fixture->holder, target);
+            leases[i] = acquire(fixture->holder, target, TENURE_MANUAL);
             start_waiting(&waiting[i], fixture->waiter, target);
         }
         ten_sleep_us(2000);
@@ -295,7 +242,7 @@ WAITING_TEST(waiters_on_one_context_are_all_woken) {
 WAITING_TEST(a_watcher_does_not_take_a_waiters_change) {
     struct fixture *fixture = *state;
     for (int round = 0; round < 40; round++) {
-        tenure_lease *lease = acquire(fixture->holder, "x");
+        tenure_lease *lease = acquire(fixture->holder, "x", TENURE_MANUAL);
         struct waiting waiting;
         struct watching watching = {.context = fixture->waiter};
         assert_int_equal(tenure_watch_start(fixture->waiter, &watching.cursor), TENURE_OK);
@@ -326,7 +273,7 @@ WAITING_TEST(the_first_of_several_targets_is_acquired_in_their_order) {
         assert_true(tenure_lease_valid(lease));
         assert_int_equal(tenure_release(lease), TENURE_OK);
         tenure_lease_free(lease);
-        tenure_lease_free(acquire(fixture->holder, three[held]));
+        tenure_lease_free(acquire(fixture->holder, three[held], TENURE_MANUAL));
     }
     tenure_lease *none = NULL;
     assert_int_equal(tenure_acquire_any(fixture->waiter, three, 3, 0, TENURE_MANUAL, &none), TENURE_E_HELD);
@@ -353,7 +300,7 @@ WAITING_TEST(a_waiter_for_any_of_several_targets_is_woken_by_the_release_of_one)
     struct fixture *fixture = *state;
     tenure_lease *leases[3];
     for (size_t i = 0; i < 3; i++)
-        leases[i] = acquire(fixture->holder, three[i]);
+        leases[i] = acquire(fixture->holder, three[i], TENURE_MANUAL);
     struct waiting waiting = {.context = fixture->waiter, .result = 1};
     assert_int_equal(pthread_create(&waiting.thread, NULL, wait_for_any, &waiting), 0);
     ten_sleep_us(3000);
@@ -448,7 +395,7 @@ WAITING_TEST(a_released_lease_stays_invalid_whatever_other_threads_do) {
     struct fixture *fixture = *state;
     for (int round = 0; round < 50; round++) {
         atomic_bool released = false;
-        tenure_lease *lease = acquire(fixture->holder, "x");
+        tenure_lease *lease = acquire(fixture->holder, "x", TENURE_MANUAL);
         struct checker renewer = {.lease = lease};
         struct checker checker = {.lease = lease, .released = &released};
         assert_int_equal(pthread_create(&renewer.thread, NULL, renew_on_and_on, &renewer), 0);

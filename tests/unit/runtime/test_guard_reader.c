@@ -2,7 +2,7 @@
  * The C API of the guard: what it reads from the store, and the feed that it follows, on stores in memory and on SQLite. The rules
  * themselves are tested on a simulated clock (test_guard.c).
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <pthread.h>
 #include <tenure.h>
@@ -11,13 +11,6 @@
 #include "base/io.h"
 
 #define WAIT_MS HANG_MS
-
-static tenure_context *open_context(const char *url) {
-    tenure_context *context = NULL;
-    if (tenure_open(url, NULL, &context) < 0)
-        fail_msg("%s", tenure_message(NULL));
-    return context;
-}
 
 static tenure_guard *open_guard(tenure_context *context, const tenure_guard_options *options) {
     tenure_guard *guard = NULL;
@@ -90,22 +83,6 @@ static void tell_stale_from_current(const char *url) {
 
 TEST(a_stale_token_is_refused_in_memory) {
     tell_stale_from_current("memory:guard-stale");
-}
-
-TEST(a_newer_token_is_believed_after_asking) {
-    tenure_context *context = open_context("memory:guard-newer");
-    struct receiver receiver = open_receiver("memory:guard-newer", NULL);
-    tenure_guard *guard = receiver.guard;
-    uint64_t token = take(context, "a");
-    for (int i = 0; i < 100; i++) {
-        assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_OK);
-        uint64_t next = hand_over(context, "a", token);
-        assert_int_equal(tenure_guard_check(guard, "a", next), TENURE_OK); /* at once, feed or not */
-        assert_int_equal(tenure_guard_check(guard, "a", token), TENURE_E_STALE);
-        token = next;
-    }
-    close_receiver(receiver);
-    tenure_close(context);
 }
 
 /* As far as the feed has been read, the second one is still the newest. */

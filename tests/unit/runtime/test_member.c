@@ -125,26 +125,6 @@ TEST(two_members_share_and_agree_and_one_takes_over_from_the_other) {
     stop_instance(first);
 }
 
-TEST(a_busy_target_is_not_given_back_before_its_work_has_stopped) {
-    struct instance member = start_instance("memory:member-3", 0);
-    put_targets(member.member, 1);
-    assert_true(owns_soon(member.member, 1));
-    uint64_t token = 0;
-    assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_OK);
-    assert_int_equal(token, 1);
-    assert_int_equal(tenure_member_remove(member.member, "t00"), TENURE_OK);
-    for (int i = 0; i < 40 && tenure_member_is_held(member.member, "t00"); i++)
-        ten_sleep_us(5000);
-    /* No new work, but the lease is kept and renewed past its TTL while the old work goes on. */
-    assert_false(tenure_member_is_held(member.member, "t00"));
-    ten_sleep_us(1200000);
-    assert_int_equal(owned(member.member), 1);
-    assert_int_equal(tenure_member_begin(member.member, "t00", &token), TENURE_E_LOST);
-    assert_int_equal(tenure_member_end(member.member, "t00"), TENURE_OK);
-    assert_true(owns_soon(member.member, 0));
-    stop_instance(member);
-}
-
 TEST(each_piece_of_work_begins_and_ends_by_itself) {
     struct instance member = start_instance("memory:member-nested", 0);
     put_targets(member.member, 1);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "unit/runtime/calls.h"
+#include "unit/runtime/handles.h"
 
 #define UNKNOWN_FLAG 0x40000000u
 
@@ -27,13 +28,6 @@ struct fixture {
     tenure_election *election;
     tenure_guard *guard;
 };
-
-static tenure_context *open_context(const char *url) {
-    tenure_context *context = NULL;
-    if (tenure_open(url, NULL, &context) < 0)
-        fail_msg("%s", tenure_message(NULL));
-    return context;
-}
 
 static void fixture_open(struct fixture *fixture, const char *url) {
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};

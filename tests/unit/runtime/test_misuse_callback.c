@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "unit/runtime/calls.h"
+#include "unit/runtime/handles.h"
 
 /* What was found inside a callback. cmocka's asserts cannot be used there: it is another thread. */
 struct verdict {
@@ -183,13 +184,6 @@ static void drive(const struct fixture *fixture) {
         assert_true(condition);                                                                                        \
     } while (0)
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, 0, &lease) < 0)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
-
 static void fixture_open(struct fixture *fixture, enum probe_at at, unsigned flags) {
     *fixture = (struct fixture){.at = at, .flags = flags};
     tenure_options options = {.size = sizeof options, .flags = flags, .on_event = on_event, .userdata = fixture};
@@ -202,9 +196,9 @@ static void fixture_open(struct fixture *fixture, enum probe_at at, unsigned fla
                                         .userdata = fixture};
     assert_int_equal(tenure_open("memory:unit-callback", &options, &fixture->context), TENURE_OK);
     assert_int_equal(tenure_open("memory:unit-callback", NULL, &fixture->other), TENURE_OK);
-    fixture->lease = acquire(fixture->context, "x");
-    fixture->to_drop = acquire(fixture->context, "to-drop");
-    fixture->to_free = acquire(fixture->context, "to-free");
+    fixture->lease = acquire(fixture->context, "x", 0);
+    fixture->to_drop = acquire(fixture->context, "to-drop", 0);
+    fixture->to_free = acquire(fixture->context, "to-free", 0);
     assert_int_equal(tenure_guard_open(fixture->context, NULL, &fixture->guard), TENURE_OK);
     assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);
     assert_int_equal(tenure_member_acquire(fixture->member, "held"), TENURE_OK);
@@ -254,27 +248,9 @@ static void fixture_close(struct fixture *fixture) {
 
 /* ---- from each callback */
 
-static void probe_from(enum probe_at at, unsigned flags, void (*trigger)(struct fixture *fixture)) {
-    struct fixture fixture;
-    fixture_open(&fixture, at, flags);
-    trigger(&fixture);
-    assert_probed(&fixture);
-    assert_all_works(&fixture);
-    fixture_close(&fixture);
-}
-
-static void in_both_forms(enum probe_at at, void (*trigger)(struct fixture *fixture)) {
-    probe_from(at, 0, trigger);
-    probe_from(at, TENURE_DRIVEN, trigger);
-}
-
 static void cause_an_event(struct fixture *fixture) {
     atomic_store(&fixture->armed, true);
-    tenure_lease_free(acquire(fixture->context, "y"));
-}
-
-TEST(from_on_event_what_needs_the_store_is_refused_and_the_rest_works) {
-    in_both_forms(AT_EVENT, cause_an_event);
+    tenure_lease_free(acquire(fixture->context, "y", 0));
 }
 
 static void cause_a_member_event(struct fixture *fixture) {
@@ -282,18 +258,10 @@ static void cause_a_member_event(struct fixture *fixture) {
     assert_int_equal(tenure_member_acquire(fixture->member, "more"), TENURE_OK);
 }
 
-TEST(from_a_members_on_event_what_needs_the_store_is_refused_and_the_rest_works) {
-    in_both_forms(AT_MEMBER_EVENT, cause_a_member_event);
-}
-
 static void cause_a_loss(struct fixture *fixture) {
     assert_int_equal(tenure_lease_on_lost(fixture->lease, on_lost, fixture), TENURE_OK);
     atomic_store(&fixture->armed, true);
     force(fixture, "x");
-}
-
-TEST(from_on_lost_what_needs_the_store_is_refused_and_the_rest_works) {
-    in_both_forms(AT_LOST, cause_a_loss);
 }
 
 /* Somebody resigns and is elected again after one TTL: too long. It is opened again instead. */
@@ -308,7 +276,7 @@ static void cause_an_election(struct fixture *fixture) {
     tenure_options options = {.size = sizeof options, .namespace_name = "leader"};
     tenure_context *leader = NULL;
     assert_int_equal(tenure_open("memory:unit-callback", &options, &leader), TENURE_OK);
-    tenure_lease *role = acquire(leader, "web");
+    tenure_lease *role = acquire(leader, "web", 0);
     assert_int_equal(tenure_election_open(fixture->context, "web", &campaign, &fixture->election), TENURE_OK);
     atomic_store(&fixture->armed, true);
     assert_int_equal(tenure_release(role), TENURE_OK);
@@ -317,21 +285,27 @@ static void cause_an_election(struct fixture *fixture) {
     assert_int_equal(tenure_close(leader), TENURE_OK);
 }
 
-TEST(from_on_elected_what_needs_the_store_is_refused_and_the_rest_works) {
-    in_both_forms(AT_ELECTED, cause_an_election);
-}
-
-TEST(from_an_elections_on_event_what_needs_the_store_is_refused_and_the_rest_works) {
-    in_both_forms(AT_ELECTION_EVENT, cause_an_election);
-}
-
 static void cause_a_demotion(struct fixture *fixture) {
     atomic_store(&fixture->armed, true);
     assert_int_equal(tenure_election_resign(fixture->election), TENURE_OK);
 }
 
-TEST(from_on_demoted_what_needs_the_store_is_refused_and_the_rest_works) {
-    in_both_forms(AT_DEMOTED, cause_a_demotion);
+TEST(from_every_callback_what_needs_the_store_is_refused_and_the_rest_works) {
+    static const struct {
+        enum probe_at at;
+        void (*cause)(struct fixture *fixture);
+    } rows[] = {{AT_EVENT, cause_an_event},     {AT_MEMBER_EVENT, cause_a_member_event},
+                {AT_LOST, cause_a_loss},        {AT_ELECTED, cause_an_election},
+                {AT_DEMOTED, cause_a_demotion}, {AT_ELECTION_EVENT, cause_an_election}};
+    static const unsigned forms[] = {0, TENURE_DRIVEN};
+    for (size_t i = 0; i < TEN_COUNT(rows) * TEN_COUNT(forms); i++) {
+        struct fixture fixture;
+        fixture_open(&fixture, rows[i / 2].at, forms[i % 2]);
+        rows[i / 2].cause(&fixture);
+        assert_probed(&fixture);
+        assert_all_works(&fixture);
+        fixture_close(&fixture);
+    }
 }
 
 /* ---- the lease that was lost */
@@ -350,7 +324,7 @@ TEST(a_lost_lease_can_be_freed_where_its_loss_is_told) {
     for (unsigned form = 0; form < 2; form++) {
         struct fixture fixture;
         fixture_open(&fixture, AT_NOTHING, form ? TENURE_DRIVEN : 0);
-        tenure_lease *lease = acquire(fixture.context, "lost");
+        tenure_lease *lease = acquire(fixture.context, "lost", 0);
         assert_int_equal(tenure_lease_on_lost(lease, free_lost, &fixture), TENURE_OK);
         force(&fixture, "lost");
         AWAIT(&fixture, atomic_load(&fixture.lost) == 1);
@@ -364,182 +338,89 @@ TEST(a_lost_lease_can_be_freed_where_its_loss_is_told) {
 
 /* ---- each */
 
+/* What a listing's function does: it uses everything, on a namespace that grows meanwhile, and closes nothing that is
+ * still in use. */
 struct lister {
-    tenure_context *context;
+    tenure_context *context; /* which is being listed */
+    tenure_context *user;    /* of another namespace of the store */
     tenure_member *member;
     unsigned count;
 };
 
-static int use_everything(struct lister *lister) {
+static int use_and_close(struct lister *lister) {
     char target[32];
     tenure_lease *lease = NULL;
     tenure_info info = {.size = sizeof info};
     unsigned names = 0;
     snprintf(target, sizeof target, "each-%u", ++lister->count);
-    assert_int_equal(tenure_acquire(lister->context, target, 1000, 0, &lease), TENURE_OK);
+    assert_int_equal(tenure_acquire(lister->user, target, 1000, 0, &lease), TENURE_OK);
     assert_int_equal(tenure_renew(lease), TENURE_OK);
-    assert_int_equal(tenure_target_read(lister->context, target, &info), TENURE_OK);
-    assert_int_equal(tenure_target_list(lister->context, TENURE_ALL, no_info, NULL), 1);
+    assert_int_equal(tenure_target_read(lister->user, target, &info), TENURE_OK);
+    assert_int_equal(tenure_target_list(lister->user, TENURE_ALL, no_info, NULL), 1);
     assert_int_equal(tenure_release(lease), TENURE_OK);
     tenure_lease_free(lease);
-    assert_int_equal(tenure_member_acquire(lister->member, target), TENURE_OK);
-    assert_int_equal(tenure_member_list_held(lister->member, count_name, &names), TENURE_OK);
-    assert_true(names > 0);
-    return lister->count % 3 == 0 ? 7 : 0; /* a listing of what grows meanwhile has to end */
+    if (lister->member) {
+        assert_int_equal(tenure_member_acquire(lister->member, target), TENURE_OK);
+        assert_int_equal(tenure_member_list_held(lister->member, count_name, &names), TENURE_OK);
+        assert_true(names > 0);
+    }
+    assert_int_equal(tenure_close(lister->context), TENURE_E_CALLBACK);
+    assert_contains(tenure_message(lister->context), "context cannot be closed here");
+    return 7; /* a listing of what grows meanwhile has to end */
 }
 
-static int use_at_info(const tenure_info *info, void *userdata) {
-    assert_int_equal(info->size, sizeof *info);
-    return use_everything(userdata);
-}
-
-static int use_at_target(const tenure_target *target, void *userdata) {
-    assert_int_equal(target->size, sizeof *target);
-    return use_everything(userdata);
-}
-
-static int use_at_instance(const tenure_instance *instance, void *userdata) {
-    assert_int_equal(instance->size, sizeof *instance);
-    return use_everything(userdata);
-}
-
-static int use_at_change(const tenure_change *change, void *userdata) {
-    assert_int_equal(change->size, sizeof *change);
-    return use_everything(userdata);
-}
+#define USE_AT(name, type)                                                                                             \
+    static int use_at_##name(const type *seen, void *userdata) {                                                       \
+        assert_int_equal(seen->size, sizeof *seen);                                                                    \
+        return use_and_close(userdata);                                                                                \
+    }
+USE_AT(info, tenure_info)
+USE_AT(target, tenure_target)
+USE_AT(instance, tenure_instance)
+USE_AT(change, tenure_change)
+USE_AT(leader, tenure_leader)
 
 static int use_at_name(const char *name, void *userdata) {
+    struct lister *lister = userdata;
     assert_true(name[0] != '\0');
-    return use_everything(userdata);
+    tenure_member_close(lister->member);
+    assert_contains(tenure_message(lister->member), "fleet member cannot be closed here");
+    return use_and_close(lister);
 }
 
-static int use_at_leader(const tenure_leader *leader, void *userdata) {
-    assert_int_equal(leader->size, sizeof *leader);
-    use_everything(userdata);
-    return 7;
-}
-
-TEST(each_may_call_everything) {
-    tenure_options options = {.size = sizeof options, .namespace_name = "leases"};
-    tenure_context *context = NULL;
-    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
-    tenure_target targets[] = {{.size = sizeof(tenure_target), .id = "a"},
-                               {.size = sizeof(tenure_target), .id = "b"},
-                               {.size = sizeof(tenure_target), .id = "c"}};
-    uint64_t cursor;
-    assert_int_equal(tenure_open("memory:unit-each", &options, &context), TENURE_OK);
-    struct lister lister = {.context = context};
-    assert_int_equal(tenure_watch_start(context, &cursor), TENURE_OK);
-    assert_int_equal(tenure_registry_put(context, targets, 3, NULL), TENURE_OK);
-    assert_int_equal(tenure_member_open(context, &fleet, &lister.member), TENURE_OK);
-    assert_int_equal(tenure_target_list(context, TENURE_ALL, use_at_info, &lister), 7);
-    assert_int_equal(lister.count, 3);
-    assert_int_equal(tenure_registry_list(context, use_at_target, &lister), 7);
-    assert_int_equal(lister.count, 6);
-    assert_int_equal(tenure_watch_wait(context, &cursor, 0, use_at_change, &lister), 7);
-    assert_int_equal(tenure_history_read(context, NULL, 0, 100, use_at_change, &lister), 7);
-    assert_int_equal(tenure_member_list_held(lister.member, use_at_name, &lister), 7);
-    assert_int_equal(tenure_leader_observe(context, NULL, "web", use_at_leader, &lister), 7);
-    assert_int_equal(tenure_member_list_instances(lister.member, use_at_name, &lister), TENURE_OK); /* one */
-    tenure_member_close(lister.member);
-    assert_int_equal(tenure_close(context), TENURE_OK);
-}
-
-TEST(each_instance_may_be_used_for_everything) {
-    tenure_options options = {.size = sizeof options, .namespace_name = "fleet"};
-    tenure_context *reader = NULL;
-    tenure_context *context = NULL;
-    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
-    assert_int_equal(tenure_open("memory:unit-each", NULL, &context), TENURE_OK);
-    assert_int_equal(tenure_open("memory:unit-each", &options, &reader), TENURE_OK);
-    struct lister lister = {.context = context};
-    assert_int_equal(tenure_member_open(context, &fleet, &lister.member), TENURE_OK);
-    assert_int_equal(tenure_member_acquire(lister.member, "m"), TENURE_OK); /* it is announced by then */
-    assert_int_equal(tenure_instance_list(reader, use_at_instance, &lister), TENURE_OK);
-    assert_int_equal(lister.count, 1);
-    tenure_member_close(lister.member);
-    assert_int_equal(tenure_close(context), TENURE_OK);
-    assert_int_equal(tenure_close(reader), TENURE_OK);
-}
-
-/* ---- closing what a call still uses */
-
-struct closer {
-    tenure_context *context;
-    tenure_member *member;
-    unsigned count;
-};
-
-static int close_everything(struct closer *closer) {
-    closer->count++;
-    assert_int_equal(tenure_close(closer->context), TENURE_E_CALLBACK);
-    assert_non_null(strstr(tenure_message(closer->context), "context cannot be closed here"));
-    return 7;
-}
-
-static int close_at_info(const tenure_info *info, void *userdata) {
-    (void)info;
-    return close_everything(userdata);
-}
-
-static int close_at_target(const tenure_target *target, void *userdata) {
-    (void)target;
-    return close_everything(userdata);
-}
-
-static int close_at_instance(const tenure_instance *instance, void *userdata) {
-    (void)instance;
-    return close_everything(userdata);
-}
-
-static int close_at_change(const tenure_change *change, void *userdata) {
-    (void)change;
-    return close_everything(userdata);
-}
-
-static int close_at_leader(const tenure_leader *leader, void *userdata) {
-    (void)leader;
-    return close_everything(userdata);
-}
-
-static int close_at_name(const char *name, void *userdata) {
-    struct closer *closer = userdata;
-    (void)name;
-    tenure_member_close(closer->member);
-    assert_non_null(strstr(tenure_message(closer->member), "fleet member cannot be closed here"));
-    return close_everything(closer);
-}
-
-static int close_at_work(tenure_election *election, void *userdata) {
+static int use_at_work(tenure_election *election, void *userdata) {
     tenure_election_close(election);
-    assert_non_null(strstr(tenure_message(election), "election cannot be closed here"));
+    assert_contains(tenure_message(election), "election cannot be closed here");
     assert_true(tenure_election_leads(election));
-    return close_everything(userdata);
+    return use_and_close(userdata);
 }
 
-TEST(what_a_call_still_uses_cannot_be_closed_in_its_function) {
-    tenure_context *context = NULL;
-    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+TEST(each_may_call_everything_and_close_nothing_that_the_call_still_uses) {
+    tenure_options listed = {.size = sizeof listed, .namespace_name = "fleet"};
+    tenure_options used = {.size = sizeof used, .namespace_name = "leases"};
     tenure_target target = {.size = sizeof target, .id = "a"};
+    struct lister lister = {0};
     uint64_t cursor;
-    tenure_options options = {.size = sizeof options, .namespace_name = "fleet"};
-    assert_int_equal(tenure_open("memory:unit-close", &options, &context), TENURE_OK);
-    struct closer closer = {.context = context};
+    assert_int_equal(tenure_open("memory:unit-each", &listed, &lister.context), TENURE_OK);
+    assert_int_equal(tenure_open("memory:unit-each", &used, &lister.user), TENURE_OK);
+    tenure_context *context = lister.context;
     assert_int_equal(tenure_watch_start(context, &cursor), TENURE_OK);
     assert_int_equal(tenure_registry_put(context, &target, 1, NULL), TENURE_OK);
-    assert_int_equal(tenure_target_list(context, TENURE_ALL, close_at_info, &closer), 7);
-    assert_int_equal(tenure_registry_list(context, close_at_target, &closer), 7);
-    assert_int_equal(tenure_watch_wait(context, &cursor, 0, close_at_change, &closer), 7);
-    assert_int_equal(tenure_leader_observe(context, NULL, "web", close_at_leader, &closer), 7);
-    assert_int_equal(tenure_election_run(context, "web", NULL, HANG_MS, close_at_work, &closer), 7);
-    assert_int_equal(tenure_member_open(context, &fleet, &closer.member), TENURE_OK);
-    assert_int_equal(tenure_member_acquire(closer.member, "m"), TENURE_OK);
-    assert_int_equal(tenure_history_read(context, NULL, 0, 100, close_at_change, &closer), 7);
-    assert_int_equal(tenure_instance_list(context, close_at_instance, &closer), 7);
-    assert_int_equal(tenure_member_list_held(closer.member, close_at_name, &closer), 7);
-    assert_int_equal(tenure_member_list_instances(closer.member, close_at_name, &closer), 7);
-    assert_int_equal(closer.count, 9);
-    tenure_member_close(closer.member);
+    assert_int_equal(tenure_target_list(context, TENURE_ALL, use_at_info, &lister), 7);
+    assert_int_equal(tenure_registry_list(context, use_at_target, &lister), 7);
+    assert_int_equal(tenure_watch_wait(context, &cursor, 0, use_at_change, &lister), 7);
+    assert_int_equal(tenure_leader_observe(context, NULL, "web", use_at_leader, &lister), 7);
+    assert_int_equal(tenure_election_run(context, "web", NULL, HANG_MS, use_at_work, &lister), 7);
+    tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
+    assert_int_equal(tenure_member_open(context, &fleet, &lister.member), TENURE_OK);
+    assert_int_equal(tenure_member_acquire(lister.member, "m"), TENURE_OK); /* it is announced by then */
+    assert_int_equal(tenure_history_read(context, NULL, 0, 100, use_at_change, &lister), 7);
+    assert_int_equal(tenure_instance_list(context, use_at_instance, &lister), 7);
+    assert_int_equal(tenure_member_list_held(lister.member, use_at_name, &lister), 7);
+    assert_int_equal(tenure_member_list_instances(lister.member, use_at_name, &lister), 7);
+    assert_int_equal(lister.count, 9);
+    tenure_member_close(lister.member);
+    assert_int_equal(tenure_close(lister.user), TENURE_OK);
     assert_int_equal(tenure_close(context), TENURE_OK); /* nothing is in its way any more */
 }
 

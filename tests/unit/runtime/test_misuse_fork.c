@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "unit/runtime/calls.h"
+#include "unit/runtime/handles.h"
 
 enum { FORKS = 40 };
 
@@ -30,22 +31,15 @@ static void count_lost(tenure_lease *lease, const char *reason, void *userdata) 
     atomic_fetch_add((atomic_uint *)userdata, 1);
 }
 
-static tenure_lease *acquire(tenure_context *context, const char *target) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, 0, &lease) < 0)
-        fail_msg("%s", tenure_message(context));
-    return lease;
-}
-
 static void fixture_open(struct fixture *fixture, const char *url, unsigned flags) {
     tenure_options options = {.size = sizeof options, .flags = flags};
     tenure_member_options fleet = {.size = sizeof fleet, .namespace_name = "fleet"};
     *fixture = (struct fixture){0};
     assert_int_equal(tenure_open(url, &options, &fixture->context), TENURE_OK);
     assert_int_equal(tenure_open(url, NULL, &fixture->other), TENURE_OK);
-    fixture->obstacle = acquire(fixture->other, "taken");
-    fixture->lease = acquire(fixture->context, "x");
-    fixture->spare = acquire(fixture->context, "spare");
+    fixture->obstacle = acquire(fixture->other, "taken", 0);
+    fixture->lease = acquire(fixture->context, "x", 0);
+    fixture->spare = acquire(fixture->context, "spare", 0);
     assert_int_equal(tenure_lease_on_lost(fixture->lease, count_lost, &fixture->lost), TENURE_OK);
     assert_int_equal(tenure_acquire(fixture->context, "taken", UINT64_MAX, TENURE_ASYNC, &fixture->pending), TENURE_OK);
     assert_int_equal(tenure_member_open(fixture->context, &fleet, &fixture->member), TENURE_OK);

@@ -125,32 +125,21 @@ static int fill_totals(struct fixture *fixture, void *structure) {
     return tenure_guard_read(fixture->guard, structure);
 }
 
-STRUCT_TEST(a_description_of_a_target_is_filled_in_as_far_as_it_goes) {
-    assert_filled_by_size(*state, "tenure_info", sizeof(tenure_info), fill_info);
-    tenure_info info = {.size = sizeof info};
-    assert_int_equal(fill_info(*state, &info), TENURE_OK);
-    assert_string_equal(info.target, "x");
-}
-
-STRUCT_TEST(a_members_view_of_a_target_is_filled_in_as_far_as_it_goes) {
-    assert_filled_by_size(*state, "tenure_member_info", sizeof(tenure_member_info), fill_member_info);
-    tenure_member_info info = {.size = sizeof info};
-    assert_int_equal(fill_member_info(*state, &info), TENURE_OK);
-    assert_string_equal(info.target, "t");
-}
-
-STRUCT_TEST(a_leader_is_filled_in_as_far_as_it_goes) {
+STRUCT_TEST(a_structure_is_filled_in_as_far_as_it_goes) {
     struct fixture *fixture = *state;
-    assert_filled_by_size(fixture, "tenure_leader", sizeof(tenure_leader), fill_leader);
+    tenure_info info = {.size = sizeof info};
+    tenure_member_info member_info = {.size = sizeof member_info};
     tenure_leader leader = {.size = sizeof leader};
-    assert_int_equal(fill_leader(fixture, &leader), TENURE_OK);
-    assert_string_equal(leader.instance, tenure_instance_id(fixture->leader));
-}
-
-STRUCT_TEST(the_totals_of_a_guard_are_filled_in_as_far_as_they_go) {
-    assert_filled_by_size(*state, "tenure_guard_totals", sizeof(tenure_guard_totals), fill_totals);
     tenure_guard_totals totals = {.size = sizeof totals};
-    assert_int_equal(fill_totals(*state, &totals), TENURE_OK);
+    assert_filled_by_size(fixture, "tenure_info", sizeof info, fill_info);
+    assert_filled_by_size(fixture, "tenure_member_info", sizeof member_info, fill_member_info);
+    assert_filled_by_size(fixture, "tenure_leader", sizeof leader, fill_leader);
+    assert_filled_by_size(fixture, "tenure_guard_totals", sizeof totals, fill_totals);
+    assert_int_equal(fill_info(fixture, &info) + fill_member_info(fixture, &member_info), TENURE_OK);
+    assert_int_equal(fill_leader(fixture, &leader) + fill_totals(fixture, &totals), TENURE_OK);
+    assert_string_equal(info.target, "x");
+    assert_string_equal(member_info.target, "t");
+    assert_string_equal(leader.instance, tenure_instance_id(fixture->leader));
     assert_int_equal(totals.accepted, 1);
 }
 
@@ -250,7 +239,7 @@ static int use_target(struct fixture *fixture, const void *target) {
     return tenure_registry_put(fixture->context, target, 1, NULL);
 }
 
-STRUCT_TEST(options_of_a_context_are_read_as_far_as_they_go) {
+STRUCT_TEST(options_are_read_as_far_as_they_go) {
     tenure_options options = {.flags = TENURE_DRIVEN,
                               .namespace_name = "sized",
                               .instance_name = "sized",
@@ -258,22 +247,13 @@ STRUCT_TEST(options_of_a_context_are_read_as_far_as_they_go) {
                               .renew_ms = 9000,
                               .margin_ms = 3000,
                               .timeout_ms = 500};
+    tenure_member_options member = {.weight = 2, .namespace_name = "sized", .settle_ms = 100};
+    tenure_election_options election = {.namespace_name = "sized"};
+    tenure_guard_options guard = {.namespace_name = "sized", .cache_ttl_ms = 5000, .max_targets = 10};
     assert_read_by_size(*state, "tenure_options", &options, sizeof options, use_options);
-}
-
-STRUCT_TEST(options_of_a_member_are_read_as_far_as_they_go) {
-    tenure_member_options options = {.weight = 2, .namespace_name = "sized", .settle_ms = 100};
-    assert_read_by_size(*state, "tenure_member_options", &options, sizeof options, use_member_options);
-}
-
-STRUCT_TEST(options_of_an_election_are_read_as_far_as_they_go) {
-    tenure_election_options options = {.namespace_name = "sized"};
-    assert_read_by_size(*state, "tenure_election_options", &options, sizeof options, use_election_options);
-}
-
-STRUCT_TEST(options_of_a_guard_are_read_as_far_as_they_go) {
-    tenure_guard_options options = {.namespace_name = "sized", .cache_ttl_ms = 5000, .max_targets = 10};
-    assert_read_by_size(*state, "tenure_guard_options", &options, sizeof options, use_guard_options);
+    assert_read_by_size(*state, "tenure_member_options", &member, sizeof member, use_member_options);
+    assert_read_by_size(*state, "tenure_election_options", &election, sizeof election, use_election_options);
+    assert_read_by_size(*state, "tenure_guard_options", &guard, sizeof guard, use_guard_options);
 }
 
 /* A target without an id is refused, so the smallest has one. */

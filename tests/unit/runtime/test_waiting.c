@@ -4,7 +4,7 @@
  * with functions of the test before it. Time is real; what is compared is what happened, and how often the store was
  * asked, not how long it took.
  */
-#include "unit/unit.h"
+#include "unit/runtime/handles.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -118,7 +118,7 @@ static int set_up(void **state) {
 #define WAITING_TEST(name) TEST_WITH(name, set_up, NULL)
 
 /* Renewals are frequent and the TTL is long, so that a busy machine loses nothing. */
-static tenure_context *open_with(const char *url, unsigned flags, tenure_event_fn on_event) {
+static tenure_context *open_listening(const char *url, unsigned flags, tenure_event_fn on_event) {
     tenure_context *context = NULL;
     tenure_options options = {.size = sizeof options,
                               .flags = flags,
@@ -131,15 +131,8 @@ static tenure_context *open_with(const char *url, unsigned flags, tenure_event_f
     return context;
 }
 
-static tenure_context *open_context(const char *url, unsigned flags) {
-    return open_with(url, flags, NULL);
-}
-
-static tenure_lease *acquire(tenure_context *context, const char *target, unsigned flags) {
-    tenure_lease *lease = NULL;
-    if (tenure_acquire(context, target, 0, flags, &lease) < 0)
-        fail_msg("%s", tenure_message(NULL));
-    return lease;
+static tenure_context *open_frequent(const char *url, unsigned flags) {
+    return open_listening(url, flags, NULL);
 }
 
 /* A thread in a call that waits. */
@@ -219,7 +212,7 @@ static void *ping(void *arg) {
 
 /* Whoever polls has a time-out of its own; what another call makes due earlier makes the descriptor readable. */
 WAITING_TEST(a_loop_that_sleeps_is_woken_when_the_lease_of_another_thread_is_to_be_renewed) {
-    tenure_context *context = open_context("memory:unit-waiting-loop", TENURE_DRIVEN);
+    tenure_context *context = open_frequent("memory:unit-waiting-loop", TENURE_DRIVEN);
     struct pollfd poll_fd = {.fd = tenure_fd(context), .events = POLLIN};
     while (tenure_timeout_ms(context) != -1)
         assert_int_equal(tenure_process(context), TENURE_OK);
@@ -233,7 +226,7 @@ WAITING_TEST(a_loop_that_sleeps_is_woken_when_the_lease_of_another_thread_is_to_
 }
 
 WAITING_TEST(a_program_that_processes_takes_no_wake_up_from_the_thread) {
-    tenure_context *context = open_context("memory:unit-waiting-process", 0);
+    tenure_context *context = open_frequent("memory:unit-waiting-process", 0);
     tenure_event event = {.size = sizeof event};
     assert_int_equal(tenure_next_event(context, 20, &event), TENURE_E_TIMEOUT); /* the thread runs */
     for (int i = 0; i < 10; i++) {
@@ -259,7 +252,7 @@ static bool is_polled(tenure_context *context) {
 }
 
 WAITING_TEST(a_waiter_that_polls_is_woken_by_what_another_thread_did) {
-    tenure_context *context = open_context("memory:unit-waiting-other", TENURE_DRIVEN);
+    tenure_context *context = open_frequent("memory:unit-waiting-other", TENURE_DRIVEN);
     for (int i = 0; i < 20; i++) {
         struct waiting waiting = {0};
         start(&waiting, context, wait_for_event);
@@ -288,7 +281,7 @@ static bool is_waiting_for_turn(tenure_context *context) {
 }
 
 WAITING_TEST(a_cancel_that_comes_while_others_have_the_turn_is_not_lost) {
-    tenure_context *context = open_context("memory:unit-waiting-cancel", TENURE_DRIVEN);
+    tenure_context *context = open_frequent("memory:unit-waiting-cancel", TENURE_DRIVEN);
     struct waiting slow = {0};
     struct waiting waiting = {0};
     atomic_store(&fake.blocks, true);
@@ -306,7 +299,7 @@ WAITING_TEST(a_cancel_that_comes_while_others_have_the_turn_is_not_lost) {
 
 WAITING_TEST(a_cancel_reaches_a_waiter_that_polls_although_others_process) {
     for (int i = 0; i < 20; i++) {
-        tenure_context *context = open_context("memory:unit-waiting-cancel", TENURE_DRIVEN);
+        tenure_context *context = open_frequent("memory:unit-waiting-cancel", TENURE_DRIVEN);
         struct waiting waiting[2] = {0};
         for (int k = 0; k < 2; k++)
             start(&waiting[k], context, wait_for_event);
@@ -362,8 +355,8 @@ static void on_outer(const tenure_event *event, void *userdata) {
 
 WAITING_TEST(a_callback_stays_one_after_the_callback_of_another_context_inside_it) {
     tenure_lease *lease = NULL;
-    nest.outer = open_with("memory:unit-waiting-outer", 0, on_outer);
-    nest.inner = open_with("memory:unit-waiting-inner", TENURE_DRIVEN, on_inner);
+    nest.outer = open_listening("memory:unit-waiting-outer", 0, on_outer);
+    nest.inner = open_listening("memory:unit-waiting-inner", TENURE_DRIVEN, on_inner);
     assert_int_equal(tenure_acquire(nest.outer, "x", 0, TENURE_ASYNC, &lease), TENURE_OK);
     UNTIL(atomic_load(&nest.ended));
     assert_int_equal(atomic_load(&nest.inner_events), 1);
@@ -380,8 +373,8 @@ WAITING_TEST(a_callback_stays_one_after_the_callback_of_another_context_inside_i
 /* ---- a store that cannot be watched */
 
 static void see_changes_of_what_cannot_be_watched(unsigned flags) {
-    tenure_context *context = open_context("memory:unit-waiting-blind", flags);
-    tenure_context *other = open_context("memory:unit-waiting-blind", 0);
+    tenure_context *context = open_frequent("memory:unit-waiting-blind", flags);
+    tenure_context *other = open_frequent("memory:unit-waiting-blind", 0);
     struct waiting waiting = {0};
     atomic_store(&fake.unwatchable, true);
     assert_int_equal(tenure_watch_start(context, &waiting.cursor), TENURE_OK);
@@ -422,7 +415,7 @@ static void open_elections(tenure_context *context, tenure_election **elections)
 }
 
 static void close_while_the_store_hangs(unsigned flags) {
-    tenure_context *context = open_context("memory:unit-waiting-close", flags);
+    tenure_context *context = open_frequent("memory:unit-waiting-close", flags);
     tenure_election *elections[ELECTIONS];
     open_elections(context, elections);
     atomic_store(&fake.hangs, true);
@@ -443,7 +436,7 @@ WAITING_TEST(closing_does_not_wait_for_each_election_when_the_store_hangs) {
 }
 
 WAITING_TEST(a_call_of_the_driven_form_is_not_behind_those_of_all_others) {
-    tenure_context *context = open_context("memory:unit-waiting-behind", TENURE_DRIVEN);
+    tenure_context *context = open_frequent("memory:unit-waiting-behind", TENURE_DRIVEN);
     tenure_election *elections[ELECTIONS];
     tenure_guard *guard = NULL;
     tenure_lease *lease = NULL;
@@ -474,7 +467,7 @@ WAITING_TEST(a_call_of_the_driven_form_is_not_behind_those_of_all_others) {
 /* ---- a store that recovers */
 
 WAITING_TEST(waiting_for_a_store_that_recovers_asks_it_rarely) {
-    tenure_context *context = open_context("memory:unit-waiting-recovers", 0);
+    tenure_context *context = open_frequent("memory:unit-waiting-recovers", 0);
     tenure_lease *lease = NULL;
     atomic_store(&fake.recovers, true);
     atomic_store(&fake.calls, 0);
@@ -488,7 +481,7 @@ WAITING_TEST(waiting_for_a_store_that_recovers_asks_it_rarely) {
 /* ---- a store that fails for a while */
 
 static void outlast_an_outage(unsigned flags, void *(*body)(void *)) {
-    tenure_context *context = open_context("memory:unit-waiting-outage", flags);
+    tenure_context *context = open_frequent("memory:unit-waiting-outage", flags);
     tenure_lease *lease = NULL;
     struct waiting waiting = {0};
     atomic_store(&fake.fails, true);
@@ -514,7 +507,7 @@ WAITING_TEST(an_acquire_that_waits_outlasts_an_outage) {
 
 WAITING_TEST(an_acquire_whose_time_ends_in_an_outage_says_what_is_wrong) {
     for (unsigned flags = 0; flags <= TENURE_DRIVEN; flags++) {
-        tenure_context *context = open_context("memory:unit-waiting-late", flags);
+        tenure_context *context = open_frequent("memory:unit-waiting-late", flags);
         tenure_lease *lease = NULL;
         atomic_store(&fake.fails, true);
         uint64_t start_us = ten_boot_us();
@@ -531,7 +524,7 @@ WAITING_TEST(an_acquire_whose_time_ends_in_an_outage_says_what_is_wrong) {
 }
 
 WAITING_TEST(closing_what_never_held_anything_is_no_error) {
-    tenure_context *context = open_context("memory:unit-waiting-nothing", 0);
+    tenure_context *context = open_frequent("memory:unit-waiting-nothing", 0);
     tenure_lease *lease = NULL;
     tenure_election *election = NULL;
     tenure_member *member = NULL;

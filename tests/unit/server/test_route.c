@@ -21,13 +21,6 @@ static void assert_route(const char *path, enum ten_route_kind kind, const char 
     assert_string_equal(route.id, id);
 }
 
-static void assert_bad(const char *path) {
-    ten_route route = route_of(path);
-    if (route.kind != TEN_ROUTE_BAD_PATH)
-        fail_msg("%.100s is %s, not refused", path, ten_route_name(route.kind));
-    assert_true(route.error.message[0] != '\0');
-}
-
 TEST(each_path_has_its_route) {
     assert_route("/", TEN_ROUTE_PAGE, "", "");
     assert_route("/web/app.js", TEN_ROUTE_PAGE, "", "app.js");
@@ -82,51 +75,6 @@ TEST(an_id_is_split_before_it_is_decoded) {
     assert_route("/api/v1/%61/t", TEN_ROUTE_TARGET, "a", "t");
 }
 
-TEST(an_id_that_is_none_is_refused) {
-    static const char *const paths[] = {
-        "/api/v1/a/..",
-        "/api/v1/a/%2e%2e/lease",
-        "/api/v1/a/%2E",
-        "/api/v1/a/x%2F%2e%2e%2Fy",
-        "/api/v1/a/",
-        "/api/v1/a//lease",
-        "/api/v1/a/x%2F%2Fy",
-        "/api/v1/a/%2Fx",
-        "/api/v1/a/x%2F",
-        "/api/v1/a/x%20y",
-        "/api/v1/a/x%0Ay",
-        "/api/v1/a/%ff",
-        "/api/v1/a/%C3%A9/lease",
-        "/api/v1/a/x%25y",
-        "/api/v1//t",
-        "/api/v1/a%2Fb/t",
-        "/api/v1/tenure",
-        "/api/v1/tenure/t/lease",
-        "/api/v1/a%20b",
-        "/api/v1/a/nodes/",
-        "/api/v1/a/nodes/%0a",
-        "/api/v1/a/nodes/%ff",
-        "/api/v1/a/b/c/d/e/f",
-        "/api/v1/..",
-    };
-    for (size_t i = 0; i < TEN_COUNT(paths); i++) {
-        ten_route route = route_of(paths[i]);
-        /* Two dots are a namespace's right, but no way out. */
-        if (strcmp(paths[i], "/api/v1/..") == 0)
-            assert_true(route.kind == TEN_ROUTE_BAD_PATH || strcmp(route.namespace_name, "..") == 0);
-        else
-            assert_bad(paths[i]);
-    }
-}
-
-TEST(an_encoding_that_is_none_is_refused) {
-    static const char *const paths[] = {
-        "/%",      "/%z",         "/%zz", "/%4",  "/healthz%", "/%00",           "/api/v1/a/%00", "/api/v1/a/x%0",
-        "/%u0041", "/api/v1/%00", "/%-1", "/% 1", "/%0x",      "/api/v1/a/%0%30"};
-    for (size_t i = 0; i < TEN_COUNT(paths); i++)
-        assert_bad(paths[i]);
-}
-
 TEST(words_of_ours_are_no_ids) {
     static const char *const words[] = {"nodes", "leases", "events", "history", "%6eodes"};
     for (size_t i = 0; i < TEN_COUNT(words); i++) {
@@ -140,47 +88,6 @@ TEST(words_of_ours_are_no_ids) {
     assert_true(ten_route_is_reserved("nodes"));
     assert_false(ten_route_is_reserved("node"));
     assert_route("/api/v1/nodes/t/lease", TEN_ROUTE_LEASE, "nodes", "t"); /* a namespace may be called so */
-}
-
-TEST(names_have_their_longest) {
-    char path[3000];
-    char name[300];
-    memset(name, 'x', sizeof name);
-    snprintf(path, sizeof path, "/api/v1/%.63s/%.255s/lease", name, name);
-    ten_route route = route_of(path);
-    assert_int_equal(route.kind, TEN_ROUTE_LEASE);
-    assert_int_equal(strlen(route.namespace_name), 63);
-    assert_int_equal(strlen(route.id), 255);
-    snprintf(path, sizeof path, "/api/v1/%.64s", name);
-    assert_bad(path);
-    snprintf(path, sizeof path, "/api/v1/a/%.256s", name);
-    assert_bad(path);
-    /* Each byte encoded, it is still read. */
-    size_t at = (size_t)snprintf(path, sizeof path, "/api/v1/a/");
-    for (int i = 0; i < 255; i++)
-        at += (size_t)snprintf(path + at, sizeof path - at, "%%78");
-    assert_int_equal(strlen(route_of(path).id), 255);
-    memset(path, 'x', sizeof path);
-    path[0] = '/';
-    path[sizeof path - 1] = '\0';
-    assert_bad(path);
-}
-
-TEST(scenes_without_its_prefix_redirects) {
-    assert_int_equal(route_of("/scenes").kind, TEN_ROUTE_REDIRECT);
-    assert_int_equal(route_of("/scenes/").kind, TEN_ROUTE_REDIRECT);
-    assert_int_equal(route_of("/scenes/s-1/lease/renew").kind, TEN_ROUTE_REDIRECT);
-    assert_int_equal(route_of("/scenesx").kind, TEN_ROUTE_NOT_FOUND);
-    assert_int_equal(route_of("/x/scenes").kind, TEN_ROUTE_NOT_FOUND);
-}
-
-TEST(methods_are_words_in_capitals) {
-    assert_int_equal(ten_method_parse("GET"), TEN_GET);
-    assert_int_equal(ten_method_parse("HEAD"), TEN_GET);
-    assert_int_equal(ten_method_parse("DELETE"), TEN_DELETE);
-    assert_int_equal(ten_method_parse("get"), TEN_OTHER_METHOD);
-    assert_int_equal(ten_method_parse(""), TEN_OTHER_METHOD);
-    assert_int_equal(ten_method_parse("GETX"), TEN_OTHER_METHOD);
 }
 
 /* Whatever comes: a route that says an id has one that is valid. */

@@ -17,7 +17,7 @@ TEST(each_kind_of_key_has_its_place) {
                         "fleets/poll/record/lease/a/b");
     assert_string_equal(ten_etcd_life_key(&dir, (ten_key){TEN_KIND_LEASE, "a/b"}).text, "fleets/poll/lease/a/b");
     assert_string_equal(ten_etcd_life_key(&dir, (ten_key){TEN_KIND_INSTANCE, "i"}).text, "fleets/poll/node/i");
-    assert_string_equal(ten_etcd_name_key(&dir, "t").text, "fleets/poll/named/t");
+    assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_NAMED, "t").text, "fleets/poll/named/t");
     assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_WAIT, NULL).text, "fleets/poll/state/wait");
     assert_string_equal(ten_etcd_place(&dir, TEN_ETCD_FEED, "r").text, "fleets/poll/feed/r");
 }
@@ -78,7 +78,7 @@ TEST(comparisons_are_of_the_revision_of_the_last_write) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_compare(&txn, "a", 0);
     ten_etcd_txn_compare(&txn, "b", UINT64_MAX);
-    assert_int_equal(txn.compare_count, 2);
+    assert_int_equal(txn.compares.count, 2);
     json_t *body = body_of(&txn);
     const json_t *compares = json_object_get(body, "compare");
     assert_int_equal(json_array_size(compares), 2);
@@ -97,9 +97,9 @@ TEST(puts_and_deletions_name_key_value_and_lease) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_put(&txn, "k", "{\"a\":1}", 0);
     ten_etcd_txn_put(&txn, "k", "", 77);
-    ten_etcd_txn_delete(&txn, "gone");
+    ten_etcd_txn_put(&txn, "gone", NULL, 0);
     ten_etcd_txn_delete_between(&txn, "a", "c");
-    assert_int_equal(txn.operation_count, 4);
+    assert_int_equal(txn.operations.count, 4);
     json_t *body = body_of(&txn);
     const json_t *put = operation(body, 0, "requestPut");
     assert_data(put, "value", "{\"a\":1}", 7);
@@ -154,11 +154,11 @@ TEST(a_mark_is_attached_and_tells_when_it_was_written_before) {
 
 TEST(a_range_ends_behind_everything_below_its_key) {
     ten_etcd_txn txn = {0};
-    ten_etcd_txn_get(&txn, "p/lease/t");
-    ten_etcd_txn_get_all(&txn, "p/lease/", &(struct ten_etcd_range){0});
-    ten_etcd_txn_get_all(&txn, "p/lease/", &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5});
-    ten_etcd_txn_get_all(&txn, "p/feed/",
-                         &(struct ten_etcd_range){.from = "p/feed/7", .created_since = 9, .by_creation = true});
+    ten_etcd_get(&txn.operations, "p/lease/t");
+    ten_etcd_get_all(&txn.operations, "p/lease/", &(struct ten_etcd_range){0});
+    ten_etcd_get_all(&txn.operations, "p/lease/", &(struct ten_etcd_range){.after = "p/lease/t", .limit = 5});
+    ten_etcd_get_all(&txn.operations, "p/feed/",
+                     &(struct ten_etcd_range){.from = "p/feed/7", .created_since = 9, .by_creation = true});
     json_t *body = body_of(&txn);
     assert_null(json_object_get(operation(body, 0, "requestRange"), "range_end"));
     const json_t *all = operation(body, 1, "requestRange");
@@ -166,7 +166,7 @@ TEST(a_range_ends_behind_everything_below_its_key) {
     assert_data(all, "range_end", "p/lease0", 8);
     assert_null(json_object_get(all, "limit"));
     const json_t *page = operation(body, 2, "requestRange");
-    assert_data(page, "key", "p/lease/t\0", 10);
+    assert_data(page, "key", "p/lease/t\x01", 10);
     assert_number(page, "limit", "5");
     const json_t *changes = operation(body, 3, "requestRange");
     assert_data(changes, "key", "p/feed/7", 8);
@@ -180,9 +180,9 @@ TEST(a_range_ends_behind_everything_below_its_key) {
 TEST(what_is_read_otherwise_is_no_operation) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_compare(&txn, "g", 7);
-    ten_etcd_txn_get_otherwise(&txn, "g");
-    ten_etcd_txn_get_otherwise(&txn, "h");
-    assert_int_equal(txn.operation_count, 0);
+    ten_etcd_get(&txn.otherwise, "g");
+    ten_etcd_get(&txn.otherwise, "h");
+    assert_int_equal(txn.operations.count, 0);
     json_t *body = body_of(&txn);
     const json_t *failure = json_object_get(body, "failure");
     assert_int_equal(json_array_size(json_object_get(body, "success")), 0);
@@ -215,9 +215,9 @@ TEST(a_transaction_that_was_cleared_starts_anew) {
     ten_etcd_txn txn = {0};
     ten_etcd_txn_compare(&txn, "a", 1);
     ten_etcd_txn_put(&txn, "a", "b", 0);
-    ten_etcd_txn_get_otherwise(&txn, "a");
+    ten_etcd_get(&txn.otherwise, "a");
     ten_etcd_txn_clear(&txn);
-    assert_int_equal(txn.compare_count + txn.operation_count, 0);
+    assert_int_equal(txn.compares.count + txn.operations.count, 0);
     assert_string_equal(ten_etcd_txn_body(&txn), "{\"compare\":[],\"success\":[],\"failure\":[]}");
     ten_etcd_txn_free(&txn);
 }

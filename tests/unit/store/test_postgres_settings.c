@@ -5,7 +5,7 @@
 #include "unit/unit.h"
 
 #include "base/alloc.h"
-#include "store/postgres/postgres_settings.h"
+#include "store/postgres/postgres_link.h"
 
 static int make(const char *text, ten_postgres_settings **settings, ten_error *error) {
     ten_url url;
@@ -154,7 +154,7 @@ TEST(several_hosts_are_several_places) {
     assert_string_equal(places[2].address, "");
     assert_string_equal(parameter(settings, &places[1], "host"), "::1");
     assert_string_equal(parameter(settings, &places[1], "hostaddr"), "::1");
-    assert_null(strstr(ten_postgres_settings_name(settings), "secret"));
+    assert_null(strstr(settings->name, "secret"));
     ten_postgres_settings_free(settings);
 }
 
