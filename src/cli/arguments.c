@@ -92,6 +92,13 @@ int ten_arguments_usage(const ten_arguments *arguments, const char *format, ...)
     return TEN_EXIT_USAGE;
 }
 
+int ten_arguments_check_rules(const ten_arguments *arguments, const ten_rule *rules, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].is_broken)
+            return ten_arguments_usage(arguments, "%s", rules[i].says);
+    return TEN_EXIT_DONE;
+}
+
 void ten_arguments_note(const ten_arguments *arguments, const char *format, ...) {
     char text[800];
     va_list args;
@@ -271,14 +278,12 @@ static int check_all(const ten_arguments *arguments, ten_error *error) {
     return r;
 }
 
-bool ten_arguments_check(const ten_arguments *arguments, int *ret_exit) {
+int ten_arguments_check(const ten_arguments *arguments) {
     ten_error error;
     int r = check_all(arguments, &error);
-    if (r < 0) {
+    if (r < 0)
         ten_say(error.message);
-        *ret_exit = ten_exit_code(r);
-    }
-    return r == TENURE_OK;
+    return ten_exit_code(r);
 }
 
 void ten_arguments_open_log(ten_arguments *arguments, const char *instance) {

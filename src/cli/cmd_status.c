@@ -65,11 +65,9 @@ static const ten_option options[] = {
 };
 
 static int check(ten_arguments *arguments) {
-    if (watch)
-        return ten_cmd_top.check(arguments);
-    return arguments->count == 0
-               ? TEN_EXIT_DONE
-               : ten_arguments_usage(arguments, "status takes no arguments; 'tenure show ID' shows one target");
+    if (arguments->count != 0)
+        return ten_arguments_usage(arguments, "status takes no arguments; 'tenure show ID' shows one target");
+    return watch ? ten_cmd_top.check(arguments) : TEN_EXIT_DONE;
 }
 
 static int run(ten_arguments *arguments) {
