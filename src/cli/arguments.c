@@ -321,7 +321,7 @@ static int check_store_exists(const ten_arguments *arguments, ten_error *error) 
         ten_url_parse(arguments->store, &url, &unused) < 0)
         return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
-    if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
+    if (url.path && url.path[0] && !url.hosts && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
         errno == ENOENT)
         return ten_fail(
             error, TENURE_E_UNREACHABLE,

@@ -230,7 +230,7 @@ int tenure_member_handle(tenure_member *member, const char *target, tenure_handl
     int r = check(member, target);
     if (r == TENURE_OK && !ret_handle)
         r = ten_last_error_say(member, TENURE_E_INVALID, "there is no place for the handle on %s", target);
-    uint32_t number;
+    uint32_t number = 0;
     if (r == TENURE_OK)
         r = enter(member, target, &number);
     if (r < 0)

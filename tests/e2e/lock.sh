@@ -126,6 +126,12 @@ slots() {
     b=$PID
     exits 4 "$TENURE" lock pool --count 2 --no-wait -- echo never
     same 'standard error' "$ERR" ''
+    # Its name alone is no target: each command says so.
+    for command in 'show pool' 'release pool --force' 'resign pool --from x --force' 'resign pool --from x'; do
+        # shellcheck disable=SC2086 # words
+        exits 1 "$TENURE" $command --namespace lock
+        err_has 'pool has slots: name one of them, such as pool/0'
+    done
     background c "$TENURE" lock pool --count 2 --ttl 20s --name c -- sh -c 'echo "$TENURE_ROLE $TENURE_SLOT"'
     c=$PID
     waits c
