@@ -250,8 +250,8 @@ static bool report_case(bench_report *report, const struct held_case *it, const 
 }
 
 /* What grows with the number of leases: ms of the scripts of Redis, of the processor of the store, or, where the store
- * has no process of its own, bytes. What Redis does without being asked takes ten times as long as the scripts, and more
- * or less by as much as they take. */
+ * has no process of its own, bytes. What Redis does without being asked takes ten times as long as the scripts, and
+ * more or less by as much as they take. */
 static double cost_of(const struct figures *figures) {
     const struct usage *used = &figures->interval;
     return used->scripts_ms > 0 ? used->scripts_ms : figures->has_server ? used->store_ms : used->bytes;

@@ -1,6 +1,6 @@
 /*
- * Single operations on the Redis store: renewals and acquires, in batches against pipelines of bare commands (wire.h) on
- * the same server and in turns, one connection each; and one by one, by what the server says of itself (INFO
+ * Single operations on the Redis store: renewals and acquires, in batches against pipelines of bare commands (wire.h)
+ * on the same server and in turns, one connection each; and one by one, by what the server says of itself (INFO
  * commandstats). The seeds' layout is ours, too: a lease is a plain key with the holder's name, so that the seed's own
  * script and a bare PEXPIRE renew the very same keys.
  */

@@ -1,6 +1,6 @@
 /*
- * The reference of the Redis rows: bare commands over hiredis with nothing around them, as a good client in C would have
- * them: in pipelines, 256 commands go out, then their answers come in. A slow reference would flatter us.
+ * The reference of the Redis rows: bare commands over hiredis with nothing around them, as a good client in C would
+ * have them: in pipelines, 256 commands go out, then their answers come in. A slow reference would flatter us.
  */
 #ifndef BENCH_WIRE_H
 #define BENCH_WIRE_H

@@ -17,8 +17,8 @@ Arguments:
   NAME          only the rows whose names begin with NAME; an unknown NAME is an error that lists them
   scale[/CASE]  whole fleets, which are not among the other rows; CASE: a store, STORE/INSTANCESxTARGETS,
                 or STORE/growth, from which bench/plot.py draws docs/scale.svg
-  held[/CASE]   what 1,000 to 1,000,000 leases cost at rest; CASE: a store, or STORE/COUNT. bench/plot_held.py draws
-                docs/held.svg from it
+  held[/CASE]   what 1,000 to 1,000,000 leases cost at rest, which is not among them either; CASE: a store, or
+                STORE/COUNT, from which bench/plot.py draws docs/held.svg
 
 Examples:
   ./dev bench
