@@ -66,7 +66,8 @@ static const char *default_namespace(const ten_command *command) {
 static void print_help(const ten_command *command) {
     snprintf(namespace_help, sizeof namespace_help, "the set of targets; default %s", default_namespace(command));
     snprintf(level_help, sizeof level_help, "error, warn, info or debug; default %s", command->quiet ? "warn" : "info");
-    printf("usage: tenure %s %s\n\n%s.\n", command->name, command->usage, command->summary);
+    printf("usage: tenure %s%s%s\n\n%s.\n", command->name, command->usage[0] ? " " : "", command->usage,
+           command->summary);
     if (command->details)
         printf("\n%s\n", command->details);
     if (command->options && command->options->help) {
@@ -323,8 +324,8 @@ static int check_store_exists(const ten_arguments *arguments, ten_error *error) 
         ten_url_parse(arguments->store, &url, &unused) < 0)
         return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
-    if (url.path && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
-        errno == ENOENT)
+    if (url.path && url.path[0] && !url.hosts && ten_url_check_options(&url, known, &unused) == TENURE_OK &&
+        access(url.path, F_OK) != 0 && errno == ENOENT)
         return ten_fail(
             error, TENURE_E_UNREACHABLE,
             "there is no store at %.300s: No such file or directory; check the path ('tenure lock', 'target add' and "

@@ -4,6 +4,7 @@
 #include "base/duration.h"
 #include "base/id.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/fleet_listing.h"
 #include "cli/pinning.h"
 
@@ -123,6 +124,8 @@ static int force(const ten_arguments *arguments) {
     char holder[TENURE_HOLDER_MAX + 1];
     int exit_code;
     int r = tenure_target_read(arguments->context, target, &info);
+    if (r == TENURE_E_UNKNOWN_TARGET && ten_find_slots(arguments, target))
+        return TEN_EXIT_FAILED;
     if (r < 0 && r != TENURE_E_UNKNOWN_TARGET)
         return ten_arguments_error(arguments, r);
     if (pins && !pin_target(arguments, &pin, &exit_code))
@@ -136,7 +139,17 @@ static int force(const ten_arguments *arguments) {
     if (r < 0)
         return ten_arguments_error(arguments, r);
     ten_id_shorten(info.holder, holder);
+    bool tried = info.holder[0] && !is_there;
+    char former[TENURE_HOLDER_MAX + 1];
+    memcpy(former, info.holder, sizeof former);
     (void)tenure_target_read(arguments->context, target, &info); /* for what is said of it only */
+    if (tried && !forced && strcmp(former, info.holder) == 0) {
+        ten_say_format(
+            "%.200s is held by %.200s, another program, which cannot be barred from renewing; --now takes it "
+            "away, though that program may go on for a while",
+            target, former);
+        return TEN_EXIT_HELD;
+    }
     if (forced)
         say_forced(arguments, holder, &info);
     else

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "cli/commands.h"
+#include "cli/find.h"
 
 static const char *from;
 static uint64_t wait_ms;
@@ -42,6 +43,8 @@ static int ask(const ten_arguments *arguments) {
     int r = tenure_leader_resign(arguments->context, arguments->namespace_name, role, from);
     if (r < 0) {
         int exit_code = ten_arguments_error(arguments, r);
+        if (r == TENURE_E_LOST)
+            (void)ten_find_slots(arguments, role);
         return r == TENURE_E_LOST ? TEN_EXIT_FAILED : exit_code;
     }
     if (wait_ms > 0)
@@ -61,9 +64,18 @@ static int force(const ten_arguments *arguments) {
     int r = tenure_force_release(arguments->context, role, from, now ? TENURE_NOW : 0, &released);
     if (r < 0)
         return ten_arguments_error(arguments, r);
-    if (!released) {
-        fprintf(stderr, "tenure: %s does not lead %s; 'tenure elect --observe %s' shows who does\n", from, role, role);
+    if (!released && ten_find_slots(arguments, role))
         return TEN_EXIT_FAILED;
+    if (!released) {
+        tenure_leader leader = {.size = sizeof leader};
+        (void)tenure_leader_read(arguments->context, arguments->namespace_name, role, &leader);
+        bool leads = strcmp(leader.instance, from) == 0;
+        ten_say_format(
+            leads ? "%.200s leads %.200s as another program, which cannot be barred from renewing; --now takes "
+                    "the role away, though that program may go on for a while"
+                  : "%.200s does not lead %.200s; 'tenure elect --observe' shows who does",
+            from, role);
+        return leads ? TEN_EXIT_HELD : TEN_EXIT_FAILED;
     }
     if (now)
         ten_arguments_note(arguments,

@@ -2,14 +2,19 @@
  * tenure show: one target, who holds it, since when, and for how long.
  */
 #include "cli/commands.h"
+#include "cli/find.h"
 #include "cli/lease_output.h"
 
 static int run(ten_arguments *arguments) {
     tenure_info info = {.size = sizeof info};
     tenure_pin pin = {.size = sizeof pin};
     int r = tenure_target_read(arguments->context, arguments->operands[0], &info);
-    if (r < 0)
-        return ten_arguments_error(arguments, r);
+    if (r < 0) {
+        int exit_code = ten_arguments_error(arguments, r);
+        if (r == TENURE_E_UNKNOWN_TARGET)
+            (void)ten_find_slots(arguments, arguments->operands[0]);
+        return exit_code;
+    }
     if (info.registered && tenure_registry_pin_read(arguments->context, info.target, &pin) == TENURE_OK) {
         memcpy(info.pin_instance, pin.instance, sizeof info.pin_instance);
         info.pin_remaining_ms = pin.remaining_ms;

@@ -30,6 +30,7 @@ static const char *why(const ten_view *view, const tenure_info *info, const char
     if (info->holder[0] == '\0')
         return view->instance_count == 0 ? "no live instance"
                : planned[0]              ? "about to be taken"
+               : !info->registered       ? "not registered"
                                          : "no instance to plan for";
     if (strcmp(info->holder, planned) == 0)
         return pin;

@@ -40,6 +40,11 @@ static void list(struct listing *listing) {
         listing->leaders++;
         add(listing, info->target, "leading", info->holder, info->acquired_at_ms, info->token);
     }
+    /* A lease of another program is in no listing. */
+    tenure_info info = {.size = sizeof info};
+    if (listing->leaders == 0 && tenure_target_read(listing->arguments->context, role, &info) == TENURE_OK &&
+        info.holder[0] && ++listing->leaders)
+        add(listing, role, "leading", info.holder, info.acquired_at_ms, info.token);
     for (size_t i = 0; i < view->instance_count; i++) {
         const ten_view_instance *instance = &view->instances[i];
         if (strcmp(instance->metadata.role, role) == 0 && !leads(view, role, instance->id))

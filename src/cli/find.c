@@ -75,22 +75,27 @@ static int is_known(tenure_context *context, const char *target, tenure_info *in
     return r == TENURE_OK ? 1 : r == TENURE_E_UNKNOWN_TARGET ? 0 : r;
 }
 
+/* The first slot of a semaphore, or of a role that has several leaders. It stands for all. */
+static int has_slots(tenure_context *context, const char *name, tenure_info *info) {
+    char slot[TENURE_TARGET_MAX + 1];
+    return snprintf(slot, sizeof slot, "%s/0", name) < (int)sizeof slot ? is_known(context, slot, info) : 0;
+}
+
 static int is_held(tenure_context *context, const char *target, uint64_t token) {
     tenure_info info;
     int r = is_known(context, target, &info);
-    return r == 1 ? info.holder[0] != '\0' && (token == 0 || info.token == token) : r;
+    if (r == 1 && info.holder[0] != '\0')
+        return token == 0 || info.token == token;
+    if (r >= 0 && token == 0)
+        r = has_slots(context, target, &info);
+    return r == 1 ? info.holder[0] != '\0' : r;
 }
 
-/* A role that somebody leads or waits for. Of one with slots, the first of them stands for all. */
+/* A role that an instance leads or waits for. */
 static int has_role(tenure_context *context, const char *role) {
-    char slot[TENURE_TARGET_MAX + 1];
     struct candidacy candidacy = {.role = role};
     int r = is_held(context, role, 0);
-    if (r == 0)
-        r = tenure_instance_list(context, look_for_candidate, &candidacy);
-    if (r == 0 && snprintf(slot, sizeof slot, "%s/0", role) < (int)sizeof slot)
-        r = is_held(context, slot, 0);
-    return r;
+    return r == 0 ? tenure_instance_list(context, look_for_candidate, &candidacy) : r;
 }
 
 static int has_instance(tenure_context *context, const char *text) {
@@ -115,6 +120,15 @@ static int has(tenure_context *context, const struct wanted *wanted) {
         return has_instance(context, wanted->name);
     }
     return 0;
+}
+
+bool ten_find_slots(const ten_arguments *arguments, const char *name) {
+    tenure_info info;
+    bool found = has_slots(arguments->context, name, &info) == 1;
+    if (found)
+        ten_say_format("%.200s has slots: name one of them, such as %.200s/0 ('tenure ls --namespace %s' lists them)",
+                       name, name, arguments->namespace_name);
+    return found;
 }
 
 struct search {

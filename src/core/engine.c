@@ -443,6 +443,8 @@ void ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_upda
     }
     if (passes)
         (void)pass(engine, event);
-    if (update)
-        *update = sends ? (ten_update){.call = engine->call} : ten_engine_look(engine, now_ms);
+    if (update && sends)
+        *update = (ten_update){.call = engine->call};
+    else if (update)
+        *update = ten_engine_look(engine, now_ms);
 }

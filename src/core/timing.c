@@ -37,17 +37,16 @@ int ten_timing_check(const ten_timing *timing, uint64_t ttl_min_ms, const char *
                         other);
     if (timing->margin_ms > timing->ttl_ms / 2)
         return ten_fail(error, TENURE_E_TTL, "a margin of %s takes more than half of the TTL of %s", other, ttl);
-    ten_duration_show(timing->renew_ms, other);
     if (timing->renew_ms == 0)
         return ten_fail(error, TENURE_E_TTL, "renewing without a pause is not possible: --renew is at least 1ms");
-    char longest[TEN_DURATION_SIZE];
-    ten_duration_show((timing->ttl_ms - timing->margin_ms) / 2, longest);
-    if (timing->renew_ms > (timing->ttl_ms - timing->margin_ms) / 2)
+    uint64_t longest_ms = (timing->ttl_ms - timing->margin_ms) / 2;
+    ten_duration_show(timing->renew_ms, other);
+    if (timing->renew_ms > longest_ms)
         return ten_fail(
             error, TENURE_E_TTL,
             "renewing every %s cannot be safe with a TTL of %s: one failed renewal would end the lease. --renew is at "
-            "most %s here: half of what the margin leaves of the TTL",
-            other, ttl, longest);
+            "most %llums here: half of what the margin leaves of the TTL",
+            other, ttl, (unsigned long long)longest_ms);
     ten_duration_show(timing->timeout_ms, other);
     if (timing->timeout_ms > TENURE_TTL_MAX_MS)
         return ten_fail(error, TENURE_E_INVALID, "a time-out of %s is too long: the longest is 366 days", other);

@@ -40,11 +40,15 @@ static void describe(const ten_lease_row *row, const ten_lease_context *context,
     result->session = held ? row->session : 0;
 }
 
+/* The whole result, of whatever the row has. */
+static enum ten_outcome wait_for_epoch(const ten_lease_row *row, const ten_lease_context *context, ten_result *result) {
+    *result = (ten_result){.token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
+    return TEN_HELD;
+}
+
 /* The holder of a lease on a session does not know of what happens to it now. */
 static void touch(const ten_lease_row *row, ten_lease_effect *effect) {
-    if (row->session == 0)
-        return;
-    effect->touched_session = true;
+    effect->touched_session |= row->session != 0;
 }
 
 /* The holder itself ends a lease that it does not believe in any more. */
@@ -112,8 +116,8 @@ static void note_former(const ten_lease_row *row, enum ten_reason reason, ten_le
     memcpy(effect->former_holder, row->holder, sizeof row->holder);
 }
 
-static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
-                    ten_lease_effect *effect) {
+static enum ten_outcome acquire(ten_lease_row *row, const ten_op *op, const ten_lease_context *context,
+                                ten_result *result, ten_lease_effect *effect) {
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool own =
         held && !row->foreign && strcmp(row->holder, op->holder) == 0 && !row->barred && !(op->flags & TEN_OP_FRESH);
@@ -121,12 +125,9 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
      * lease after the row was written. Nor does it later, under a token from before the epoch: a late renewal may have
      * put the lease back although another instance held the target meanwhile. (Live holders renew; they do not
      * acquire.) */
-    bool recovering = context->recovering_ms > 0 && (own || !held);
-    if (recovering) {
-        *result = (ten_result){
-            .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
-        return;
-    } else if (own && row->token >= context->token_floor) {
+    if (context->recovering_ms > 0 && (own || !held))
+        return wait_for_epoch(row, context, result);
+    if (own && row->token >= context->token_floor) {
         /* Never shortened: the lease may be kept for longer, and this acquire may be a late repetition. */
         if (may_join_session(row, op, context)) {
             if (row->session != context->session.id)
@@ -135,19 +136,14 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
             extend(row, op->ttl_ms, context, effect);
             effect->life.as_it_is = true;
         }
-    } else if (held) {
-        describe(row, context, result);
-        result->outcome = TEN_HELD;
-        return;
-    } else if (context->withheld) {
-        *result = (ten_result){.outcome = TEN_HELD, .token = row->token};
-        return;
+    } else if (held || context->withheld) {
+        return TEN_HELD;
     } else {
         uint64_t least = row->exists ? context->token_floor : ten_max_u64(context->token_floor, context->first_token);
         uint64_t token = ten_max_u64(counter_of(row, context) + 1, least);
         if (token > TENURE_TOKEN_MAX) {
             result->error = TENURE_E_TOKEN;
-            return;
+            return TEN_ERROR;
         }
         /* A forced lease was reported lost when it was forced. */
         if (row->holder[0] != '\0' && !row->barred) {
@@ -160,8 +156,7 @@ static void acquire(ten_lease_row *row, const ten_op *op, const ten_lease_contex
         }
         give(row, op, token, context, effect);
     }
-    describe(row, context, result);
-    result->outcome = TEN_OK;
+    return TEN_OK;
 }
 
 /* Tokens start at 1 or at the wall clock in ms, and grow by one. A number far beyond the clock is a mistake. Taken for
@@ -203,8 +198,9 @@ static uint64_t renewed_ttl_ms(const ten_lease_row *row, const ten_op *op) {
     return op->holder && op->ttl_ms ? op->ttl_ms : ten_max_u64(op->ttl_ms, row->ttl_ms);
 }
 
-static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
-                  ten_lease_effect *effect) {
+static enum ten_outcome renew(ten_lease_row *row, const ten_op *op, const ten_lease_context *context,
+                              ten_result *result, ten_lease_effect *effect) {
+    (void)result;
     bool held = ten_lease_row_is_held(row, context->now_ms);
     if (held && !row->barred && is_meant(row, op) && op->holder && may_join_session(row, op, context)) {
         if (row->session != context->session.id)
@@ -218,25 +214,20 @@ static void renew(ten_lease_row *row, const ten_op *op, const ten_lease_context 
         effect->life.only_keeps = (op->flags & TEN_OP_KEEP) != 0;
     } else {
         effect->proves_loss = proves_loss(row, op, context);
-        describe(row, context, result);
-        result->outcome = TEN_LOST;
-        return;
+        return TEN_LOST;
     }
-    describe(row, context, result);
-    result->outcome = TEN_OK;
+    return TEN_OK;
 }
 
-static void release(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
-                    ten_lease_effect *effect) {
+static enum ten_outcome release(ten_lease_row *row, const ten_op *op, const ten_lease_context *context,
+                                ten_result *result, ten_lease_effect *effect) {
+    (void)result;
     bool held = ten_lease_row_is_held(row, context->now_ms);
     bool forced = (op->flags & (TEN_OP_FORCE | TEN_OP_FORCE_NOW)) != 0;
     bool match = forced ? !op->holder || strcmp(row->holder, op->holder) == 0 : is_meant(row, op);
     bool spared = row->foreign && !(op->flags & TEN_OP_FORCE_NOW);
-    if (!held || !match || spared) {
-        describe(row, context, result);
-        result->outcome = TEN_LOST;
-        return;
-    }
+    if (!held || !match || spared)
+        return TEN_LOST;
     effect->row_changed = true;
     note_former(row, forced ? TEN_REASON_FORCED : op->reason, effect);
     if (forced || !is_known(row, op))
@@ -248,9 +239,7 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     if (forced && !(op->flags & TEN_OP_FORCE_NOW)) {
         effect->lost = !row->barred;
         row->barred = true;
-        describe(row, context, result);
-        result->outcome = TEN_OK;
-        return;
+        return TEN_OK;
     }
     effect->released = true;
     effect->life = (ten_life){.kind = TEN_LIFE_ENDED};
@@ -261,12 +250,12 @@ static void release(ten_lease_row *row, const ten_op *op, const ten_lease_contex
     row->acquired_at_ms = context->wall_ms; /* since when it is free */
     row->barred = false;
     row->ask = TEN_ASK_NOTHING;
-    describe(row, context, result);
-    result->outcome = TEN_OK;
+    return TEN_OK;
 }
 
-static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
-                 ten_lease_effect *effect) {
+static enum ten_outcome hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                             ten_lease_effect *effect) {
+    (void)result;
     bool meant = ten_lease_row_is_held(row, context->now_ms) && is_meant(row, op);
     uint64_t token = ten_max_u64(row->token + 1, context->token_floor);
     /* While the store is recovering, the row may be that of a lease which was released before: then a late request
@@ -283,12 +272,12 @@ static void hand(ten_lease_row *row, const ten_op *op, const ten_lease_context *
         effect->life = TEN_LIFE_FOR(ten_min_u64(op->ttl_ms, context->successor_ms));
         row->ends_ms = context->now_ms + effect->life.ttl_ms;
     }
-    describe(row, context, result);
-    result->outcome = !meant ? TEN_LOST : refused ? TEN_UNKNOWN : TEN_OK;
+    return !meant ? TEN_LOST : refused ? TEN_UNKNOWN : TEN_OK;
 }
 
-static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
-                ten_lease_effect *effect) {
+static enum ten_outcome ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
+                            ten_lease_effect *effect) {
+    (void)result;
     bool match = ten_lease_row_is_held(row, context->now_ms) && !row->foreign &&
                  (!op->holder || strcmp(row->holder, op->holder) == 0);
     if (match) {
@@ -298,62 +287,43 @@ static void ask(ten_lease_row *row, const ten_op *op, const ten_lease_context *c
         effect->asked = row->ask != TEN_ASK_NOTHING;
         touch(row, effect);
     }
-    describe(row, context, result);
-    result->outcome = match ? TEN_OK : TEN_LOST;
+    return match ? TEN_OK : TEN_LOST;
 }
 
 /* The fence at work: whoever is not the holder of this moment, under this very token, changes nothing. */
-static void checkpoint(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
-                       ten_lease_effect *effect) {
-    if (context->recovering_ms > 0) {
-        *result = (ten_result){
-            .outcome = TEN_HELD, .token = row->token, .remaining_ms = context->recovering_ms, .recovering = true};
-        return;
-    }
+static enum ten_outcome checkpoint(ten_lease_row *row, const ten_op *op, const ten_lease_context *context,
+                                   ten_result *result, ten_lease_effect *effect) {
+    if (context->recovering_ms > 0)
+        return wait_for_epoch(row, context, result);
     bool match =
         ten_lease_row_is_held(row, context->now_ms) && !row->barred && op->token == row->token && is_meant(row, op);
     effect->checkpointed = match;
-    describe(row, context, result);
-    result->outcome = match ? TEN_OK : TEN_LOST;
+    return match ? TEN_OK : TEN_LOST;
+}
+
+/* A guard that starts after a loss of data must not accept the lost tokens as current, nor forgotten ones. */
+static enum ten_outcome look_up(ten_lease_row *row, const ten_op *op, const ten_lease_context *context,
+                                ten_result *result, ten_lease_effect *effect) {
+    (void)op;
+    (void)effect;
+    uint64_t last = ten_max_u64(ten_sub_saturating(context->token_floor, 1), counter_of(row, context));
+    if (!ten_lease_row_is_held(row, context->now_ms) && last > row->token)
+        *result = (ten_result){.token = last, .recovering = true};
+    return TEN_OK;
 }
 
 void ten_lease_row_apply(ten_lease_row *row, const ten_op *op, const ten_lease_context *context, ten_result *result,
                          ten_lease_effect *effect) {
-    uint64_t last;
+    static enum ten_outcome (*const operations[])(ten_lease_row *, const ten_op *, const ten_lease_context *,
+                                                  ten_result *, ten_lease_effect *) = {
+        [TEN_OP_ACQUIRE] = acquire, [TEN_OP_RENEW] = renew, [TEN_OP_RELEASE] = release,      [TEN_OP_READ] = look_up,
+        [TEN_OP_ASK] = ask,         [TEN_OP_HAND] = hand,   [TEN_OP_CHECKPOINT] = checkpoint};
     *effect = (ten_lease_effect){0};
-    switch (op->kind) {
-    case TEN_OP_ACQUIRE:
-        acquire(row, op, context, result, effect);
-        break;
-    case TEN_OP_RENEW:
-        renew(row, op, context, result, effect);
-        break;
-    case TEN_OP_RELEASE:
-        release(row, op, context, result, effect);
-        break;
-    case TEN_OP_READ:
+    *result = (ten_result){0};
+    TEN_INVARIANT(operations[op->kind]); /* else it is an instance's operation */
+    result->outcome = operations[op->kind](row, op, context, result, effect);
+    if (result->outcome != TEN_ERROR && !result->recovering)
         describe(row, context, result);
-        /* A guard that starts after a loss of data must not accept the lost tokens as current, nor forgotten ones. */
-        last = ten_max_u64(ten_sub_saturating(context->token_floor, 1), counter_of(row, context));
-        result->recovering = !result->holder && last > row->token;
-        if (result->recovering)
-            result->token = last;
-        result->outcome = TEN_OK;
-        break;
-    case TEN_OP_ASK:
-        ask(row, op, context, result, effect);
-        break;
-    case TEN_OP_HAND:
-        hand(row, op, context, result, effect);
-        break;
-    case TEN_OP_CHECKPOINT:
-        checkpoint(row, op, context, result, effect);
-        break;
-    case TEN_OP_ANNOUNCE:
-    case TEN_OP_LEAVE:
-        TEN_INVARIANT(op->target == NULL); /* an instance's operation on a lease */
-        break;
-    }
     TEN_INVARIANT(row->token <= TENURE_TOKEN_MAX);
 }
 

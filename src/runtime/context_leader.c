@@ -159,7 +159,10 @@ static int ask_to_resign(tenure_context *context, ten_channel *channel, const ch
     ten_result result;
     char holder[TENURE_HOLDER_MAX + 1];
     int r = ten_context_apply(context, channel, &op, &result, holder);
-    if (r == TENURE_OK && result.outcome != TEN_OK)
+    if (r == TENURE_OK && result.outcome != TEN_OK && result.holder && strcmp(result.holder, instance) == 0)
+        r = ten_last_error_say(context, TENURE_E_HELD,
+                               "%s leads %s as another program, which cannot be asked to resign", instance, role);
+    else if (r == TENURE_OK && result.outcome != TEN_OK)
         r = ten_last_error_say(context, result.holder ? TENURE_E_HELD : TENURE_E_LOST, "%s does not lead %s: %s%s",
                                instance, role, result.holder ? "the leader is " : "nobody leads it",
                                result.holder ? result.holder : "");

@@ -24,7 +24,7 @@ static void fill_times(tenure_info *info, uint64_t wall_ms) {
     if (info->holder[0] == '\0')
         return;
     info->expires_at_ms = wall_ms + info->remaining_ms;
-    info->renewed_at_ms = ten_sub_saturating(info->expires_at_ms, info->ttl_ms);
+    info->renewed_at_ms = info->ttl_ms ? ten_sub_saturating(info->expires_at_ms, info->ttl_ms) : 0; /* else not known */
 }
 
 static void info_from_row(const ten_row *row, uint64_t wall_ms, tenure_info *info) {

@@ -66,7 +66,7 @@ static int parse_line(char *line, size_t number, ten_principal *principal, ten_e
         return ten_fail(
             error, TENURE_E_INVALID,
             "line %zu: the last word is the SHA-256 of the token, 64 hexadecimal digits (printf %%s TOKEN | "
-            "sha256sum)",
+            "sha256sum | cut -d' ' -f1)",
             number);
     unsigned char nothing[TEN_TOKEN_HASH_SIZE];
     SHA256((const unsigned char *)"", 0, nothing);

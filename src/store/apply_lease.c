@@ -256,7 +256,8 @@ static int tell_beside(ten_run *run, const ten_op *op, const struct sight *sight
 static int refuse(ten_run *run, const ten_op *op, const struct sight *sight, ten_result *result) {
     ten_instance_row row;
     const char *metadata;
-    bool known = sight->lease->record.version != 0 || (sight->target && sight->target->record.version != 0);
+    const ten_record *lease = &sight->lease->record;
+    bool known = lease->version != 0 || lease->foreign || (sight->target && sight->target->record.version != 0);
     if ((op->flags & TEN_OP_REQUIRE_TARGET) && !known) {
         result->outcome = TEN_UNKNOWN;
         return rest_on_reads(run, sight);

@@ -64,18 +64,6 @@ full_for_verbs() {
     store_is_intact
 }
 
-full_from_the_start() {
-    make_disk 64k
-    fill_disk
-    refused acquire job-1
-    empty_disk
-    umount "$CASE/disk"
-    mount -t tmpfs -o size=1m none "$CASE/disk"
-    exits 0 "$TENURE" acquire job-1
-    out_is 1
-    store_is_intact
-}
-
 fills_up_while_used() {
     make_disk 1m
     dd if=/dev/zero of="$CASE/disk/filling" bs=4096 count=150 2>/dev/null
@@ -166,7 +154,6 @@ with_disk() {
 
 it 'on a full disk the verbs fail with 3, and succeed when there is room' with_disk full_for_verbs
 it 'with little room nothing new is written, and what exists is renewed and changes hands' with_disk little_room
-it 'a store cannot be made on a full disk, and can when there is room' with_disk full_from_the_start
 it 'a disk that fills up while it is used leaves an intact database' with_disk fills_up_while_used
 it 'a holder survives a full disk or stops, and the next one has a higher token' with_disk full_for_a_holder
 finish

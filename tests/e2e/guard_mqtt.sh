@@ -293,31 +293,23 @@ encrypted() {
 }
 
 
-# refused TEXT OPTION...
-refused() {
-    refused_text=$1
-    shift
-    exits 2 "$TENURE" guard "$@"
-    err_has "$refused_text"
-}
 mistakes() {
     : >file
-    refused 'names no topic' --in mqtt://host
-    refused 'mqtt://HOST/TOPIC/+' --in mqtt://host/
-    refused 'is none to subscribe to' --in 'mqtt://host/a+'
-    refused 'is none to subscribe to' --in 'mqtt://host/a/#/b'
-    refused 'those are for subscribers' --in mqtt://host/a --out 'mqtt://host/b/+'
-    refused '{target}, {namespace}' --out 'mqtt://host/{id}'
-    refused 'a port is a number' --in mqtt://host:0/a
-    refused 'password_file=PATH' --in mqtt://user:secret@host/a
+    refuses 'names no topic' guard --in mqtt://host
+    refuses 'mqtt://HOST/TOPIC/+' guard --in mqtt://host/
+    refuses 'is none to subscribe to' guard --in 'mqtt://host/a+'
+    refuses 'is none to subscribe to' guard --in 'mqtt://host/a/#/b'
+    refuses 'those are for subscribers' guard --in mqtt://host/a --out 'mqtt://host/b/+'
+    refuses '{target}, {namespace}' guard --out 'mqtt://host/{id}'
+    refuses 'a port is a number' guard --in mqtt://host:0/a
+    refuses 'password_file=PATH' guard --in mqtt://user:secret@host/a
     case $ERR in *secret*) fail 'the password is shown' ;; esac
-    refused 'are for mqtts://' --in 'mqtt://host/a?ca_file=file'
-    refused 'client_id' --in 'mqtt://host/a?client_id='
-    refused 'client_id' --out 'mqtt://host/a?client_id=x'
-    refused 'would come in again' --in mqtt://host/a --out mqtt://host/a
-    refused 'would come in again' --in 'mqtt://host/polls/+' --out 'mqtt://host:1883/polls/{target}'
-    refused 'would come in again' --in 'mqtt://host/#' --out 'mqtt://host/passed'
-    nothing_written
+    refuses 'are for mqtts://' guard --in 'mqtt://host/a?ca_file=file'
+    refuses 'client_id' guard --in 'mqtt://host/a?client_id='
+    refuses 'client_id' guard --out 'mqtt://host/a?client_id=x'
+    refuses 'would come in again' guard --in mqtt://host/a --out mqtt://host/a
+    refuses 'would come in again' guard --in 'mqtt://host/polls/+' --out 'mqtt://host:1883/polls/{target}'
+    refuses 'would come in again' guard --in 'mqtt://host/#' --out 'mqtt://host/passed'
 }
 
 it 'between two topics the current messages pass as they came, stale ones and those without a token do not' between_topics

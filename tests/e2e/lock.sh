@@ -126,6 +126,12 @@ slots() {
     b=$PID
     exits 4 "$TENURE" lock pool --count 2 --no-wait -- echo never
     same 'standard error' "$ERR" ''
+    # Its name alone is no target: each command says so.
+    for command in 'show pool' 'release pool --force' 'resign pool --from x --force' 'resign pool --from x'; do
+        # shellcheck disable=SC2086 # words
+        exits 1 "$TENURE" $command --namespace lock
+        err_has 'pool has slots: name one of them, such as pool/0'
+    done
     background c "$TENURE" lock pool --count 2 --ttl 20s --name c -- sh -c 'echo "$TENURE_ROLE $TENURE_SLOT"'
     c=$PID
     waits c
@@ -274,51 +280,29 @@ beside_etcdctl() {
 
 # ---- mistakes
 
-refused() {
-    exits 2 "$TENURE" lock "$@"
-    out_is ''
-    [ -n "$ERR" ] || fail 'not a word'
-    [ ! -e "$CASE/ran" ] || fail 'the command was run'
-}
 mistakes() {
-    refused
-    err_has 'NAME is missing'
-    refused web
-    err_has 'no command'
-    refused web --
-    err_has 'no command'
-    refused -- touch "$CASE/ran"
-    err_has 'NAME is missing before --'
-    refused a b -- touch "$CASE/ran"
-    err_has "'b'"
+    refuses 'NAME is missing' lock
+    refuses 'no command' lock web
+    refuses 'no command' lock web --
+    refuses 'NAME is missing before --' lock -- touch "$CASE/ran"
+    refuses "'b'" lock a b -- touch "$CASE/ran"
     for name in '' '..' 'a//b' 'a b' 'ä'; do
-        refused "$name" -- touch "$CASE/ran"
-        err_has 'is not valid: '
+        refuses 'is not valid: ' lock "$name" -- touch "$CASE/ran"
     done
     for count in 0 1001 -1 x 1.5 ''; do
-        refused web --count "$count" -- touch "$CASE/ran"
-        err_has --count
+        refuses --count lock web --count "$count" -- touch "$CASE/ran"
     done
-    refused "$(printf 'r%.0s' $(seq 250))" --count 2 -- touch "$CASE/ran"
-    err_has bytes
-    refused --all a b --count 2 -- touch "$CASE/ran"
-    err_has --count --all
-    refused --all a a -- touch "$CASE/ran"
-    err_has twice
-    refused --all a b
-    err_has -- --
-    refused --all -- touch "$CASE/ran"
-    refused --all a 'b c' -- touch "$CASE/ran"
-    err_has 'is not valid: '
+    refuses bytes lock "$(printf 'r%.0s' $(seq 250))" --count 2 -- touch "$CASE/ran"
+    refuses '--count|--all' lock --all a b --count 2 -- touch "$CASE/ran"
+    refuses twice lock --all a a -- touch "$CASE/ran"
+    refuses '--|--' lock --all a b
+    refuses '' lock --all -- touch "$CASE/ran"
+    refuses 'is not valid: ' lock --all a 'b c' -- touch "$CASE/ran"
     # shellcheck disable=SC2046 # as many words
-    refused --all $(seq 65) -- touch "$CASE/ran"
-    err_has 64
-    refused web --wait 5s --no-wait -- touch "$CASE/ran"
-    err_has --wait
-    refused web --wait 5 -- touch "$CASE/ran"
-    err_has 5s
-    refused web --ttl 50ms -- touch "$CASE/ran"
-    nothing_written
+    refuses 64 lock --all $(seq 65) -- touch "$CASE/ran"
+    refuses --wait lock web --wait 5s --no-wait -- touch "$CASE/ran"
+    refuses 5s lock web --wait 5 -- touch "$CASE/ran"
+    refuses '' lock web --ttl 50ms -- touch "$CASE/ran"
 }
 
 also 'it runs the command, and passes its exit code, its standard input and its environment on' on_locks passes_on

@@ -61,25 +61,6 @@ history_mistakes() {
     exits 2 "$TENURE" history --limit 0
 }
 
-history_over_rest() {
-    manager_up
-    exits 0 "$TENURE" acquire job-1
-    token=$OUT
-    sleep 0.05
-    exits 0 "$TENURE" release job-1 --token "$token"
-    exits 0 "$TENURE" acquire job-2
-    url=$TENURE_STORE/api/v1/poll/history
-    OUT=$(curl -sf "$url?target=job-1&since=1h&limit=1" | sed 's/^\[//; s/\]$//')
-    same event "$(field event)" lease_released
-    between held "$(field held_ms)" 40 30000
-    same status "$(curl -s -o /dev/null -w '%{http_code}' "$url?since=soon")" 400
-    same status "$(curl -s -o /dev/null -w '%{http_code}' "$url?target=a%20b")" 400
-    same status "$(curl -s -o /dev/null -w '%{http_code}' "$url?target=a&after=now")" 400
-    same 'from the oldest on' "$(curl -sf "$url?after=oldest" | grep -c '"event"')" 3
-    exits 0 "$TENURE" history job-1
-    same lines "$(printf '%s\n' "$OUT" | wc -l)" 2
-}
-
 # ---- a registry that somebody wrote into by hand
 
 broken_spec() {
@@ -302,7 +283,6 @@ end_of_recovery() {
 it 'history tells who had a target, for how long, how long it was free, and who forced it' history_of_a_target
 it 'history refuses what it does not understand' history_mistakes
 it 'a spec in the store that is not JSON is shown as a string' broken_spec
-it 'history over REST is that of one target or of all, and the feed from its oldest entry on' history_over_rest
 it "an agent's metrics are Prometheus', on this host alone unless told otherwise" agent_metrics
 it "a candidate's metrics tell who leads, and how it came to that" role_metrics
 it 'metrics tell a lock from a role, and how many may lead' kinds_of_roles

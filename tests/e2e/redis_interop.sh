@@ -277,6 +277,31 @@ first_of() {
         at && $3 == "start" && $4 == target { print int(($1 - at) / 1000); exit }' "$LOG"
 }
 
+# Operators see a lease that only such a program ever had, and learn why it cannot be forced gently.
+shown_to_operators() {
+    redis_store
+    exits 0 "$TENURE" lock --namespace leader other -- true
+    same 'its acquire' "$(seed_acquire alone 60000)" OK
+    redis SET leader:cleanup "$SEED" NX PX 60000
+    exits 0 "$TENURE" show alone --json
+    same 'the holder' "$(field instance)" "$SEED"
+    exits 0 "$TENURE" owner alone
+    out_has "$SEED"
+    exits 0 "$TENURE" who cleanup
+    out_has "$SEED"
+    exits 4 "$TENURE" resign cleanup --from "$SEED"
+    err_has "$SEED leads cleanup as another program"
+    exits 4 "$TENURE" resign cleanup --from "$SEED" --force
+    err_has --now
+    exits 4 "$TENURE" release alone --force
+    err_has "alone is held by $SEED, another program"
+    same 'its lease' "$(redis GET poll:lease:alone)" "$SEED"
+    exits 0 "$TENURE" release alone --force --now
+    same 'its lease' "$(redis GET poll:lease:alone)" ''
+    exits 0 "$TENURE" resign cleanup --from "$SEED" --force --now
+    exits 1 "$TENURE" who cleanup
+}
+
 # ---- a fleet
 
 heartbeat_counts() {
@@ -367,6 +392,7 @@ it 'leases and heartbeats are readable with redis-cli, as documented' readable
 it 'the keys are those of the patterns in the URL' other_keys
 it 'who follows the seeds by hand is locked out while an agent holds' locked_out
 it 'agents are locked out while it holds, and take over when it releases or its lease ends, with a higher token' locks_out
+it 'commands for operators show a lease of another program, and say why it is not forced' shown_to_operators
 it 'its heartbeat makes it part of the plan, and nodes shows it' heartbeat_counts
 it 'what it gives up while it lives is taken over when its lease would have ended' gives_up
 it 'a fleet of our agents and one that follows the seeds polls everything, and nothing twice' mixed_fleet

@@ -638,7 +638,11 @@ def history():
     assert (found[1]["target"], found[1]["instance"], found[1]["token"]) == ("t", "a", 1) and is_time(found[1]["at"])
     more = ASK("GET", "/api/v1/%s/history?after=%d&limit=1" % (ns, found[0]["cursor"]))[2]
     assert more == [found[1]], more
-    for wrong in ("limit=0", "limit=x", "limit=1x", "limit=-1", "limit=", "after=x", "after=-1", "after=", "limit=10001"):
+    last = ASK("GET", "/api/v1/%s/history?target=t&since=1h&limit=1" % ns)[2]
+    assert last == [found[2]] and last[0]["held_ms"] >= 0, last
+    assert [f["event"] for f in ASK("GET", "/api/v1/%s/history?after=oldest" % ns)[2]] == [f["event"] for f in found]
+    for wrong in ("limit=0", "limit=x", "limit=1x", "limit=-1", "limit=", "after=x", "after=-1", "after=", "limit=10001",
+                  "since=soon", "target=a%20b", "target=t&after=now"):
         refused(ASK("GET", "/api/v1/%s/history?%s" % (ns, wrong)), 400, "bad_request")
 
 

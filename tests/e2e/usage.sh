@@ -4,7 +4,7 @@
 # shellcheck source=tests/lib/tap.sh
 . "${TENURE_SOURCE:?}/tests/lib/tap.sh"
 
-commands='acquire renew release show ls target watch doctor version help'
+commands='acquire renew release show ls target watch elect once resign doctor version help'
 
 # ---- help
 
@@ -52,23 +52,6 @@ version() {
 }
 
 # ---- mistakes
-
-# refuses "part of the message|another" ARGUMENT...
-refuses() {
-    parts=$1
-    shift
-    exits 2 "$TENURE" "$@"
-    out_is ''
-    while [ -n "$parts" ]; do
-        err_has "${parts%%|*}"
-        case $parts in
-        *'|'*) parts=${parts#*|} ;;
-        *) parts= ;;
-        esac
-    done
-    err_has 'tenure: '
-    nothing_written
-}
 
 unknown_command() {
     refuses "the command comes first|the option '--store' after it" --store sqlite:jobs.db show job-1
@@ -212,6 +195,59 @@ password_is_hidden() {
     esac
 }
 
+# ---- roles: what runs a command
+
+bad_roles() {
+    for verb in elect once; do
+        for role in '' '..' 'a/../b' 'a//b' 'a b' 'a
+b' "$(printf 'r%.0s' $(seq 300))" 'ä'; do
+            refuses "role '|is not valid: " "$verb" "$role" -- touch "$CASE/ran"
+        done
+        refuses namespace "$verb" web --namespace a/b -- touch "$CASE/ran"
+        refuses namespace "$verb" web --namespace tenure -- touch "$CASE/ran"
+        refuses 'ROLE is missing' "$verb"
+        refuses 'command|--' "$verb" web
+        refuses 'command|--' "$verb" web --
+        for words in "touch $CASE/ran" 'sh -c x' web; do
+            # shellcheck disable=SC2086 # its words
+            refuses 'ROLE is missing before --' "$verb" --ttl 10s -- $words
+        done
+        refuses "'other'" "$verb" web other -- touch "$CASE/ran"
+    done
+    refuses "'a//b'" elect --observe 'a//b'
+    refuses '' elect --observe
+    refuses --observe elect --observe web -- touch "$CASE/ran"
+}
+
+bad_options_of_roles() {
+    refuses restart elect web --restrat always -- touch "$CASE/ran"
+    refuses at-least once web --atleast 5s -- touch "$CASE/ran"
+    refuses '' elect web --at-least 5s -- touch "$CASE/ran"
+    refuses '' once web --restart always -- touch "$CASE/ran"
+    refuses 'never|on-failure|always' elect web --restart sometimes -- touch "$CASE/ran"
+    refuses 'auto|on|off' elect web --pid-namespace maybe -- touch "$CASE/ran"
+    refuses 5s once web --at-least 5 -- touch "$CASE/ran"
+    refuses '' once web --wait -- touch "$CASE/ran"
+    for verb in elect once; do
+        refuses 100 "$verb" web --ttl 50ms -- touch "$CASE/ran"
+        refuses '' "$verb" web --ttl 0s -- touch "$CASE/ran"
+        refuses '' "$verb" web --ttl -5s -- touch "$CASE/ran"
+        refuses renew "$verb" web --ttl 10s --renew 6s -- touch "$CASE/ran"
+        refuses grace "$verb" web --ttl 10s --grace 9s -- touch "$CASE/ran"
+    done
+    # The lease that keeps a role lasts for a TTL more, and no lease lasts for more than 366 days.
+    for at_least in 400d 366d 18446744073709551615ms; do
+        refuses at-least once web --at-least "$at_least" -- touch "$CASE/ran"
+    done
+}
+
+options_of_the_command() {
+    exits 0 "$TENURE" elect web --log-level error -- echo --ttl 1ms --restart -- --help
+    out_is '--ttl 1ms --restart -- --help'
+    exits 0 "$TENURE" once web2 --log-level error -- echo -- -x
+    out_is '-- -x'
+}
+
 it 'tenure --help lists the commands' help_lists_commands --help
 it 'tenure help does the same' help_lists_commands help
 it 'without a command the help is printed and the exit code is 2' no_command
@@ -232,4 +268,7 @@ it 'a value that is not among the choices is refused with the choices' bad_choic
 it 'a bad store URL is refused with the rule that it breaks' bad_urls
 it 'an empty --store is refused, an empty TENURE_STORE is no setting' empty_store
 it 'a password in a URL is not printed' password_is_hidden
+it 'a role that is not valid, no role and no command are refused, and nothing runs' bad_roles
+it 'an option or a time of elect and once that cannot be is refused, and nothing runs' bad_options_of_roles
+it 'options after -- belong to the command' options_of_the_command
 finish

@@ -10,40 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
+#include "lib/free_port.h"
 
 #define TRIES         5u
 #define START_MS      60000u
 #define LOOK_MS       20u
 #define ARGUMENTS_MAX 40u
-
-/*
- * A port that was free a moment ago; if somebody takes it meanwhile, the server does not start and another is tried. It
- * is below those that the kernel gives to connections, or one of them could take it while the server is down for a
- * test.
- */
-static int free_port(void) {
-    for (int tries = 0; tries < 100; tries++) {
-        uint16_t number = 0;
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-            return -1;
-        int port = 10000 + number % 22000;
-        struct sockaddr_in address = {
-            .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        if (fd >= 0)
-            close(fd);
-        if (bound)
-            return port;
-    }
-    return -1;
-}
 
 static bool is_healthy(const etcd_server *server) {
     static const char question[] = "GET /health HTTP/1.0\r\n\r\n";

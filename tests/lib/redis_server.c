@@ -3,17 +3,17 @@
  */
 #include "lib/redis_server.h"
 
+#include "lib/free_port.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -26,29 +26,6 @@
 static void pause_ms(long ms) {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     nanosleep(&time, NULL);
-}
-
-/*
- * A port that was free a moment ago; if somebody takes it meanwhile, the server does not start and another is tried. It
- * is below those that the kernel gives to connections, or one of them could take it while the server is down for a
- * test.
- */
-static int free_port(void) {
-    for (int tries = 0; tries < 100; tries++) {
-        uint16_t number = 0;
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-            return -1;
-        int port = 10000 + number % 22000;
-        struct sockaddr_in address = {
-            .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        if (fd >= 0)
-            close(fd);
-        if (bound)
-            return port;
-    }
-    return -1;
 }
 
 static bool answers(const struct redis_server *server) {

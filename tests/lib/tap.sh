@@ -220,10 +220,27 @@ repeated() {
     between "$1" "$2" "$tap_least" "$(($4 + tap_off))"
 }
 
-# nothing_written: no store was made, nor anything else in the state directories.
+# nothing_written: no store was made, nor anything else in the state directories; and no command has made the file `ran`.
 nothing_written() {
-    tap_found=$(find "$CASE" -name '*.db*' -o -name 'tenure')
+    tap_found=$(find "$CASE" -name '*.db*' -o -name 'tenure' -o -name ran)
     [ -z "$tap_found" ] || fail "files were made: $tap_found"
+}
+
+# refuses "part of the message|another" ARGUMENT...: exit code 2, nothing on standard output, and nothing was made.
+refuses() {
+    tap_parts=$1
+    shift
+    exits 2 "$TENURE" "$@"
+    out_is ''
+    while [ -n "$tap_parts" ]; do
+        err_has "${tap_parts%%|*}"
+        case $tap_parts in
+        *'|'*) tap_parts=${tap_parts#*|} ;;
+        *) tap_parts= ;;
+        esac
+    done
+    err_has 'tenure: '
+    nothing_written
 }
 
 # background COMMAND...: starts it with its output in $CASE/NAME.out and .err, where NAME is $1. Its id is $PID.

@@ -117,7 +117,8 @@ static bool cut_address(const char *text, char host[64], char port[8]) {
         text++;
         size -= 2;
     }
-    if (number[0] == '\0' || strlen(number) > 5 || strspn(number, "0123456789") != strlen(number) || size >= 64)
+    if (number[0] == '\0' || strlen(number) > 5 || strspn(number, "0123456789") != strlen(number) ||
+        atoi(number) > UINT16_MAX || size >= 64)
         return false;
     snprintf(host, 64, "%.*s", (int)size, size ? text : "");
     snprintf(port, 8, "%s", number);
@@ -137,7 +138,7 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
     if (!cut_address(address, host, port) || getaddrinfo(host[0] ? host : "127.0.0.1", port, &hints, &found) != 0 ||
         !found)
         return ten_fail(error, TENURE_E_INVALID,
-                        "%s '%.80s' is no address: write a port for this host alone, or ADDR:PORT", option_of(exporter),
+                        "%s '%.80s' is no address: write a port up to 65535 for this host alone, or ADDR:PORT", option_of(exporter),
                         address);
     exporter->loopback = host[0] == '\0' || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
     exporter->fd = ten_host_listen(found);

@@ -56,8 +56,8 @@ static int refused(ten_http_store *store) {
     if (store->status == 400 || store->status == 413)
         return ten_fail(told, TENURE_E_INVALID, "%s refuses the request: %s", where, said);
     if (store->status == 401 || store->status == 403)
-        return ten_fail(told, TENURE_E_DENIED, "%s does not allow that: %s (token_file= names a file with the token)",
-                        where, said);
+        return ten_fail(told, TENURE_E_DENIED, "%s does not allow that: %s%s", where, said,
+                        store->status == 401 ? " (token_file= names a file with the token)" : "");
     if (store->status == 429)
         return ten_fail(told, TENURE_E_UNREACHABLE, "%s limits this client: %s", where, said);
     if (store->status >= 502 && store->status <= 504) /* of a proxy before it, too */

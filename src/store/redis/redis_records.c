@@ -474,7 +474,7 @@ static int run_touches(ten_redis_store *store, struct touching *state, size_t co
             !goes_with(&state->touches[state->firsts[calls - 1]], &state->touches[i]))
             state->firsts[calls++] = i;
     state->firsts[calls] = count;
-    int r;
+    int r = TENURE_OK;
     do {
         state->compares = state->unproved;
         state->unproved = false;
