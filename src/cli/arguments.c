@@ -188,38 +188,35 @@ static void hold_hangup(void) {
 
 /* ---- start and end */
 
-/* False: end with *ret_exit (help was asked for, or the usage is wrong and has been said). */
-static bool parse(ten_arguments *arguments, const ten_command *command, int argc, char **argv, int *ret_exit) {
+#define GO_ON (-1)
+
+/* The exit code, if help was asked for, or the usage is wrong and has been said; else GO_ON. */
+static int parse(ten_arguments *arguments, const ten_command *command, int argc, char **argv) {
     *arguments = (ten_arguments){
         .command = command, .log_format = -1, .log_level = command->quiet ? TEN_LOG_WARN : TEN_LOG_INFO};
     const ten_option *arrays[] = {command->options ? command->options : no_options, common, NULL};
     ten_error error;
     bool help = false;
-    if (ten_options_parse(arrays, argc, argv, &arguments->count, &arguments->before, &help, &error) < 0) {
-        *ret_exit = ten_arguments_usage(arguments, "%s", error.message);
-        return false;
-    }
+    if (ten_options_parse(arrays, argc, argv, &arguments->count, &arguments->before, &help, &error) < 0)
+        return ten_arguments_usage(arguments, "%s", error.message);
     if (arguments->log_format < 0)
         arguments->log_format = isatty(STDERR_FILENO) ? TEN_LOG_HUMAN : TEN_LOG_TEXT;
     if (arguments->quiet)
         arguments->log_level = TEN_LOG_ERROR;
     else if (arguments->verbose)
         arguments->log_level = command->quiet && arguments->log_level < TEN_LOG_INFO ? TEN_LOG_INFO : TEN_LOG_DEBUG;
-    if (arguments->quiet && arguments->verbose) {
-        *ret_exit = ten_arguments_usage(arguments, "--quiet and --verbose exclude each other");
-        return false;
-    }
+    if (arguments->quiet && arguments->verbose)
+        return ten_arguments_usage(arguments, "--quiet and --verbose exclude each other");
     if (help) {
         print_help(command);
-        *ret_exit = fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
-        return false;
+        return fflush(stdout) == 0 ? TEN_EXIT_DONE : TEN_EXIT_FAILED;
     }
     arguments->operands = argv;
     arguments->needs_store = command->store == TEN_STORE_EXISTING;
     arguments->namespace_is_default = !arguments->namespace_name;
     if (arguments->namespace_is_default)
         arguments->namespace_name = default_namespace(command);
-    return true;
+    return GO_ON;
 }
 
 static int check_ids(const ten_arguments *arguments, int first, int end, int (*check)(const char *, ten_error *)) {
@@ -441,12 +438,12 @@ static int check_operands(ten_arguments *arguments) {
 
 int ten_command_run(const ten_command *command, int argc, char **argv) {
     ten_arguments *arguments = &given;
-    int exit_code;
     if (command->run_unparsed)
         return command->run_unparsed(argc, argv);
     if (command->reloads)
         hold_hangup();
-    if (!parse(arguments, command, argc, argv, &exit_code))
+    int exit_code = parse(arguments, command, argc, argv);
+    if (exit_code != GO_ON)
         return exit_code;
     exit_code = check_operands(arguments);
     if (exit_code != TEN_EXIT_DONE || command->store == TEN_STORE_NONE)

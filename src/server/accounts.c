@@ -66,9 +66,8 @@ static void free_values(ten_map *map) {
 void ten_accounts_close(ten_accounts *accounts) {
     free_values(&accounts->principals);
     free_values(&accounts->addresses);
-    free_values(&accounts->written);
-    free_values(&accounts->streamed);
-    free_values(&accounts->measured);
+    for (size_t i = 0; i < TEN_RESOURCE_COUNT; i++)
+        free_values(&accounts->uses[i]);
 }
 
 /* ---- who is who */
@@ -131,9 +130,9 @@ ten_account *ten_accounts_of_address(ten_accounts *accounts, const struct sockad
 }
 
 /* What its requests had was returned with them; its namespaces are charged to those who write to them next. */
-static void disown(ten_accounts *accounts, ten_map *uses, enum ten_resource resource, const ten_account *account) {
+static void disown(ten_accounts *accounts, enum ten_resource resource, const ten_account *account) {
     size_t at = 0;
-    for (const ten_map_entry *found; (found = ten_map_next(uses, &at));) {
+    for (const ten_map_entry *found; (found = ten_map_next(&accounts->uses[resource], &at));) {
         struct use *use = found->value;
         if (use->grant.account == account)
             ten_budget_return(&accounts->budget, &use->grant, resource);
@@ -148,11 +147,10 @@ void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account) {
      * them. */
     if (!account->stranger && accounts->addresses.count <= ADDRESSES_KEPT)
         return;
-    disown(accounts, &accounts->written, TEN_RESOURCE_NAMESPACES, account);
-    disown(accounts, &accounts->streamed, TEN_RESOURCE_FEEDS, account);
-    disown(accounts, &accounts->measured, TEN_RESOURCE_GAUGES, account);
-    for (size_t i = 0; i < TEN_RESOURCE_COUNT; i++)
+    for (size_t i = 0; i < TEN_RESOURCE_COUNT; i++) {
+        disown(accounts, (enum ten_resource)i, account);
         accounts->gone.refused[i] += account->refused[i];
+    }
     (void)ten_map_remove(&accounts->addresses, entry->group);
     ten_free(entry);
 }
@@ -160,8 +158,9 @@ void ten_accounts_leave_address(ten_accounts *accounts, ten_account *account) {
 /* ---- namespaces */
 
 /* The account is charged for a use that begins. NULL: it has its share of them. */
-static struct use *use_namespace(ten_accounts *accounts, ten_map *uses, const char *namespace_name,
-                                 ten_account *account, enum ten_resource resource) {
+static struct use *use_namespace(ten_accounts *accounts, enum ten_resource resource, const char *namespace_name,
+                                 ten_account *account) {
+    ten_map *uses = &accounts->uses[resource];
     struct use *use = ten_map_get(uses, namespace_name);
     ten_grant grant = {0};
     if (use || !ten_budget_resize(&accounts->budget, &grant, account, resource, 1, TEN_USUAL))
@@ -176,8 +175,8 @@ static struct use *use_namespace(ten_accounts *accounts, ten_map *uses, const ch
     return NULL;
 }
 
-static void end_use(ten_accounts *accounts, ten_map *uses, const char *namespace_name, enum ten_resource resource) {
-    struct use *use = ten_map_remove(uses, namespace_name);
+static void end_use(ten_accounts *accounts, enum ten_resource resource, const char *namespace_name) {
+    struct use *use = ten_map_remove(&accounts->uses[resource], namespace_name);
     if (use)
         ten_budget_return(&accounts->budget, &use->grant, resource);
     ten_free(use);
@@ -186,7 +185,7 @@ static void end_use(ten_accounts *accounts, ten_map *uses, const char *namespace
 /* One that was last written to long ago. */
 static const char *find_old(const ten_accounts *accounts, uint64_t now_ms) {
     size_t at = 0;
-    for (const ten_map_entry *found; (found = ten_map_next(&accounts->written, &at));)
+    for (const ten_map_entry *found; (found = ten_map_next(&accounts->uses[TEN_RESOURCE_NAMESPACES], &at));)
         if (now_ms - ((struct use *)found->value)->at_ms > WRITTEN_MS)
             return found->key;
     return NULL;
@@ -196,36 +195,35 @@ static void forget_old(ten_accounts *accounts, uint64_t now_ms) {
     char name[TENURE_NAMESPACE_MAX + 1];
     for (const char *old; (old = find_old(accounts, now_ms));) {
         snprintf(name, sizeof name, "%s", old);
-        end_use(accounts, &accounts->written, name, TEN_RESOURCE_NAMESPACES);
+        end_use(accounts, TEN_RESOURCE_NAMESPACES, name);
     }
 }
 
 bool ten_accounts_write_to(ten_accounts *accounts, ten_account *account, const char *namespace_name, uint64_t now_ms) {
-    if (!ten_map_get(&accounts->written, namespace_name) &&
+    if (!ten_map_get(&accounts->uses[TEN_RESOURCE_NAMESPACES], namespace_name) &&
         !ten_budget_has_room(&accounts->budget, account, TEN_RESOURCE_NAMESPACES, 1, TEN_USUAL))
         forget_old(accounts, now_ms);
-    struct use *use = use_namespace(accounts, &accounts->written, namespace_name, account, TEN_RESOURCE_NAMESPACES);
+    struct use *use = use_namespace(accounts, TEN_RESOURCE_NAMESPACES, namespace_name, account);
     if (use)
         use->at_ms = now_ms;
     return use != NULL;
 }
 
 bool ten_accounts_stream(ten_accounts *accounts, ten_account *account, const char *namespace_name) {
-    struct use *use = use_namespace(accounts, &accounts->streamed, namespace_name, account, TEN_RESOURCE_FEEDS);
+    struct use *use = use_namespace(accounts, TEN_RESOURCE_FEEDS, namespace_name, account);
     if (use)
         use->count++;
     return use != NULL;
 }
 
 void ten_accounts_stream_end(ten_accounts *accounts, const char *namespace_name) {
-    struct use *use = ten_map_get(&accounts->streamed, namespace_name);
+    struct use *use = ten_map_get(&accounts->uses[TEN_RESOURCE_FEEDS], namespace_name);
     if (use && --use->count == 0)
-        end_use(accounts, &accounts->streamed, namespace_name, TEN_RESOURCE_FEEDS);
+        end_use(accounts, TEN_RESOURCE_FEEDS, namespace_name);
 }
 
 bool ten_accounts_measure(ten_accounts *accounts, ten_account *account, const char *namespace_name) {
-    return namespace_name[0] != '\0' &&
-           use_namespace(accounts, &accounts->measured, namespace_name, account, TEN_RESOURCE_GAUGES);
+    return namespace_name[0] != '\0' && use_namespace(accounts, TEN_RESOURCE_GAUGES, namespace_name, account);
 }
 
 /* ---- what is said of it */

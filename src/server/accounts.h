@@ -18,10 +18,9 @@ typedef struct ten_accounts {
     bool has_auth;
     ten_map principals; /* name -> entry */
     ten_map addresses;  /* group -> entry; only those that have a connection */
-    ten_map written;    /* namespace -> its use: when it was last written to */
-    ten_map streamed;   /* namespace -> its use: how many streams it has */
-    ten_map measured;   /* namespace -> its use: its place in the metrics */
-    ten_account gone;   /* what addresses that have left were refused */
+    /* Namespace -> its use: when it was last written to, how many streams it has, its place in the metrics. */
+    ten_map uses[TEN_RESOURCE_COUNT];
+    ten_account gone; /* what addresses that have left were refused */
     ten_line_gate strangers_limits;
     ten_line_gate strangers_denials;
 } ten_accounts;

@@ -32,8 +32,7 @@ static const char *type_of(const char *name) {
 
 /* If-None-Match is a list of tags, weak ones too, or a star. A tag has its quotes, so that it is found whole. */
 static bool is_known(const ten_request *request, const char *etag) {
-    const char *known =
-        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    const char *known = ten_request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
     return known && (strcmp(known, "*") == 0 || strstr(known, etag));
 }
 

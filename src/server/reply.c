@@ -183,7 +183,7 @@ static void note_namespace(const ten_request *request) {
     struct ten_server *server = request->server;
     const char *where = request->route.namespace_name;
     bool used = request->in_use || (request->urgency == TEN_URGENT && request->status == 200) ||
-                ten_map_get(&server->accounts.written, where);
+                ten_map_get(&server->accounts.uses[TEN_RESOURCE_NAMESPACES], where);
     if (request->status < 400 && used && ten_accounts_measure(&server->accounts, request->account, where))
         ten_gauges_note(server->gauges, where);
 }

@@ -32,6 +32,18 @@ void ten_target_file_line_free(ten_target_line *storage) {
     ten_free(storage);
 }
 
+/* Hands out what was read, or frees it after an error. */
+static int finish(int r, const tenure_target *target, ten_target_line *storage, tenure_target *ret_target,
+                  ten_target_line **ret_storage) {
+    if (r < 0) {
+        ten_target_file_line_free(storage);
+        return r;
+    }
+    *ret_target = *target;
+    *ret_storage = storage;
+    return TENURE_OK;
+}
+
 enum kind { TEXT, FLAG, PERIOD };
 
 /* What may stand in an object, and where it goes. Of several for one place the last that is there counts; flags add
@@ -123,13 +135,7 @@ int ten_target_file_line_parse(const char *line, tenure_target *ret_target, ten_
     if (r == TENURE_OK && !target.id)
         r = ten_fail(error, TENURE_E_INVALID, "\"id\" is missing");
     TEN_STEP(r, ten_id_check_target(target.id, error));
-    if (r < 0) {
-        ten_target_file_line_free(storage);
-        return r;
-    }
-    *ret_target = target;
-    *ret_storage = storage;
-    return TENURE_OK;
+    return finish(r, &target, storage, ret_target, ret_storage);
 }
 
 /* ---- a job of a crontab */
@@ -174,11 +180,5 @@ int ten_target_file_session_parse(const char *id, const char *text, size_t size,
         r = ten_fail(error, TENURE_E_INVALID, "the value is not a JSON object");
     else
         r = read_members(storage->json, session_members, TEN_COUNT(session_members), &target, error);
-    if (r < 0) {
-        ten_target_file_line_free(storage);
-        return r;
-    }
-    *ret_target = target;
-    *ret_storage = storage;
-    return TENURE_OK;
+    return finish(r, &target, storage, ret_target, ret_storage);
 }
