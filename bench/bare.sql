@@ -7,7 +7,7 @@ UPDATE record SET ends_ms = ?1
  WHERE key = ?2 || ' 4' || ?3 AND number = ?4 AND name = ?5 AND ttl_ms = ?6 AND ends_ms > ?7;
 
 -- name: get
-SELECT nullif(name, ''), number, ends_ms FROM record WHERE key = ?1 || ' 4' || ?2;
+SELECT number FROM record WHERE key = ?1 || ' 4' || ?2 AND name = '';
 
 -- name: put
 INSERT INTO record (key, version, name, number, ends_ms, ttl_ms, kept_ends_ms, value)

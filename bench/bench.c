@@ -3,55 +3,60 @@
  */
 #include "bench.h"
 
-#include <stdlib.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdarg.h>
 #include <string.h>
-#include <time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "usage.h"
+
+#define TEXTS_SIZE 65536u
 
 /* ---- turns --------------------------------------------------------------------------------------------- */
 
-static uint64_t cpu_ns(void) {
-    struct timespec used = {0};
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
+/* Microseconds of a slice. */
+struct spent {
+    double all, client, server, others;
+};
 
-static uint64_t server_ns(pid_t server) {
-    char path[64];
-    char text[64] = "";
-    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)server);
-    bool known = server > 0 && ten_read_line(path, text, sizeof text) > 0;
-    return known ? strtoull(text, NULL, 10) : 0;
+/* Processor time so far, added or taken away. */
+static void count_spent(struct spent *spent, pid_t server, double sign) {
+    double first_us = server ? usage_first_thread_us(server) : 0;
+    spent->server += sign * first_us;
+    spent->others += server ? sign * (usage_threads_us(server) - first_us) : 0;
+    spent->client += sign * (usage_self_us() + usage_children_us());
 }
 
 static bool run_slice(bench_side *side, size_t round, uint64_t slice_ms) {
-    uint64_t spent_us = 0;
-    uint64_t spent_cpu_ns = 0;
-    uint64_t spent_server_ns = 0;
+    struct spent spent = {0};
     uint64_t operations = 0;
-    while (spent_us < slice_ms * 1000u || operations == 0) {
+    while (spent.all < (double)slice_ms * 1000 || operations == 0) {
         if (side->prepare && !side->prepare(side->arg))
             return false;
-        uint64_t start_server_ns = server_ns(side->server);
-        uint64_t start_cpu_ns = cpu_ns();
+        count_spent(&spent, side->server, -1);
         uint64_t start_us = ten_boot_us();
         if (!side->turn(side->arg))
             return false;
-        spent_us += ten_boot_us() - start_us;
-        spent_cpu_ns += cpu_ns() - start_cpu_ns;
-        spent_server_ns += server_ns(side->server) - start_server_ns;
+        spent.all += (double)(ten_boot_us() - start_us);
+        count_spent(&spent, side->server, 1);
         operations += side->per_turn;
     }
-    side->rates[round] = (double)operations * 1e6 / (double)spent_us;
-    side->cpu_us[round] = (double)spent_cpu_ns / 1e3 / (double)operations;
-    side->server_us[round] = (double)spent_server_ns / 1e3 / (double)operations;
+    double count = (double)operations;
+    side->values[BENCH_RATE][round] = count * 1e6 / spent.all;
+    side->values[BENCH_NANO][round] = spent.all * 1e3 / count;
+    side->values[BENCH_CLIENT][round] = spent.client / count;
+    side->values[BENCH_SERVER][round] = spent.server / count;
+    side->values[BENCH_OTHERS][round] = spent.others / count;
     return true;
 }
 
-bool bench_race(bench_side *sides, size_t count, size_t rounds, uint64_t slice_ms) {
+bool bench_race(bench_report *report, bench_side *sides, size_t count, size_t rounds, uint64_t slice_ms,
+                const bench_pairing *rows, size_t row_count) {
     TEN_INVARIANT(rounds > 0 && rounds <= BENCH_ROUNDS_MAX);
     for (size_t i = 0; i < count; i++) /* caches, prepared statements, the first growth of the files */
         if (!run_slice(&sides[i], 0, slice_ms / 4))
@@ -60,6 +65,12 @@ bool bench_race(bench_side *sides, size_t count, size_t rounds, uint64_t slice_m
         for (size_t i = 0; i < count; i++)
             if (!run_slice(&sides[round % 2 ? count - 1 - i : i], round, slice_ms))
                 return false;
+    for (const bench_pairing *row = rows; row < rows + row_count; row++) {
+        bench_row head = {.name = row->name, .against = row->against, .kind = row->kind, .goal = row->goal};
+        if (!bench_add(report, head, sides[row->ours].values[row->kind], sides[row->reference].values[row->kind],
+                       rounds))
+            return false;
+    }
     return true;
 }
 
@@ -71,53 +82,55 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-static void sort_copy(double *sorted, const double *values, size_t count) {
-    TEN_INVARIANT(count > 0 && count <= BENCH_ROUNDS_MAX);
-    memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare);
+double bench_percentile(double *values, size_t count, unsigned percent) {
+    qsort(values, count, sizeof *values, compare);
+    return count ? values[(count - 1) * percent / 100] : 0;
 }
 
 double bench_median(const double *values, size_t count) {
     double sorted[BENCH_ROUNDS_MAX];
-    sort_copy(sorted, values, count);
+    TEN_INVARIANT(count > 0 && count <= BENCH_ROUNDS_MAX);
+    memcpy(sorted, values, count * sizeof *values);
+    qsort(sorted, count, sizeof *sorted, compare);
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
-static bool has_goal(const bench_row *row) {
-    return row->goal > 0 || row->kind == BENCH_NONE;
-}
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
-bool bench_is_met(const bench_row *row) {
-    if (!has_goal(row))
-        return true;
-    if (row->kind == BENCH_COST || row->kind == BENCH_LATE || row->kind == BENCH_GROWTH)
-        return row->ratio <= row->goal;
-    return row->kind == BENCH_RATE ? row->ratio >= row->goal : row->ours <= row->goal;
-}
+enum limit { LEAST_RATIO, MOST_RATIO, MOST };
 
-/* ---- the table and the JSON ---------------------------------------------------------------------------- */
-
-/* How the figures of each kind are written. */
+/* How the figures of each kind are written, and what their goal is about. */
 static const struct {
     const char *unit;
     const char *goal_key;
     const char *value;
     const char *goal;
-} kinds[] = {
-    [BENCH_RATE] = {"per_second", "goal_ratio_at_least", "%.0f/s", ">= %.2f"},
-    [BENCH_WAIT] = {"ms", "goal_ms_at_most", "%.1f ms", "<= %.0f ms"},
-    [BENCH_COST] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f"},
-    [BENCH_SIZE] = {"bytes", "goal_bytes_at_most", "%.1f B", "<= %.0f B"},
-    [BENCH_LOAD] = {"percent_of_a_core", "goal_percent_at_most", "%.4f %%", "<= %.1f %%"},
-    [BENCH_LATE] = {"ms", "goal_ratio_at_most", "%.2f ms", "<= %.1f"},
-    [BENCH_PART] = {"of_the_ttl", "goal_at_most", "%.5f TTL", "<= %.2f"},
-    [BENCH_NANO] = {"ns", "goal_ns_at_most", "%.0f ns", "<= %.0f ns"},
-    [BENCH_GROWTH] = {"bytes", "goal_ratio_at_most", "%.0f B", "<= %.1f"},
-    [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f"},
+    enum limit limit;
+} kinds[BENCH_KINDS] = {
+    [BENCH_RATE] = {"per_second", "goal_ratio_at_least", "%.0f/s", ">= %.2f", LEAST_RATIO},
+    [BENCH_WAIT] = {"ms", "goal_ms_at_most", "%.1f ms", "<= %.0f ms", MOST},
+    [BENCH_COST] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f", MOST_RATIO},
+    [BENCH_CLIENT] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f", MOST_RATIO},
+    [BENCH_SERVER] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f", MOST_RATIO},
+    [BENCH_OTHERS] = {"us", "goal_ratio_at_most", "%.2f us", "<= %.1f", MOST_RATIO},
+    [BENCH_SIZE] = {"bytes", "goal_bytes_at_most", "%.1f B", "<= %.0f B", MOST},
+    [BENCH_LOAD] = {"percent_of_a_core", "goal_percent_at_most", "%.4f %%", "<= %.1f %%", MOST},
+    [BENCH_LATE] = {"ms", "goal_ratio_at_most", "%.2f ms", "<= %.1f", MOST_RATIO},
+    [BENCH_PART] = {"of_the_ttl", "goal_at_most", "%.5f TTL", "<= %.2f", MOST},
+    [BENCH_NANO] = {"ns", "goal_ns_at_most", "%.0f ns", "<= %.0f ns", MOST},
+    [BENCH_GROWTH] = {"bytes", "goal_ratio_at_most", "%.0f B", "<= %.1f", MOST_RATIO},
+    [BENCH_NONE] = {"count", "goal_at_most", "%.0f", "%.0f", MOST},
 };
 
-static const char *verdict(const bench_row *row) {
-    return !has_goal(row) ? "-" : bench_is_met(row) ? "met" : "MISSED";
+static bool has_goal(const bench_row *row) {
+    return row->goal > 0 || row->kind == BENCH_NONE;
+}
+
+static bool is_met(const bench_row *row) {
+    enum limit limit = kinds[row->kind].limit;
+    return !has_goal(row) || (limit == LEAST_RATIO  ? row->ratio >= row->goal
+                              : limit == MOST_RATIO ? row->ratio <= row->goal
+                                                    : row->ours <= row->goal);
 }
 
 void bench_print_head(const bench_report *report) {
@@ -127,12 +140,13 @@ void bench_print_head(const bench_report *report) {
 
 static void print_row(const bench_row *row) {
     char ours[32], reference[32], span[32], goal[32] = "-";
+    const char *verdict = !has_goal(row) ? "-" : is_met(row) ? "met" : "MISSED";
     snprintf(ours, sizeof ours, kinds[row->kind].value, row->ours);
     snprintf(reference, sizeof reference, kinds[row->kind].value, row->reference);
     snprintf(span, sizeof span, "%.2f-%.2f", row->ratio_low, row->ratio_top);
     if (has_goal(row))
         snprintf(goal, sizeof goal, kinds[row->kind].goal, row->goal);
-    printf("%-37s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict(row),
+    printf("%-37s %13s %13s %6.2f %11s %9s %-7s %s\n", row->name, ours, reference, row->ratio, span, goal, verdict,
            row->against);
     fflush(stdout);
 }
@@ -142,19 +156,57 @@ bench_row *bench_add(bench_report *report, bench_row head, const double *ours, c
         return NULL;
     bench_row *row = &report->rows[report->count++];
     double ratios[BENCH_ROUNDS_MAX];
-    double sorted[BENCH_ROUNDS_MAX];
     for (size_t i = 0; i < rounds; i++)
         ratios[i] = reference[i] > 0 ? ours[i] / reference[i] : 0;
-    sort_copy(sorted, ratios, rounds);
     *row = head;
     row->ours = bench_median(ours, rounds);
     row->reference = bench_median(reference, rounds);
     row->ratio = bench_median(ratios, rounds);
-    row->ratio_low = sorted[0];
-    row->ratio_top = sorted[rounds - 1];
+    row->ratio_low = bench_percentile(ratios, rounds, 0);
+    row->ratio_top = ratios[rounds - 1];
     print_row(row);
     return row;
 }
+
+bench_row *bench_add_one(bench_report *report, bench_row head, double ours, double reference) {
+    return bench_add(report, head, &ours, &reference, 1);
+}
+
+const char *bench_keep_text(const char *format, ...) {
+    static char texts[TEXTS_SIZE];
+    static size_t used;
+    va_list args;
+    char *text = texts + used;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof texts - used, format, args);
+    va_end(args);
+    TEN_INVARIANT(length >= 0 && (size_t)length < sizeof texts - used);
+    used += (size_t)length + 1;
+    return text;
+}
+
+bool bench_could_not(const char *what) {
+    fprintf(stderr, "bench: %s could not be measured\n", what);
+    return false;
+}
+
+bool bench_apart(bool (*work)(const void *what, void *ret_answer), const void *what, void *ret_answer, size_t size) {
+    int ends[2], status = 0;
+    fflush(NULL);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return false;
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)mallopt(M_ARENA_MAX, 1); /* the statistics are those of one arena */
+        _exit(work(what, ret_answer) && ten_write_all(ends[1], ret_answer, size) == 0 ? 0 : 1);
+    }
+    close(ends[1]);
+    bool told = pid > 0 && read(ends[0], ret_answer, size) == (ssize_t)size;
+    close(ends[0]);
+    return pid > 0 && waitpid(pid, &status, 0) == pid && told && status == 0;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------- */
 
 static void add_double(ten_buf *json, const char *key, double value) {
     char text[32];
@@ -174,14 +226,14 @@ static void add_row(ten_buf *json, const bench_row *row) {
     add_double(json, "ratio_top", row->ratio_top);
     if (has_goal(row)) {
         add_double(json, kinds[row->kind].goal_key, row->goal);
-        ten_json_bool(json, "met", bench_is_met(row));
+        ten_json_bool(json, "met", is_met(row));
     }
     ten_buf_text(json, ten_buf_string(&row->more));
     ten_json_close(json);
 }
 
-bool bench_write_json(const bench_report *report, const char *path) {
-    ten_buf json = {0};
+static bool write_json(const bench_report *report, const char *path) {
+    TEN_CLEANUP(ten_buf_free) ten_buf json = {0};
     ten_json_open(&json);
     ten_json_text(&json, "machine", report->machine);
     ten_json_raw(&json, "rows", "[\n");
@@ -196,11 +248,18 @@ bool bench_write_json(const bench_report *report, const char *path) {
     written = file && fclose(file) == 0 && written;
     if (!written)
         fprintf(stderr, "bench: cannot write %s\n", path);
-    ten_buf_free(&json);
     return written;
 }
 
-void bench_free(bench_report *report) {
-    for (size_t i = 0; i < report->count; i++)
+int bench_end(bench_report *report, const char *json) {
+    int missed = 0;
+    bool written = !json || write_json(report, json);
+    for (size_t i = 0; i < report->count; i++) {
+        if (!is_met(&report->rows[i])) {
+            fprintf(stderr, "bench: %s missed its goal\n", report->rows[i].name);
+            missed++;
+        }
         ten_buf_free(&report->rows[i].more);
+    }
+    return written ? missed : -1;
 }

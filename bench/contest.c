@@ -3,11 +3,8 @@
  */
 #include "contest.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,28 +13,17 @@
 #include "base/json.h"
 #include "elections_work.h"
 
-#define SETTLE_US  150000u /* until those who were started wait */
-#define CROWD_MAX  16u
-#define TEXTS_SIZE 65536u
+#define SETTLE_US 150000u /* until those who were started wait */
+#define CROWD_MAX 16u
 
 /* ---- the place ----------------------------------------------------------------------------------------- */
 
-static bool find_programs(struct contest *contest) {
-    ssize_t length = readlink("/proc/self/exe", contest->programs, sizeof contest->programs - 1);
-    char modules[GROUND_PATH_SIZE + 32];
-    if (length <= 0)
-        return false;
-    contest->programs[length] = '\0';
-    *strrchr(contest->programs, '/') = '\0';
-    snprintf(modules, sizeof modules, "%s/peers/node_modules", contest->programs); /* ./dev bench has put them there */
-    return setenv("NODE_PATH", modules, 1) == 0;
-}
-
 bool contest_open(struct contest *contest, const char *directory) {
     contest->directory = directory;
+    (void)setenv("NODE_PATH", bench_keep_text("%s/peers/node_modules", ground_programs()), 1); /* see ./dev bench */
     srand48((long)ten_boot_us());
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (!find_programs(contest) || redis_server_start(&contest->redis, NULL) != 0)
+    if (redis_server_start(&contest->redis, NULL) != 0)
         return false;
     if (!etcd_start(&contest->etcd, directory))
         fprintf(stderr, "bench: etcd is not there, or does not start\n");
@@ -53,109 +39,56 @@ void contest_close(struct contest *contest) {
 
 /* ---- who takes part ------------------------------------------------------------------------------------ */
 
-void contest_url(const struct contest *contest, enum contest_store store, const char *name,
-                 char url[GROUND_PATH_SIZE]) {
-    switch (store) {
-    case CONTEST_REDIS:
-        snprintf(url, GROUND_PATH_SIZE, "redis://127.0.0.1:%d/0?fresh=1", contest->redis.port);
-        break;
-    case CONTEST_SQLITE:
-        snprintf(url, GROUND_PATH_SIZE, "sqlite:%.400s/%.32s.db", contest->directory, name);
-        break;
-    case CONTEST_ETCD:
+bool contest_url(const struct contest *contest, const char *name, const char *file, char url[GROUND_PATH_SIZE]) {
+    bool on_etcd = strstr(name, "etcd") != NULL;
+    if (strstr(name, "sqlite"))
+        snprintf(url, GROUND_PATH_SIZE, "sqlite:%.400s/%.32s.db", contest->directory, file);
+    else if (on_etcd)
         snprintf(url, GROUND_PATH_SIZE, "etcd://127.0.0.1:%d", contest->etcd.port);
-        break;
-    }
+    else
+        snprintf(url, GROUND_PATH_SIZE, "redis://127.0.0.1:%d/0?fresh=1", contest->redis.port);
+    return !on_etcd || contest->etcd.pid != 0;
 }
 
 void contestant_name(const struct contest *contest, contestant *who, const char *name, const char *suffix) {
     snprintf(who->log, sizeof who->log, "%.400s/%.32s%s.log", contest->directory, name, suffix);
-    who->pair.name = name;
-    who->pair.log = who->log;
-    pair_clear(&who->pair);
-}
-
-static void add_words(struct pair *pair, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        pair_add_word(pair, "%s", words[i]);
-}
-
-static void set_api(const struct contest *contest, struct pair *pair, const char *url, unsigned ttl_ms) {
-    pair->resident = true;
-    pair->end = PAIR_SAY_STOP;
-    pair_add_word(pair, "%s/elections-candidate", contest->programs);
-    pair_add_word(pair, "%s", url);
-    pair_add_word(pair, "%s-%u", pair->name, ttl_ms); /* a namespace of its own: nobody is woken by others */
-    pair_add_word(pair, "%u", ttl_ms);
-}
-
-static void set_elect(const struct contest *contest, struct pair *pair, const char *url, unsigned ttl_ms) {
-    pair->end = PAIR_TERM;
-    pair_add_word(pair, "%s/../tenure", contest->programs);
-    add_words(pair, (const char *[]){"elect", "role", "--store", url, "--namespace"}, 5);
-    pair_add_word(pair, "%s-%u", pair->name, ttl_ms);
-    pair_add_word(pair, "--ttl");
-    pair_add_word(pair, "%ums", ttl_ms);
-    pair_add_word(pair, "--");
-    pair_add_word(pair, "%s/" WORK_NAME, contest->programs);
-}
-
-/* The arguments of the programs that speak to Redis themselves. */
-static void add_redis(const struct contest *contest, struct pair *pair, unsigned ttl_ms) {
-    pair->resident = true;
-    pair->end = PAIR_SAY_STOP;
-    pair_add_word(pair, "%d", contest->redis.port);
-    pair_add_word(pair, "bench:%s:%u", pair->name, ttl_ms);
-    pair_add_word(pair, "%u", ttl_ms);
-}
-
-static void set_etcdctl(const struct contest *contest, struct pair *pair, bool locks, unsigned ttl_ms) {
-    pair->end = locks ? PAIR_TERM_WORK : PAIR_INT;
-    pair_add_word(pair, "etcdctl");
-    pair_add_word(pair, "--endpoints=127.0.0.1:%d", contest->etcd.port);
-    if (!locks) { /* its TTL of 60 s cannot be chosen */
-        add_words(pair, (const char *[]){"elect", "bench-elect", "led"}, 3);
-        return;
-    }
-    pair_add_word(pair, "lock");
-    pair_add_word(pair, "bench-lock-%u", ttl_ms);
-    pair_add_word(pair, "--ttl=%u", ttl_ms / 1000u);
-    pair_add_word(pair, "%s/" WORK_NAME, contest->programs);
-}
-
-static enum contest_store store_of(const char *name) {
-    return strstr(name, "sqlite") ? CONTEST_SQLITE : strstr(name, "etcd") ? CONTEST_ETCD : CONTEST_REDIS;
+    who->name = name;
 }
 
 void contestant_set(const struct contest *contest, contestant *who, const char *name, const char *suffix,
                     unsigned ttl_ms) {
-    struct pair *pair = &who->pair;
+    const char *programs = ground_programs();
+    bool python = strcmp(name, "redis-py") == 0, redlock = strcmp(name, "redlock") == 0;
     char url[GROUND_PATH_SIZE];
     contestant_name(contest, who, name, suffix);
-    contest_url(contest, store_of(name), name, url);
-    who->out = store_of(name) == CONTEST_ETCD && contest->etcd.pid == 0;
+    who->out = !contest_url(contest, name, name, url);
+    who->resident = true;
+    who->end = PAIR_SAY_STOP;
+    /* Each has a namespace or key of its own: nobody is woken by others. */
     if (strncmp(name, "api-", 4) == 0) {
-        set_api(contest, pair, url, ttl_ms);
+        pair_add_words(who, "%s/elections-candidate|%s|%s-%u|%u", programs, url, name, ttl_ms, ttl_ms);
     } else if (strncmp(name, "etcdctl-", 8) == 0) {
-        set_etcdctl(contest, pair, strcmp(name, "etcdctl-lock") == 0, ttl_ms);
-    } else if (strcmp(name, "redis-py") == 0) {
-        add_words(pair, (const char *[]){BENCH_PYTHON, BENCH_PEERS "/redis_lock.py"}, 2);
-        add_redis(contest, pair, ttl_ms);
-    } else if (strcmp(name, "redlock") == 0) {
-        add_words(pair, (const char *[]){"node", BENCH_PEERS "/redlock.js"}, 2);
-        add_redis(contest, pair, ttl_ms);
-    } else if (strcmp(name, "set-nx-loop") == 0) {
-        pair_add_word(pair, "%s/peers-plain", contest->programs);
-        pair_add_word(pair, "seed");
-        add_redis(contest, pair, ttl_ms);
+        who->resident = false;
+        who->end = strcmp(name, "etcdctl-lock") == 0 ? PAIR_TERM_WORK : PAIR_INT;
+        pair_add_words(who, "etcdctl|--endpoints=127.0.0.1:%d", contest->etcd.port);
+        if (who->end == PAIR_INT) /* its TTL of 60 s cannot be chosen */
+            pair_add_words(who, "elect|bench-elect|led");
+        else
+            pair_add_words(who, "lock|bench-lock-%u|--ttl=%u|%s/" WORK_NAME, ttl_ms, ttl_ms / 1000u, programs);
     } else if (strcmp(name, "flock") == 0) {
-        pair->resident = true;
-        pair->end = PAIR_SAY_STOP;
-        pair_add_word(pair, "%s/peers-plain", contest->programs);
-        pair_add_word(pair, "flock");
-        pair_add_word(pair, "%s/%s-%u.lock", contest->directory, name, ttl_ms);
+        pair_add_words(who, "%s/peers-plain|flock|%s/%s-%u.lock", programs, contest->directory, name, ttl_ms);
+    } else if (python || redlock || strcmp(name, "set-nx-loop") == 0) {
+        if (python || redlock)
+            pair_add_words(who, "%s|" BENCH_DIRECTORY "/peers/%s", python ? BENCH_PYTHON : "node",
+                           python ? "redis_lock.py" : "redlock.js");
+        else
+            pair_add_words(who, "%s/peers-plain|seed", programs);
+        pair_add_words(who, "%d|bench:%s:%u|%u", contest->redis.port, name, ttl_ms, ttl_ms);
     } else {
-        set_elect(contest, pair, url, ttl_ms);
+        who->resident = false;
+        who->end = PAIR_TERM;
+        pair_add_words(who, "%s/../tenure|elect|role|--store|%s|--namespace|%s-%u|--ttl|%ums|--|%s/" WORK_NAME,
+                       programs, url, name, ttl_ms, ttl_ms, programs);
     }
 }
 
@@ -171,12 +104,12 @@ static void tell_log(const contestant *who) {
     if (file)
         fclose(file);
     last[strcspn(last, "\n")] = '\0';
-    fprintf(stderr, "bench: %s: round %zu failed%s%s\n", who->pair.name, who->count, last[0] ? ": " : "", last);
+    fprintf(stderr, "bench: %s: round %zu failed%s%s\n", who->name, who->count, last[0] ? ": " : "", last);
 }
 
 void contestant_leave_out(contestant *who) {
     tell_log(who);
-    pair_close(&who->pair);
+    pair_close(who);
     who->out = true;
 }
 
@@ -184,30 +117,20 @@ void contest_pause(uint64_t us) {
     ten_sleep_us(SETTLE_US + (uint64_t)(drand48() * (double)us));
 }
 
-void contest_open_all(contestant *all, size_t count) {
+void contest_each(contestant *all, size_t count, bool (*step)(contestant *pair)) {
     for (size_t i = 0; i < count; i++)
-        if (!all[i].out && !pair_open(&all[i].pair))
-            contestant_leave_out(&all[i]);
-}
-
-void contest_prepare_all(contestant *all, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!all[i].out && !pair_prepare(&all[i].pair))
+        if (!all[i].out && !step(&all[i]))
             contestant_leave_out(&all[i]);
 }
 
 void contest_close_all(contestant *all, size_t count) {
     for (size_t i = 0; i < count; i++)
-        pair_close(&all[i].pair);
+        pair_close(&all[i]);
 }
 
 static void hand_over(contestant *who) {
-    if (who->out)
-        return;
-    TEN_INVARIANT(who->count < CONTEST_ROUNDS_MAX);
-    if (pair_hand_over(&who->pair, CONTEST_PATIENCE_MS, &who->ms[who->count]))
-        who->count++;
-    else
+    uint64_t struck_ns;
+    if (!who->out && (!pair_strike(who, &struck_ns) || !pair_follow(who, struck_ns, CONTEST_PATIENCE_MS)))
         contestant_leave_out(who);
 }
 
@@ -223,67 +146,41 @@ void contest_strike_all(contestant *all, size_t count) {
         if (all[i].alone)
             hand_over(&all[i]);
     for (size_t i = 0; i < count; i++)
-        if (!all[i].alone && !all[i].out && !pair_strike(&all[i].pair, &struck_ns[i]))
+        if (!all[i].alone && !all[i].out && !pair_strike(&all[i], &struck_ns[i]))
             contestant_leave_out(&all[i]);
-    for (size_t i = 0; i < count; i++) {
-        contestant *who = &all[i];
-        if (who->out || who->alone)
-            continue;
-        TEN_INVARIANT(who->count < CONTEST_ROUNDS_MAX);
-        if (pair_follow(&who->pair, struck_ns[i], CONTEST_PATIENCE_MS, &who->ms[who->count]))
-            who->count++;
-        else
-            contestant_leave_out(who);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!all[i].out && !all[i].alone && !pair_follow(&all[i], struck_ns[i], CONTEST_PATIENCE_MS))
+            contestant_leave_out(&all[i]);
 }
 
 /* ---- figures ------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b) {
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-double contestant_percentile(contestant *who, unsigned percent) {
-    qsort(who->ms, who->count, sizeof *who->ms, compare);
-    return who->count ? who->ms[(who->count - 1) * percent / 100] : 0;
-}
-
 void contestant_tell(ten_buf *more, const char *prefix, contestant *who) {
     ten_buf_format(more, ",\"%srounds\":%zu,\"%sp50_ms\":%.3f,\"%sp99_ms\":%.3f,\"%sworst_ms\":%.3f", prefix,
-                   who->count, prefix, contestant_percentile(who, 50), prefix, contestant_percentile(who, 99), prefix,
-                   contestant_percentile(who, 100));
+                   who->count, prefix, bench_percentile(who->ms, who->count, 50), prefix,
+                   bench_percentile(who->ms, who->count, 99), prefix, bench_percentile(who->ms, who->count, 100));
+}
+
+void contest_tell_sides(ten_buf *more, const char *ours, const char *peer) {
+    ten_json_text(more, "ours_is", ours);
+    ten_json_text(more, "peer_is", peer);
 }
 
 bool contest_add_row(bench_report *report, bench_row head, contestant *own, contestant *other, unsigned percent) {
     bool measured = own->count && other->count && !own->out && !other->out;
-    double ours = contestant_percentile(own, percent), reference = contestant_percentile(other, percent);
+    double ours = bench_percentile(own->ms, own->count, percent),
+           reference = bench_percentile(other->ms, other->count, percent);
     if (!measured) {
         head.against = "NOT MEASURED";
         head.goal = 0;
     }
-    bench_row *row = bench_add(report, head, &ours, &reference, 1);
+    bench_row *row = bench_add_one(report, head, ours, reference);
     if (!row)
         return false;
     contestant_tell(&row->more, "", own);
     contestant_tell(&row->more, "peer_", other);
-    ten_json_text(&row->more, "ours_is", own->pair.name);
-    ten_json_text(&row->more, "peer_is", other->pair.name);
+    contest_tell_sides(&row->more, own->name, other->name);
     return true;
-}
-
-const char *contest_keep_text(const char *format, ...) {
-    static char texts[TEXTS_SIZE];
-    static size_t used;
-    va_list args;
-    char *text = texts + used;
-    va_start(args, format);
-    int length = vsnprintf(text, sizeof texts - used, format, args);
-    va_end(args);
-    TEN_INVARIANT(length >= 0 && (size_t)length < sizeof texts - used);
-    used += (size_t)length + 1;
-    return text;
 }
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
@@ -299,7 +196,9 @@ static void add_version(ten_buf *text, const char *name, const char *command) {
     ten_buf_format(text, "%s%s %s", text->size ? ", " : "", name, known ? line : "missing");
 }
 
-void contest_add_versions(ten_buf *text) {
+void contest_tell_versions(bench_report *report, size_t first) {
+    TEN_CLEANUP(ten_buf_free) ten_buf versions = {0};
+    ten_buf *text = &versions;
     add_version(text, "Redis", "redis-server --version 2>/dev/null | sed 's/.*v=\\([^ ]*\\).*/\\1/'");
     add_version(text, "redis-py", BENCH_PYTHON " -c 'import redis; print(redis.__version__)' 2>/dev/null");
     add_version(text, "redlock", "node -p 'require(\"redlock/package.json\").version' 2>/dev/null");
@@ -307,32 +206,7 @@ void contest_add_versions(ten_buf *text) {
     add_version(text, "node", "node --version 2>/dev/null");
     add_version(text, "etcd", "etcd --version 2>/dev/null | sed -n 's/^etcd Version: //p'");
     add_version(text, "etcdctl", "etcdctl version 2>/dev/null | sed -n 's/^etcdctl version: //p'");
-}
-
-struct processors contest_look_at_processors(void) {
-    char line[256] = "";
-    unsigned long long ticks[8] = {0}; /* user, nice, system, idle, iowait, irq, softirq, steal */
-    struct rusage self = {0}, gone = {0};
-    (void)ten_read_line("/proc/stat", line, sizeof line);
-    char *at = line + strcspn(line, " ");
-    for (size_t i = 0; i < TEN_COUNT(ticks); i++)
-        ticks[i] = strtoull(at, &at, 10);
-    double second = (double)sysconf(_SC_CLK_TCK);
-    struct processors seen = {.idle = (double)(ticks[3] + ticks[4]) / second};
-    for (size_t i = 0; i < TEN_COUNT(ticks); i++)
-        seen.busy += i == 3 || i == 4 ? 0 : (double)ticks[i] / second;
-    (void)getrusage(RUSAGE_SELF, &self);
-    (void)getrusage(RUSAGE_CHILDREN, &gone);
-    for (size_t i = 0; i < 2; i++) {
-        const struct rusage *used = i ? &gone : &self;
-        seen.ours += (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
-                     (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec) / 1e6;
-    }
-    return seen;
-}
-
-double contest_others_since(struct processors then) {
-    struct processors now = contest_look_at_processors();
-    double busy = now.busy - then.busy, all = busy + now.idle - then.idle, ours = now.ours - then.ours;
-    return all > 0 && busy > ours ? (busy - ours) / all * 100 : 0;
+    printf("    %s\n", ten_buf_string(text));
+    if (report->count > first)
+        ten_json_text(&report->rows[first].more, "versions", ten_buf_string(text));
 }

@@ -12,32 +12,19 @@
 #include "lib/etcd_server.h"
 #include "lib/redis_server.h"
 
-#define CONTEST_ROUNDS_MAX   300u
 #define CONTEST_SHORT_TTL_MS 2000u   /* the least that etcd grants */
 #define CONTEST_PHASE_US     300000u /* the longest interval at which a peer looks */
 #define CONTEST_PATIENCE_MS  UINT64_C(15000)
 
-/* The place: servers, and where the programs lie. */
+/* The place. */
 struct contest {
     const char *directory;
-    char programs[GROUND_PATH_SIZE]; /* where bench itself lies */
     struct redis_server redis;
     etcd_server etcd; /* not running where there is none */
 };
 
-typedef struct contestant {
-    struct pair pair;
-    char log[GROUND_PATH_SIZE];
-    bool out;   /* it is not there, or it failed: not measured */
-    bool alone; /* its takeover takes no time but that of processors: others are not struck meanwhile */
-    double ms[CONTEST_ROUNDS_MAX];
-    size_t count;
-} contestant;
-
-enum contest_store { CONTEST_REDIS, CONTEST_SQLITE, CONTEST_ETCD };
-
-/* The URL of that store; `name` is of the file where it is one. */
-void contest_url(const struct contest *contest, enum contest_store store, const char *name, char url[GROUND_PATH_SIZE]);
+/* The URL of the store of that contestant; `file`: the name of the file where it is one. False: it is not there. */
+bool contest_url(const struct contest *contest, const char *name, const char *file, char url[GROUND_PATH_SIZE]);
 
 bool contest_open(struct contest *contest, const char *directory);
 void contest_close(struct contest *contest); /* returns when nothing that was started runs any more */
@@ -54,8 +41,7 @@ void contestant_name(const struct contest *contest, contestant *who, const char 
 /* ---- rounds ---- */
 /* Whoever fails takes no further part; the others go on. */
 void contestant_leave_out(contestant *who);
-void contest_open_all(contestant *all, size_t count);
-void contest_prepare_all(contestant *all, size_t count);
+void contest_each(contestant *all, size_t count, bool (*step)(contestant *pair)); /* pair_open() or pair_prepare() */
 void contest_close_all(contestant *all, size_t count);
 /* Until those who were started wait, and up to `us` more, at random. */
 void contest_pause(uint64_t us);
@@ -65,21 +51,12 @@ void contest_hand_over_all(contestant *all, size_t count, size_t round);
 void contest_strike_all(contestant *all, size_t count);
 
 /* ---- figures ---- */
-double contestant_percentile(contestant *who, unsigned percent); /* sorts them */
+void contest_tell_sides(ten_buf *more, const char *ours, const char *peer);
 void contestant_tell(ten_buf *more, const char *prefix, contestant *who);
 /* A row of one of ours against a peer: the percentiles of both. Not measured: if `against` is NULL. */
 bool contest_add_row(bench_report *report, bench_row head, contestant *own, contestant *other, unsigned percent);
 
-/* Seconds of processor time: of everybody, of nobody, and of this process with all that it has started and outlived. */
-struct processors {
-    double busy, idle, ours;
-};
-struct processors contest_look_at_processors(void);
-/* What others took of the processors, in percent: where that is much, they are in the p99 of all. */
-double contest_others_since(struct processors then);
-void contest_add_versions(ten_buf *text);
-
-/* Names of rows lie here as long as the report does. */
-const char *contest_keep_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Which versions take part goes with that row. */
+void contest_tell_versions(bench_report *report, size_t first);
 
 #endif

@@ -19,7 +19,6 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
-#include "child.h"
 #include "ground.h"
 #include "lib/redis_server.h"
 
@@ -29,51 +28,41 @@
 #define PATH_SIZE  (GROUND_PATH_SIZE + 80)
 #define STARTS_MAX 20000u
 
-static const struct load {
-    const char *name;
-    unsigned least_s, periods; /* a job comes every least_s to least_s + periods - 1 seconds */
-    unsigned window_s;
-    double goal_ms; /* 0: none */
-} loads[] = {{"cron/1000-jobs-40-periods", 20, 40, 60, 250}, {"cron/1000-jobs-at-once", 20, 1, 45, 0}};
+#define LEAST_S   20u /* a job comes every LEAST_S to LEAST_S + PERIODS - 1 seconds */
+#define PERIODS   40u
+#define WINDOW_US UINT64_C(60000000)
+#define GOAL_MS   250
 
 struct run {
-    const struct load *load;
-    char programs[GROUND_PATH_SIZE]; /* the directory of this one */
-    char directory[PATH_SIZE];
+    const char *directory;
+    char starts[PATH_SIZE]; /* what cron_start.c writes to */
+    char tab[PATH_SIZE];
+    char command[3 * PATH_SIZE];
     char url[400];
     pid_t pids[RUNNERS];
 };
 
-static unsigned period_of(const struct load *load, unsigned job) {
-    return load->least_s + job % load->periods;
-}
-
-static void command_of(const struct run *run, char *text, size_t size) {
-    snprintf(text, size, "exec %s/cron-start %s/starts", run->programs, run->directory);
+static unsigned period_of(unsigned job) {
+    return LEAST_S + job % PERIODS;
 }
 
 /* ---- ours */
 
 static bool write_crontab(const struct run *run) {
-    char path[PATH_SIZE + 8];
-    char command[3 * PATH_SIZE];
-    snprintf(path, sizeof path, "%s/tab", run->directory);
-    command_of(run, command, sizeof command);
-    FILE *file = fopen(path, "we");
+    FILE *file = fopen(run->tab, "we");
     for (unsigned i = 0; file && i < JOBS; i++)
-        fprintf(file, "job-%u @every %us %s\n", i, period_of(run->load, i), command);
-    return file && fclose(file) == 0 && chmod(path, 0600) == 0;
+        fprintf(file, "job-%u @every %us %s\n", i, period_of(i), run->command);
+    return file && fclose(file) == 0 && chmod(run->tab, 0600) == 0;
 }
 
 static _Noreturn void be_runner(const struct run *run, unsigned number) {
-    char tenure[PATH_SIZE], tab[PATH_SIZE + 8], log[PATH_SIZE + 16], name[16];
-    snprintf(tenure, sizeof tenure, "%s/../tenure", run->programs);
-    snprintf(tab, sizeof tab, "%s/tab", run->directory);
+    char log[PATH_SIZE + 16], name[16];
     snprintf(log, sizeof log, "%s/log-%u", run->directory, number);
     snprintf(name, sizeof name, "host-%u", number);
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd >= 0 && dup2(fd, STDERR_FILENO) >= 0)
-        execl(tenure, "tenure", "cron", tab, "--store", run->url, "--name", name, "--settle", "1s", (char *)NULL);
+        execl(getenv("TENURE"), "tenure", "cron", run->tab, "--store", run->url, "--name", name, "--settle", "1s",
+              (char *)NULL);
     _exit(1);
 }
 
@@ -91,26 +80,18 @@ static void start_bare(const char *command, int64_t instant_s) {
 }
 
 static _Noreturn void be_bare(const struct run *run, unsigned number) {
-    char command[3 * PATH_SIZE];
-    command_of(run, command, sizeof command);
     (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
     for (int64_t at_s = (int64_t)(ten_wall_ms(&ten_system_clock) / 1000) + 1;; at_s++) {
         int64_t wait_ms = at_s * 1000 - (int64_t)ten_wall_ms(&ten_system_clock);
         if (wait_ms > 0)
             ten_sleep_us((uint64_t)wait_ms * 1000);
         for (unsigned i = number; i < JOBS; i += RUNNERS)
-            if (at_s % period_of(run->load, i) == 0)
-                start_bare(command, at_s);
+            if (at_s % period_of(i) == 0)
+                start_bare(run->command, at_s);
     }
 }
 
 /* ---- measuring */
-
-static int by_size(const void *a, const void *b) {
-    double first = *(const double *)a;
-    double second = *(const double *)b;
-    return (first > second) - (first < second);
-}
 
 struct lateness {
     size_t count;
@@ -119,9 +100,7 @@ struct lateness {
 
 static bool read_starts(const struct run *run, struct lateness *ret_late) {
     static double starts[STARTS_MAX];
-    char path[PATH_SIZE + 8];
-    snprintf(path, sizeof path, "%s/starts", run->directory);
-    FILE *file = fopen(path, "re");
+    FILE *file = fopen(run->starts, "re");
     size_t count = 0;
     while (file && count < STARTS_MAX && fscanf(file, "%lf", &starts[count]) == 1)
         count++;
@@ -129,8 +108,8 @@ static bool read_starts(const struct run *run, struct lateness *ret_late) {
         (void)fclose(file);
     if (count < JOBS)
         return bench_could_not("see each job start once");
-    qsort(starts, count, sizeof *starts, by_size);
-    *ret_late = (struct lateness){count, starts[count / 2], starts[count * 99 / 100], starts[count - 1]};
+    *ret_late = (struct lateness){count, bench_percentile(starts, count, 50), bench_percentile(starts, count, 99),
+                                  starts[count - 1]};
     return true;
 }
 
@@ -146,8 +125,6 @@ static void end_all(struct run *run, int signal) {
 /* What is started before the window begins is not counted. */
 static bool watch(struct run *run, void (*work)(const struct run *, unsigned), uint64_t warm_ms, int signal,
                   struct lateness *ret_late) {
-    char path[PATH_SIZE + 8];
-    snprintf(path, sizeof path, "%s/starts", run->directory);
     fflush(NULL);
     for (unsigned i = 0; i < RUNNERS; i++) {
         run->pids[i] = fork();
@@ -155,17 +132,17 @@ static bool watch(struct run *run, void (*work)(const struct run *, unsigned), u
             work(run, i);
     }
     ten_sleep_us(warm_ms * 1000);
-    bool cleared = truncate(path, 0) == 0 || errno == ENOENT;
-    ten_sleep_us((uint64_t)run->load->window_s * 1000000);
+    bool cleared = truncate(run->starts, 0) == 0 || errno == ENOENT;
+    ten_sleep_us(WINDOW_US);
     end_all(run, signal);
     ten_sleep_us(500000); /* those of the bare loop */
     return (cleared || bench_could_not("begin the window")) && read_starts(run, ret_late);
 }
 
-static bool add_row(bench_report *report, const struct load *load, const struct lateness *ours,
-                    const struct lateness *bare) {
-    bench_row head = {.name = load->name, .against = "bare process starts", .kind = BENCH_WAIT, .goal = load->goal_ms};
-    bench_row *row = bench_add(report, head, &ours->p99, &bare->p99, 1);
+static bool add_row(bench_report *report, const struct lateness *ours, const struct lateness *bare) {
+    bench_row head = {
+        .name = "cron/1000-jobs-40-periods", .against = "bare process starts", .kind = BENCH_WAIT, .goal = GOAL_MS};
+    bench_row *row = bench_add_one(report, head, ours->p99, bare->p99);
     if (!row)
         return false;
     printf("    p99 of %zu starts; p50 %.0f ms, most %.0f ms (bare: p50 %.0f ms, most %.0f ms)\n", ours->count,
@@ -175,31 +152,18 @@ static bool add_row(bench_report *report, const struct load *load, const struct 
     return true;
 }
 
-static bool measure(bench_report *report, struct run *run) {
+bool cron_measure(bench_report *report, const char *directory) {
+    struct run run = {.directory = directory};
     struct redis_server server = {0};
-    struct lateness ours, bare;
+    struct lateness ours = {0}, bare = {0};
     if (redis_server_start(&server, NULL) < 0)
         return false;
-    snprintf(run->url, sizeof run->url, "redis+unix://%s?fresh=1", server.socket);
-    bool done = write_crontab(run) && watch(run, be_runner, WARM_MS, SIGTERM, &ours) &&
-                watch(run, be_bare, 2000, SIGKILL, &bare) && add_row(report, run->load, &ours, &bare);
+    snprintf(run.starts, sizeof run.starts, "%s/starts", directory);
+    snprintf(run.tab, sizeof run.tab, "%s/tab", directory);
+    snprintf(run.command, sizeof run.command, "exec %s/cron-start %s", ground_programs(), run.starts);
+    snprintf(run.url, sizeof run.url, "redis+unix://%s?fresh=1", server.socket);
+    bool done = write_crontab(&run) && watch(&run, be_runner, WARM_MS, SIGTERM, &ours) &&
+                watch(&run, be_bare, 2000, SIGKILL, &bare) && add_row(report, &ours, &bare);
     redis_server_remove(&server);
     return done;
-}
-
-bool cron_measure(bench_report *report, const char *directory) {
-    struct run run = {0};
-    ssize_t length = readlink("/proc/self/exe", run.programs, sizeof run.programs - 1);
-    if (length <= 0)
-        return bench_could_not("find the programs");
-    *strrchr(run.programs, '/') = '\0';
-    for (size_t i = 0; i < TEN_COUNT(loads); i++) {
-        run.load = &loads[i];
-        snprintf(run.directory, sizeof run.directory, "%s/cron-%zu", directory, i);
-        if (mkdir(run.directory, 0755) != 0)
-            return bench_could_not("make a directory");
-        if (!measure(report, &run))
-            return false;
-    }
-    return true;
 }

@@ -2,12 +2,7 @@
  * A resident candidate that uses the C API, as a program of a user would: built against tenure.h and the shared library
  * alone. Arguments: URL NAMESPACE TTL_MS [FILE]. See elections_pair.h for what it reads and says.
  */
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <tenure.h>
 
@@ -29,7 +24,7 @@ static void step_until_told(const tenure_election *election, int beats) {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     while (election && beats >= 0 && poll(&in, 1, JOBS_BEAT_MS) == 0)
         if (tenure_election_leads(election))
-            jobs_beat(beats);
+            jobs_beat(beats, getpid());
 }
 
 struct campaign {
@@ -101,7 +96,7 @@ int main(int argc, char **argv) {
     struct jobs jobs = {0};
     if (argc < 4)
         return 2;
-    int beats = argc > 4 ? open(argv[4], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    int beats = jobs_open_beats(argc > 4 ? argv[4] : NULL);
     setvbuf(stdin, NULL, _IONBF, 0); /* it is polled */
     while (fgets(line, sizeof line, stdin)) {
         if (strcmp(line, "campaign\n") == 0) {

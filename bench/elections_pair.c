@@ -32,32 +32,37 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void pair_add_word(struct pair *pair, const char *format, ...) {
+void pair_add_words(contestant *pair, const char *format, ...) {
     va_list args;
-    char *text = pair->texts + pair->text_used;
-    size_t room = sizeof pair->texts - pair->text_used;
+    size_t count = 0;
+    while (pair->words[count])
+        count++;
+    char *text = count ? pair->words[count - 1] + strlen(pair->words[count - 1]) + 1 : pair->texts;
+    size_t room = (size_t)(pair->texts + sizeof pair->texts - text);
     va_start(args, format);
     int length = vsnprintf(text, room, format, args);
     va_end(args);
-    TEN_INVARIANT(length >= 0 && (size_t)length < room && pair->word_count + 1 < PAIR_WORDS);
-    pair->text_used += (size_t)length + 1;
-    pair->words[pair->word_count++] = text;
+    TEN_INVARIANT(length >= 0 && (size_t)length < room);
+    for (char *word; (word = strsep(&text, "|"));) {
+        TEN_INVARIANT(count + 1 < PAIR_WORDS);
+        pair->words[count++] = word;
+    }
 }
 
 /* ---- processes ----------------------------------------------------------------------------------------- */
 
-static void become(const struct pair *pair, int in, int out, pid_t parent) {
+static void become(const contestant *pair, int in, int out, pid_t parent) {
     int log = open(pair->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
         dup2(log, STDERR_FILENO) < 0)
         _exit(127);
-    execvp(pair->words[0], (char *const *)(uintptr_t)pair->words);
+    execvp(pair->words[0], pair->words);
     fprintf(stderr, "cannot run %s: %s\n", pair->words[0], strerror(errno));
     _exit(127);
 }
 
-static bool start(const struct pair *pair, pair_member *member) {
+static bool start(const contestant *pair, pair_member *member) {
     int to[2], from[2];
     if (pipe2(to, O_CLOEXEC) < 0)
         return false;
@@ -152,36 +157,35 @@ static bool hear(const pair_member *member, uint64_t patience_ms, uint64_t *ret_
 
 /* ---- a term -------------------------------------------------------------------------------------------- */
 
-static pair_member *leader_of(struct pair *pair) {
+static pair_member *leader_of(contestant *pair) {
     return &pair->members[pair->leader];
 }
 
-static pair_member *waiter_of(struct pair *pair) {
+static pair_member *waiter_of(contestant *pair) {
     return &pair->members[1 - pair->leader];
 }
 
-static bool campaign(struct pair *pair, pair_member *member) {
+static bool campaign(contestant *pair, pair_member *member) {
     if (member->pid == 0 && !start(pair, member))
         return false;
     return !pair->resident || say(member, "campaign\n");
 }
 
-void pair_clear(struct pair *pair) {
-    for (unsigned i = 0; i < 2; i++)
-        pair->members[i] = (pair_member){.to = -1, .from = -1};
-}
-
-bool pair_open(struct pair *pair) {
+bool pair_open(contestant *pair) {
     uint64_t led_ns;
     return campaign(pair, leader_of(pair)) && hear(leader_of(pair), START_MS, &led_ns);
 }
 
-bool pair_prepare(struct pair *pair) {
+bool pair_prepare(contestant *pair) {
     pair_member *waiter = waiter_of(pair);
     return !pair->resident && waiter->pid ? true : campaign(pair, waiter);
 }
 
-bool pair_strike(struct pair *pair, uint64_t *ret_struck_ns) {
+static const int signals[] = {
+    [PAIR_TERM] = SIGTERM,        [PAIR_INT] = SIGINT,        [PAIR_TERM_WORK] = SIGTERM, [PAIR_KILL] = SIGKILL,
+    [PAIR_KILL_WORKER] = SIGKILL, [PAIR_KILL_WORK] = SIGKILL, [PAIR_STOP] = SIGSTOP,      [PAIR_STOP_WORKER] = SIGSTOP};
+
+bool pair_strike(contestant *pair, uint64_t *ret_struck_ns) {
     pair_member *leader = leader_of(pair);
     pid_t pid = leader->pid;
     if (pair->end == PAIR_TERM_WORK || pair->end == PAIR_KILL_WORK)
@@ -191,27 +195,14 @@ bool pair_strike(struct pair *pair, uint64_t *ret_struck_ns) {
     if (pid <= 0)
         return false;
     *ret_struck_ns = now_ns();
-    switch (pair->end) {
-    case PAIR_SAY_STOP:
+    if (pair->end == PAIR_SAY_STOP)
         return say(leader, "stop\n") && hear(leader, START_MS, ret_struck_ns);
-    case PAIR_TERM:
-    case PAIR_TERM_WORK:
-        return kill(pid, SIGTERM) == 0;
-    case PAIR_INT:
-        return kill(pid, SIGINT) == 0;
-    case PAIR_KILL:
-    case PAIR_KILL_WORKER:
-    case PAIR_KILL_WORK:
-        return kill(pid, SIGKILL) == 0;
-    case PAIR_STOP:
-    case PAIR_STOP_WORKER:
+    if (signals[pair->end] == SIGSTOP)
         pair->stopped = pid;
-        return kill(pid, SIGSTOP) == 0;
-    }
-    return false;
+    return kill(pid, signals[pair->end]) == 0;
 }
 
-bool pair_follow(struct pair *pair, uint64_t struck_ns, uint64_t patience_ms, double *ret_ms) {
+bool pair_follow(contestant *pair, uint64_t struck_ns, uint64_t patience_ms) {
     const pair_member *both[] = {leader_of(pair), waiter_of(pair)};
     uint64_t led_ns;
     /* A warden whose worker was killed campaigns again with a new one: it may well lead again. What else the old
@@ -220,11 +211,10 @@ bool pair_follow(struct pair *pair, uint64_t struck_ns, uint64_t patience_ms, do
     int heard = ten_wait_readable(both[1]->from, returns ? both[0]->from : -1, patience_ms);
     if (heard <= 0 || !hear(both[heard & 1 ? 1 : 0], 0, &led_ns))
         return false;
-    *ret_ms = led_ns > struck_ns ? (double)(led_ns - struck_ns) / 1e6 : 0;
-    if (!(heard & 1)) {
-        pair->returned++;
+    TEN_INVARIANT(pair->count < PAIR_ROUNDS_MAX);
+    pair->ms[pair->count++] = led_ns > struck_ns ? (double)(led_ns - struck_ns) / 1e6 : 0;
+    if (!(heard & 1))
         return true;
-    }
     if (returns)
         kill(leader_of(pair)->pid, SIGTERM);
     if (!pair->resident || pair->end == PAIR_KILL)
@@ -233,18 +223,13 @@ bool pair_follow(struct pair *pair, uint64_t struck_ns, uint64_t patience_ms, do
     return true;
 }
 
-bool pair_hand_over(struct pair *pair, uint64_t patience_ms, double *ret_ms) {
-    uint64_t struck_ns;
-    return pair_strike(pair, &struck_ns) && pair_follow(pair, struck_ns, patience_ms, ret_ms);
-}
-
-void pair_resume(struct pair *pair) {
+void pair_resume(contestant *pair) {
     if (pair->stopped > 0)
         kill(pair->stopped, SIGCONT);
     pair->stopped = 0;
 }
 
-bool pair_ask(struct pair *pair, const char *job, uint64_t patience_ms, char *answer, size_t size) {
+bool pair_ask(contestant *pair, const char *job, uint64_t patience_ms, char *answer, size_t size) {
     pair_member *member = &pair->members[0];
     if (member->pid == 0 && !start(pair, member))
         return false;
@@ -255,13 +240,14 @@ bool pair_ask(struct pair *pair, const char *job, uint64_t patience_ms, char *an
     return length > 0;
 }
 
-void pair_close(struct pair *pair) {
+void pair_close(contestant *pair) {
     pair_resume(pair);
     for (unsigned i = 0; i < 2; i++) {
         pair_member *member = &pair->members[i];
+        if (member->pid <= 0)
+            continue;
         ten_close_fd(&member->to);
-        if (member->pid > 0)
-            kill(member->pid, pair->end == PAIR_INT || pair->end == PAIR_TERM_WORK ? SIGKILL : SIGTERM);
+        kill(member->pid, pair->end == PAIR_INT || pair->end == PAIR_TERM_WORK ? SIGKILL : SIGTERM);
         ten_close_fd(&member->from); /* a CMD that was left behind goes, too */
         finish(member);
     }

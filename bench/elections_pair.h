@@ -20,8 +20,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PAIR_WORDS     16u
-#define PAIR_TEXT_SIZE 1024u
+#define PAIR_WORDS      16u
+#define PAIR_TEXT_SIZE  1024u
+#define PAIR_ROUNDS_MAX 300u
 
 enum pair_end {
     PAIR_SAY_STOP,    /* resident: the word */
@@ -40,37 +41,36 @@ typedef struct pair_member {
     int to, from;
 } pair_member;
 
-struct pair {
+typedef struct contestant {
     const char *name;
     bool resident;
     enum pair_end end;
-    const char *log; /* where their standard error goes */
-    /* The command line: words, NULL at the end. Those that were made at run time lie in `texts`. */
-    const char *words[PAIR_WORDS];
-    size_t word_count;
+    char log[PAIR_TEXT_SIZE]; /* where their standard error goes */
+    /* The command line: words, NULL at the end, which lie in `texts`. */
+    char *words[PAIR_WORDS];
     char texts[PAIR_TEXT_SIZE];
-    size_t text_used;
     pair_member members[2];
     unsigned leader;
-    pid_t stopped;     /* see pair_resume() */
-    unsigned returned; /* how often the same member led again, with a new process */
-};
+    pid_t stopped;              /* see pair_resume() */
+    bool out;                   /* it is not there, or it failed: not measured */
+    bool alone;                 /* its takeover takes no time but that of processors: others are not struck meanwhile */
+    double ms[PAIR_ROUNDS_MAX]; /* what its rounds took */
+    size_t count;
+} contestant;
 
-void pair_add_word(struct pair *pair, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds words to the command line, with a `|` between two. */
+void pair_add_words(contestant *pair, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-void pair_clear(struct pair *pair); /* no processes yet */
-/* One starts, and leads when it returns. False: it did not come to that. */
-bool pair_open(struct pair *pair);
+/* False: it did not come to that. */
+bool pair_open(contestant *pair); /* one starts, and leads when it returns */
 /* The one that does not lead begins to campaign. It takes a while until it really waits: the caller gives it that. */
-bool pair_prepare(struct pair *pair);
-/* Ends the leader's term and waits until somebody leads: how long that took. */
-bool pair_hand_over(struct pair *pair, uint64_t patience_ms, double *ret_ms);
-/* The same in two steps, for several pairs at once. */
-bool pair_strike(struct pair *pair, uint64_t *ret_struck_ns);
-bool pair_follow(struct pair *pair, uint64_t struck_ns, uint64_t patience_ms, double *ret_ms);
-void pair_resume(struct pair *pair); /* SIGCONT to what was stopped */
-void pair_close(struct pair *pair);
+bool pair_prepare(contestant *pair);
+/* Ends the leader's term; and waits until somebody leads: that is a round. */
+bool pair_strike(contestant *pair, uint64_t *ret_struck_ns);
+bool pair_follow(contestant *pair, uint64_t struck_ns, uint64_t patience_ms);
+void pair_resume(contestant *pair); /* SIGCONT to what was stopped */
+void pair_close(contestant *pair);
 /* Lets the first of them do a job, which is a line, and hears what it did. */
-bool pair_ask(struct pair *pair, const char *job, uint64_t patience_ms, char *answer, size_t size);
+bool pair_ask(contestant *pair, const char *job, uint64_t patience_ms, char *answer, size_t size);
 
 #endif

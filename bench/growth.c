@@ -10,23 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#ifdef TEN_STORE_REDIS
-#include <hiredis/hiredis.h>
-
-#include "lib/redis_server.h"
-#endif
-#ifdef TEN_STORE_POSTGRES
-#include "lib/postgres_server.h"
-#endif
 #ifdef TEN_STORE_ETCD
-#include "lib/etcd_server.h"
 #include "store/etcd/etcd_state.h"
 #include "store/record_store.h"
 #endif
 
-#include "child.h"
 #include "measures.h"
-#include "scale_server.h"
+#include "store_server.h"
 
 #define ROUNDS     4u
 #define WARM       2u /* rounds until the feed is full, and tables have the room that a round needs */
@@ -37,40 +27,30 @@
 size_t growth_ids = 150000; /* two changes each: more than a feed keeps */
 
 struct subject {
-    const char *name;
     ten_store *store;
+    store_server server;
+    const struct kind *kind;
+};
+
+struct kind {
+    const char *store;
     double (*size)(const struct subject *subject); /* bytes; 0: failed */
-    char path[GROUND_PATH_SIZE];
-    const scale_server *server;
+    const char *file;                              /* of SQLite */
 };
 
 /* ---- use and forgetting */
 
-static bool use_batch(ten_store *store, size_t round, size_t first, size_t count) {
-    static char ids[BATCH][GROUND_NAME_SIZE];
-    static ten_op ops[BATCH];
-    static ten_result results[BATCH];
-    for (size_t i = 0; i < count; i++) {
-        snprintf(ids[i], sizeof ids[i], "job-%zu-%zu", round, first + i);
-        ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
-                          .namespace_name = "jobs",
-                          .target = ids[i],
-                          .holder = "worker",
-                          .ttl_ms = GROUND_TTL_MS};
-    }
-    if (!ground_apply_within(store, ops, results, count, TIMEOUT_MS))
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        ops[i].kind = TEN_OP_RELEASE;
-        ops[i].token = results[i].token;
-    }
-    return ground_apply_within(store, ops, results, count, TIMEOUT_MS);
-}
-
 static bool use_all(ten_store *store, size_t round) {
     bool done = true;
-    for (size_t at = 0; done && at < growth_ids; at += BATCH)
-        done = use_batch(store, round, at, growth_ids - at < BATCH ? growth_ids - at : BATCH);
+    for (size_t at = 0; done && at < growth_ids; at += BATCH) {
+        ground_leases leases;
+        size_t count = ten_min_u64(growth_ids - at, BATCH);
+        done = ground_acquire(store, (unsigned)(round * growth_ids + at), count, &leases);
+        for (size_t i = 0; done && i < count; i++)
+            leases.ops[i].kind = TEN_OP_RELEASE;
+        done = done && ground_apply_within(store, leases.ops, leases.results, count, TIMEOUT_MS);
+        ground_free(&leases);
+    }
     return done;
 }
 
@@ -85,7 +65,7 @@ static bool forget_all(ten_store *store) {
     size_t forgotten = 0;
     do {
         size_t some = 0;
-        if (ten_store_forget_unregistered(store, "jobs", after, &some, TIMEOUT_MS) < 0) {
+        if (ten_store_forget_unregistered(store, GROUND_NAMESPACE, after, &some, TIMEOUT_MS) < 0) {
             fprintf(stderr, "bench: cannot forget: %s\n", store->error.message);
             return false;
         }
@@ -93,7 +73,7 @@ static bool forget_all(ten_store *store) {
     } while (after[0]);
     /* etcd has forgotten those whose changes have left the feed by itself. */
     size_t left = 0;
-    ten_query query = {.namespace_name = "jobs", .filter = TENURE_ALL, .limit = BATCH};
+    ten_query query = {.namespace_name = GROUND_NAMESPACE, .filter = TENURE_ALL, .limit = BATCH};
     bool done = store->ops->list(store, &query, count_row, &left, TIMEOUT_MS) == TENURE_OK && left == 0 &&
                 (forgotten == growth_ids || strcmp(store->ops->name, "etcd") == 0);
     if (!done)
@@ -106,44 +86,25 @@ static bool forget_all(ten_store *store) {
 static double sqlite_size(const struct subject *subject) {
     sqlite3 *connection = NULL;
     struct stat info = {0};
-    bool done = sqlite3_open(subject->path, &connection) == SQLITE_OK &&
-                sqlite3_busy_timeout(connection, 5000) == SQLITE_OK &&
+    char path[GROUND_PATH_SIZE];
+    snprintf(path, sizeof path, "%.400s/%s", subject->server.directory, subject->kind->file);
+    bool done = sqlite3_open(path, &connection) == SQLITE_OK && sqlite3_busy_timeout(connection, 5000) == SQLITE_OK &&
                 sqlite3_exec(connection, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL) == SQLITE_OK &&
-                stat(subject->path, &info) == 0;
+                stat(path, &info) == 0;
     sqlite3_close(connection);
     return done ? (double)info.st_size : 0;
 }
 
-#ifdef TEN_STORE_REDIS
 static double redis_size(const struct subject *subject) {
-    const struct redis_server *server = subject->server->server;
-    redisContext *context = redisConnect("127.0.0.1", server->port);
-    redisReply *reply = context ? redisCommand(context, "INFO memory") : NULL;
-    const char *found = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "used_memory:") : NULL;
-    double size = found ? strtod(found + strlen("used_memory:"), NULL) : 0;
-    if (reply)
-        freeReplyObject(reply);
-    if (context)
-        redisFree(context);
-    return size;
+    return store_server_info(&subject->server, "memory", "used_memory:", ":");
 }
-#endif
 
-#ifdef TEN_STORE_POSTGRES
 static double postgres_size(const struct subject *subject) {
-    bool done = true;
-    free(postgres_server_query(subject->server->server, "postgres", "VACUUM tenure.record, tenure.value", &done));
-    free(done ? postgres_server_query(subject->server->server, "postgres", "VACUUM tenure.change", &done) : NULL);
-    char *text = done ? postgres_server_query(subject->server->server, "postgres",
-                                              "SELECT sum(pg_total_relation_size(name)) FROM "
-                                              "unnest('{tenure.record,tenure.value,tenure.change}'::text[]) AS name",
-                                              &done)
-                      : NULL;
-    double size = text ? strtod(text, NULL) : 0;
-    free(text);
-    return size;
+    (void)store_server_query(&subject->server, "VACUUM tenure.record, tenure.value");
+    (void)store_server_query(&subject->server, "VACUUM tenure.change");
+    return store_server_query(&subject->server, "SELECT sum(pg_total_relation_size(name)) FROM "
+                                                "unnest('{tenure.record,tenure.value,tenure.change}'::text[]) AS name");
 }
-#endif
 
 #ifdef TEN_STORE_ETCD
 /* What is in use; the file does not shrink. */
@@ -167,89 +128,73 @@ static double etcd_size(const struct subject *subject) {
 
 /* ---- one store */
 
+enum figure { USED_S, FULL_BYTES, FORGOT_S, BYTES, FIGURES };
+
+static bool run_round(const struct subject *subject, size_t round, double figures[FIGURES][ROUNDS]) {
+    uint64_t begin_ms = ten_now_ms();
+    bool done = use_all(subject->store, round);
+    figures[USED_S][round] = (double)(ten_now_ms() - begin_ms) / 1e3;
+    figures[FULL_BYTES][round] = done ? subject->kind->size(subject) : 0;
+    begin_ms = ten_now_ms();
+    done = done && forget_all(subject->store);
+    figures[FORGOT_S][round] = (double)(ten_now_ms() - begin_ms) / 1e3;
+    figures[BYTES][round] = done ? subject->kind->size(subject) : 0;
+    return done && figures[BYTES][round] > 0;
+}
+
 static bool measure(bench_report *report, const struct subject *subject) {
-    double full[ROUNDS] = {0};
-    double sizes[ROUNDS] = {0};
-    double used_s[ROUNDS] = {0};
-    double forgot_s[ROUNDS] = {0};
-    bool done = subject->store != NULL;
-    for (size_t round = 0; done && round < ROUNDS; round++) {
-        uint64_t begin_ms = ten_now_ms();
-        done = use_all(subject->store, round);
-        used_s[round] = (double)(ten_now_ms() - begin_ms) / 1e3;
-        full[round] = done ? subject->size(subject) : 0;
-        begin_ms = ten_now_ms();
-        done = done && forget_all(subject->store);
-        forgot_s[round] = (double)(ten_now_ms() - begin_ms) / 1e3;
-        sizes[round] = done ? subject->size(subject) : 0;
-        done = done && sizes[round] > 0;
-    }
-    double most = sizes[0] > sizes[1] ? sizes[0] : sizes[1];
+    static const struct {
+        const char *words, *key;
+        double unit;
+    } texts[FIGURES] = {{"used in s:", "use_s", 1},
+                        {"before forgetting, MB:", "bytes_before_forgetting", 1e6},
+                        {"forgotten in s:", "forget_s", 1},
+                        {"after, MB:", "bytes", 1e6}};
+    double figures[FIGURES][ROUNDS] = {0};
+    for (size_t round = 0; round < ROUNDS; round++)
+        if (!run_round(subject, round, figures))
+            return false;
+    double most = figures[BYTES][0] > figures[BYTES][1] ? figures[BYTES][0] : figures[BYTES][1];
     const double first[] = {most, most};
-    bench_row head = {.name = subject->name,
+    bench_row head = {.name = bench_keep_text("growth/%s", subject->kind->store),
                       .against = "the same store after the first two rounds",
                       .kind = BENCH_GROWTH,
                       .goal = MOST};
-    bench_row *row = done ? bench_add(report, head, sizes + WARM, first, ROUNDS - WARM) : NULL;
-    if (row) {
-        ten_buf_format(&row->more,
-                       ",\"ids_a_round\":%zu,\"bytes_before_forgetting\":%.0f,\"use_s\":[%.1f,%.1f],\"forget_s\":%.1f",
-                       growth_ids, full[ROUNDS - 1], used_s[0], used_s[ROUNDS - 1], forgot_s[ROUNDS - 1]);
-        printf("    %zu ids a round, used in", growth_ids);
+    bench_row *row = bench_add(report, head, figures[BYTES] + WARM, first, ROUNDS - WARM);
+    if (!row)
+        return false;
+    printf("    %zu ids a round", growth_ids);
+    ten_buf_format(&row->more, ",\"ids_a_round\":%zu", growth_ids);
+    for (size_t i = 0; i < FIGURES; i++) {
+        printf("; %s", texts[i].words);
         for (size_t round = 0; round < ROUNDS; round++)
-            printf(" %.1f", used_s[round]);
-        printf(" s, forgotten in");
-        for (size_t round = 0; round < ROUNDS; round++)
-            printf(" %.1f", forgot_s[round]);
-        printf(" s; before forgetting");
-        for (size_t round = 0; round < ROUNDS; round++)
-            printf(" %.2f", full[round] / 1e6);
-        printf(" MB, after");
-        for (size_t round = 0; round < ROUNDS; round++)
-            printf(" %.2f", sizes[round] / 1e6);
-        printf(" MB\n");
+            printf(" %.2f", figures[i][round] / texts[i].unit);
+        ten_buf_format(&row->more, ",\"%s\":%.1f", texts[i].key, figures[i][ROUNDS - 1]);
     }
-    ten_store_close(subject->store);
-    return row != NULL;
+    printf("\n");
+    return true;
 }
 
-static const struct {
-    const char *store;
-    const char *name; /* of the row */
-    double (*size)(const struct subject *subject);
-    const char *file; /* of SQLite */
-} kinds[] = {
-    {"sqlite", "growth/sqlite", sqlite_size, "scale.db"},
-#ifdef TEN_STORE_REDIS
-    {"redis", "growth/redis", redis_size, NULL},
-#endif
-#ifdef TEN_STORE_POSTGRES
-    {"postgres", "growth/postgres", postgres_size, NULL},
-#endif
+static const struct kind kinds[] = {
+    {"sqlite", sqlite_size, "scale.db"},
+    {"redis", redis_size, NULL},
+    {"postgres", postgres_size, NULL},
 #ifdef TEN_STORE_ETCD
-    {"etcd", "growth/etcd", etcd_size, NULL},
+    {"etcd", etcd_size, NULL},
 #endif
-    {"http", "growth/http", sqlite_size, "http/leases.db"},
+    {"http", sqlite_size, "http/leases.db"},
 };
 
 bool growth_measure(bench_report *report, const char *store) {
-    scale_server server;
-    ten_error error = {0};
-    struct subject subject = {.server = &server};
-    if (!scale_server_start(&server, store))
+    struct subject subject = {0};
+    if (!store_server_start(&subject.server, store))
         return false;
-    for (size_t i = 0; i < TEN_COUNT(kinds); i++) {
-        if (strcmp(kinds[i].store, store) != 0)
-            continue;
-        subject.name = kinds[i].name;
-        subject.size = kinds[i].size;
-        if (kinds[i].file)
-            snprintf(subject.path, sizeof subject.path, "%.400s/%s", server.directory, kinds[i].file);
-    }
-    bool done = ten_store_open(server.url, NULL, &subject.store, &error) == TENURE_OK;
-    if (!done)
-        fprintf(stderr, "bench: cannot open %s: %s\n", server.url, error.message);
-    done = done && measure(report, &subject);
-    scale_server_stop(&server);
+    for (size_t i = 0; i < TEN_COUNT(kinds); i++)
+        if (strcmp(kinds[i].store, store) == 0)
+            subject.kind = &kinds[i];
+    subject.store = ground_open("%s", subject.server.url);
+    bool done = subject.store && measure(report, &subject);
+    ten_store_close(subject.store);
+    store_server_stop(&subject.server);
     return done;
 }

@@ -11,9 +11,8 @@
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "child.h"
 #include "measures.h"
-#include "scale_server.h"
+#include "store_server.h"
 
 #define MEMBERS     3u
 #define TARGETS     300u
@@ -144,19 +143,17 @@ static bool replace(struct fleet *fleet, unsigned which) {
     return done;
 }
 
-struct figures {
-    double p50[ROUNDS], p99[ROUNDS], worst[ROUNDS];
-};
-
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b) {
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
+/* A target is polled every 10 s unless somebody says otherwise: a tenth of that misses nothing. */
+static const struct {
+    const char *name;
+    unsigned percent;
+    double goal_ms;
+} parts[] = {{"p50", 50, 0}, {"p99", 99, GOAL_MS}, {"worst", 100, 0}};
+#define FIGURES TEN_COUNT(parts)
 
-static bool roll(struct fleet *fleet, size_t round, struct figures *figures) {
+static bool roll(struct fleet *fleet, size_t round, double figures[][ROUNDS]) {
     fleet->gap_count = 0;
     for (unsigned i = 0; i < MEMBERS; i++)
         if (!replace(fleet, i))
@@ -165,28 +162,17 @@ static bool roll(struct fleet *fleet, size_t round, struct figures *figures) {
         fprintf(stderr, "bench: %zu changes of hands, %zu times two believers\n", fleet->gap_count, fleet->doubles);
         return false;
     }
-    qsort(fleet->gaps_ms, fleet->gap_count, sizeof *fleet->gaps_ms, compare);
-    figures->p50[round] = fleet->gaps_ms[fleet->gap_count / 2];
-    figures->p99[round] = fleet->gaps_ms[(fleet->gap_count - 1) * 99 / 100];
-    figures->worst[round] = fleet->gaps_ms[fleet->gap_count - 1];
+    for (size_t i = 0; i < FIGURES; i++)
+        figures[i][round] = bench_percentile(fleet->gaps_ms, fleet->gap_count, parts[i].percent);
     return true;
-}
-
-static bool add_row(bench_report *report, const char *store, const char *what, double goal_ms, const double *ours) {
-    static const double goals[ROUNDS] = {GOAL_MS, GOAL_MS, GOAL_MS};
-    char *name = NULL; /* the report keeps it for as long as the program runs */
-    if (asprintf(&name, "handover/%s-%s", store, what) < 0)
-        return false;
-    bench_row head = {
-        .name = name, .against = "the goal of p99; a rolling restart", .kind = BENCH_WAIT, .goal = goal_ms};
-    return bench_add(report, head, ours, goals, ROUNDS);
 }
 
 bool handover_measure(bench_report *report, const char *store) {
     static struct fleet fleet;
-    static struct figures figures;
-    scale_server server;
-    if (!scale_server_start(&server, store))
+    static const double goals[ROUNDS] = {GOAL_MS, GOAL_MS, GOAL_MS};
+    static double figures[FIGURES][ROUNDS];
+    store_server server;
+    if (!store_server_start(&server, store))
         return false;
     fleet = (struct fleet){.url = server.url, .namespace_name = "handed"};
     bool done = true;
@@ -194,12 +180,16 @@ bool handover_measure(bench_report *report, const char *store) {
         done = start(&fleet, &fleet.instances[i]);
     done = done && settle(&fleet, NOBODY);
     for (size_t round = 0; done && round < ROUNDS; round++)
-        done = roll(&fleet, round, &figures);
+        done = roll(&fleet, round, figures);
     for (unsigned i = 0; i < MEMBERS; i++)
         stop(&fleet.instances[i]);
-    scale_server_stop(&server);
-    /* A target is polled every 10 s unless somebody says otherwise: a tenth of that misses nothing. */
-    done = done && add_row(report, store, "p50", 0, figures.p50) &&
-           add_row(report, store, "p99", GOAL_MS, figures.p99) && add_row(report, store, "worst", 0, figures.worst);
+    store_server_stop(&server);
+    for (size_t i = 0; done && i < FIGURES; i++) {
+        bench_row head = {.name = bench_keep_text("handover/%s-%s", store, parts[i].name),
+                          .against = "the goal of p99; a rolling restart",
+                          .kind = BENCH_WAIT,
+                          .goal = parts[i].goal_ms};
+        done = bench_add(report, head, figures[i], goals, ROUNDS);
+    }
     return done || bench_could_not("handing over");
 }

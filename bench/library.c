@@ -10,29 +10,12 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/map.h"
-#include "child.h"
 #include "ground.h"
 #include "measures.h"
 
 #define ROUNDS   21u
 #define SLICE_MS 20u
 #define CALLS    1000u
-
-/* Two rows of one race: as a rate, and as nanoseconds for one. */
-static bool race(bench_report *report, const char *names[2], const char *against, double goal_ns, bench_side sides[2]) {
-    double ours_ns[ROUNDS], bare_ns[ROUNDS];
-    if (!bench_race(sides, 2, ROUNDS, SLICE_MS))
-        return false;
-    for (size_t i = 0; i < ROUNDS; i++) {
-        ours_ns[i] = 1e9 / sides[0].rates[i];
-        bare_ns[i] = 1e9 / sides[1].rates[i];
-    }
-    return bench_add(report, (bench_row){.name = names[0], .against = against, .kind = BENCH_RATE}, sides[0].rates,
-                     sides[1].rates, ROUNDS) &&
-           bench_add(report,
-                     (bench_row){.name = names[1], .against = "the same, a call", .kind = BENCH_NANO, .goal = goal_ns},
-                     ours_ns, bare_ns, ROUNDS);
-}
 
 /* ---- the local check */
 
@@ -54,6 +37,7 @@ static bool read_clock(void *arg) {
 }
 
 bool library_measure_valid(bench_report *report, const char *directory) {
+    static const bench_pairing row = {"lease-valid/check", "clock_gettime(CLOCK_BOOTTIME)", BENCH_NANO, 0, 0, 1};
     tenure_lease *lease = NULL;
     tenure_context *context = NULL;
     tenure_options options = {.size = sizeof options, .ttl_ms = GROUND_TTL_MS};
@@ -62,8 +46,7 @@ bool library_measure_valid(bench_report *report, const char *directory) {
                 tenure_acquire(context, "checked", 0, 0, &lease) == TENURE_OK;
     bench_side sides[] = {{.turn = check_lease, .arg = lease, .per_turn = CALLS},
                           {.turn = read_clock, .per_turn = CALLS}};
-    done = done && race(report, (const char *[]){"lease-valid", "lease-valid/check"}, "clock_gettime(CLOCK_BOOTTIME)",
-                        0, sides);
+    done = done && bench_race(report, sides, TEN_COUNT(sides), ROUNDS, SLICE_MS, &row, 1);
     tenure_lease_free(lease);
     (void)tenure_close(context);
     return done || bench_could_not("the check of a lease");
@@ -72,7 +55,6 @@ bool library_measure_valid(bench_report *report, const char *directory) {
 /* ---- the guard */
 
 #define GUARDED 10000u
-#define GOAL_NS 1000
 
 struct checker {
     ground_leases leases;
@@ -102,22 +84,21 @@ static bool look_tokens_up(void *arg) {
 }
 
 bool library_measure_guard(bench_report *report, const char *directory) {
-    char path[GROUND_PATH_SIZE];
-    char url[GROUND_PATH_SIZE + 16];
+    static const bench_pairing row = {"guard/check", "a clock read and a lookup in the map", BENCH_NANO, 1000, 0, 1};
+    char url[GROUND_PATH_SIZE];
     tenure_context *context = NULL;
+    tenure_options options = {.size = sizeof options, .namespace_name = GROUND_NAMESPACE};
     struct checker checker = {0};
     bench_side sides[] = {{.turn = check_tokens, .arg = &checker, .per_turn = GUARDED},
                           {.turn = look_tokens_up, .arg = &checker, .per_turn = GUARDED}};
-    ground_path(path, directory, "guard");
-    snprintf(url, sizeof url, "sqlite:%s", path);
-    ten_store *store = ground_open(path);
+    snprintf(url, sizeof url, "sqlite:%.400s/guard.db", directory);
+    ten_store *store = ground_open("%s", url);
     bool done = store && ground_acquire(store, 1, GUARDED, &checker.leases);
     for (size_t i = 0; done && i < GUARDED; i++)
         done = ten_map_put(&checker.map, checker.leases.targets[i], &checker.leases.ops[i]);
-    done =
-        done && tenure_open(url, NULL, &context) == TENURE_OK &&
-        tenure_guard_open(context, NULL, &checker.guard) == TENURE_OK && check_tokens(&checker) && /* read once */
-        race(report, (const char *[]){"guard", "guard/check"}, "a clock read and a lookup in the map", GOAL_NS, sides);
+    done = done && tenure_open(url, &options, &context) == TENURE_OK &&
+           tenure_guard_open(context, NULL, &checker.guard) == TENURE_OK && check_tokens(&checker) && /* read once */
+           bench_race(report, sides, TEN_COUNT(sides), ROUNDS, SLICE_MS, &row, 1);
     tenure_guard_close(checker.guard);
     tenure_close(context);
     ten_map_free(&checker.map);
@@ -129,7 +110,6 @@ bool library_measure_guard(bench_report *report, const char *directory) {
 /* ---- the memory of targets */
 
 #define MILLION 1000000u
-#define ID_SIZE 48u
 #define CALM_MS UINT64_C(3000)
 #define HELD_MS UINT64_C(300000)
 
@@ -138,10 +118,14 @@ struct bytes {
     double id;
 };
 
-static const char *weighed_directory;
+struct weighing {
+    const char *name, *directory;
+    uint32_t weight; /* 0: it knows the targets, and holds none */
+    double goal;
+};
 
-static size_t target_id(char id[ID_SIZE], unsigned i) {
-    return (size_t)snprintf(id, ID_SIZE, "session-%07u-abcdef", i) + 1;
+static size_t target_id(char id[GROUND_NAME_SIZE], unsigned i) {
+    return (size_t)snprintf(id, GROUND_NAME_SIZE, "session-%07u-abcdef", i) + 1;
 }
 
 static size_t allocated(void) {
@@ -152,7 +136,7 @@ static size_t allocated(void) {
 /* Until all are held, and the listings that follow have ended. */
 static bool wait_held(tenure_member *member, unsigned count) {
     uint64_t end_us = ten_boot_us() + HELD_MS * 1000u;
-    char id[ID_SIZE];
+    char id[GROUND_NAME_SIZE];
     for (unsigned i = 0; i < count && ten_boot_us() < end_us;) {
         (void)target_id(id, i);
         if (tenure_member_is_held(member, id))
@@ -164,54 +148,42 @@ static bool wait_held(tenure_member *member, unsigned count) {
     return ten_boot_us() < end_us;
 }
 
-/* What a fleet member frees when it is closed: with weight 0 it knows the targets, and holds none. */
-static bool weigh(unsigned count, uint32_t weight, struct bytes *answer) {
+/* What a fleet member frees when it is closed. */
+static bool weigh(const void *what, void *ret_answer) {
+    const struct weighing *it = what;
     tenure_options options = {.size = sizeof options, .instance_name = "bench"};
     tenure_context *context = NULL;
     tenure_member *member = NULL;
-    char path[GROUND_PATH_SIZE];
-    char url[GROUND_PATH_SIZE + 16];
-    char id[ID_SIZE];
+    char url[GROUND_PATH_SIZE];
+    char id[GROUND_NAME_SIZE];
     size_t ids = 0;
-    ground_path(path, weighed_directory, weight ? "held" : "known");
-    snprintf(url, sizeof url, "sqlite:%s", path);
+    snprintf(url, sizeof url, "sqlite:%.400s/weight-%u.db", it->directory, it->weight);
     bool done = tenure_open(url, &options, &context) == TENURE_OK &&
                 tenure_member_open(context, NULL, &member) == TENURE_OK &&
-                tenure_member_set_weight(member, weight) == TENURE_OK;
-    for (unsigned i = 0; done && i < count; i++) {
+                tenure_member_set_weight(member, it->weight) == TENURE_OK;
+    for (unsigned i = 0; done && i < MILLION; i++) {
         ids += target_id(id, i);
         done = tenure_member_put(member, id, 0) == TENURE_OK;
     }
-    done = done && wait_held(member, weight ? count : 0);
+    done = done && wait_held(member, it->weight ? MILLION : 0);
     size_t before = allocated();
     tenure_member_close(member);
     tenure_close(context);
-    *answer = (struct bytes){.target = (double)(before - allocated() - ids) / count, .id = (double)ids / count};
+    *(struct bytes *)ret_answer =
+        (struct bytes){.target = (double)(before - allocated() - ids) / MILLION, .id = (double)ids / MILLION};
     return done;
 }
 
-static bool weigh_known(unsigned count, void *ret_answer) {
-    return weigh(count, 0, ret_answer);
-}
-
-static bool weigh_held(unsigned count, void *ret_answer) {
-    return weigh(count, 1, ret_answer);
-}
-
-static bool add_bytes(bench_report *report, const char *name, bench_child_fn weigh_one, double goal) {
-    struct bytes bytes = {0};
-    bench_child child;
-    if (!bench_child_begin(&child, weigh_one, MILLION, &bytes, sizeof bytes) ||
-        !bench_child_end(&child, &bytes, sizeof bytes))
-        return bench_could_not(name);
-    return bench_add(
-        report,
-        (bench_row){.name = name, .against = "the id itself; a million targets", .kind = BENCH_SIZE, .goal = goal},
-        &bytes.target, &bytes.id, 1);
-}
-
 bool library_measure_bytes(bench_report *report, const char *directory) {
-    weighed_directory = directory;
-    return add_bytes(report, "target-bytes/known", weigh_known, 120) &&
-           add_bytes(report, "target-bytes/held", weigh_held, 200);
+    const struct weighing all[] = {{"target-bytes/known", directory, 0, 120}, {"target-bytes/held", directory, 1, 200}};
+    for (size_t i = 0; i < TEN_COUNT(all); i++) {
+        struct bytes bytes = {0};
+        bench_row head = {.name = all[i].name,
+                          .against = "the id itself; a million targets",
+                          .kind = BENCH_SIZE,
+                          .goal = all[i].goal};
+        if (!bench_apart(weigh, &all[i], &bytes, sizeof bytes) || !bench_add_one(report, head, bytes.target, bytes.id))
+            return bench_could_not(all[i].name);
+    }
+    return true;
 }

@@ -1,5 +1,5 @@
 /*
- * The benchmarks as a program: `bench [--json FILE] [--ids N] [NAME-PREFIX]`. Ends with 1 when a goal is missed by the
+ * The benchmarks as a program: `bench [--json FILE] [--ids N] [NAME]`. Ends with 1 when a goal is missed by the
  * median, with 2 when it could not measure.
  */
 #include <linux/magic.h>
@@ -11,28 +11,27 @@
 
 #include "ground.h"
 #include "measures.h"
-#include "peers.h"
-#include "redis.h"
 
 static const struct {
     const char *name;
     bool (*measure)(bench_report *report, const char *argument);
     const char *store; /* the argument; NULL: a directory */
+    bool alone;        /* only if it is named; the argument is what follows its name and a slash */
 } groups[] = {
     {"renew-batch-1000", sqlite_measure_batch},
-    {"renew-one", sqlite_measure_one},
     {"acquire-release", sqlite_measure_pairs},
     {"lease-valid", library_measure_valid},
     {"target-bytes", library_measure_bytes},
     {"guard", library_measure_guard},
     {"endings", endings_measure},
+    {"scale", scale_measure, .alone = true},
+    {"held", held_measure, .alone = true},
     {"growth/sqlite", growth_measure, "sqlite"},
 #ifdef TEN_STORE_REDIS
     {"redis-renew", redis_measure_renew},
     {"redis-acquire", redis_measure_acquire},
     {"redis-single", redis_measure_single},
-    {"redis-takeover", redis_measure_takeover},
-    {"redis-discovery", redis_measure_discovery},
+    {"redis-takeover", takeover_measure},
     {"handover/redis", handover_measure, "redis"},
     {"growth/redis", growth_measure, "redis"},
     {"cron", cron_measure},
@@ -50,12 +49,24 @@ static const struct {
     {"growth/etcd", growth_measure, "etcd"},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP && defined TEN_STORE_REDIS
-    {"server", server_measure},
+    {"server", serve_measure},
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP
     {"growth/http", growth_measure, "http"},
 #endif
 };
+
+/* The argument of the group if the name asks for it; else NULL. */
+static const char *asks_for(size_t group, const char *name, const char *directory) {
+    size_t length = strlen(groups[group].name);
+    if (!groups[group].alone)
+        return strncmp(groups[group].name, name, strlen(name)) != 0 ? NULL
+               : groups[group].store                                ? groups[group].store
+                                                                    : directory;
+    if (strncmp(groups[group].name, name, length) != 0 || (name[length] && name[length] != '/'))
+        return NULL;
+    return name + length + (name[length] == '/');
+}
 
 static void describe_machine(bench_report *report, const char *directory) {
     struct utsname system = {0};
@@ -69,30 +80,23 @@ static void describe_machine(bench_report *report, const char *directory) {
              tenure_version(), memory ? ", TMPDIR IS IN MEMORY: fsync costs nothing there, name a disk" : "");
 }
 
-/* How many rows missed their goal; -1 when something could not be measured. */
-static int measure_all(bench_report *report, const char *prefix) {
+static bool measure_all(bench_report *report, const char *name) {
     char directory[GROUND_PATH_SIZE];
     if (!ground_make(directory))
-        return -1;
+        return false;
     describe_machine(report, directory);
     bench_print_head(report);
     bool done = true;
-    for (size_t i = 0; done && i < TEN_COUNT(groups); i++)
-        if (strncmp(groups[i].name, prefix, strlen(prefix)) == 0)
-            done = groups[i].measure(report, groups[i].store ? groups[i].store : directory);
-    ground_remove(directory);
-    int missed = 0;
-    for (size_t i = 0; i < report->count; i++) {
-        if (!bench_is_met(&report->rows[i])) {
-            fprintf(stderr, "bench: %s missed its goal\n", report->rows[i].name);
-            missed++;
-        }
+    for (size_t i = 0; done && i < TEN_COUNT(groups); i++) {
+        const char *argument = asks_for(i, name, directory);
+        done = !argument || groups[i].measure(report, argument);
     }
-    return done ? missed : -1;
+    ground_remove(directory);
+    return done;
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: bench [--json FILE] [--ids N] [NAME-PREFIX]\nrows:");
+    fprintf(stderr, "usage: bench [--json FILE] [--ids N] [NAME]\nrows:");
     for (size_t i = 0; i < TEN_COUNT(groups); i++)
         fprintf(stderr, " %s", groups[i].name);
     fprintf(stderr, "\n");
@@ -101,23 +105,24 @@ static int usage(void) {
 
 int main(int argc, char **argv) {
     const char *json = NULL;
-    const char *prefix = "";
+    const char *name = "";
+    char tenure[GROUND_PATH_SIZE + 16];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
             json = argv[++i];
         else if (strcmp(argv[i], "--ids") == 0 && i + 1 < argc && (growth_ids = strtoul(argv[i + 1], NULL, 10)) > 0)
             i++;
         else if (argv[i][0] != '-' && i + 1 == argc)
-            prefix = argv[i];
+            name = argv[i];
         else
             return usage();
     }
+    snprintf(tenure, sizeof tenure, "%s/../tenure", ground_programs());
+    (void)setenv("TENURE", tenure, 1);
     bench_report report = {0};
-    int missed = measure_all(&report, prefix);
-    if (missed >= 0 && report.count == 0)
+    bool done = measure_all(&report, name);
+    if (done && report.count == 0)
         return usage();
-    if (missed >= 0 && json && !bench_write_json(&report, json))
-        missed = -1;
-    bench_free(&report);
-    return missed < 0 ? 2 : missed > 0;
+    int missed = bench_end(&report, json);
+    return !done || missed < 0 ? 2 : missed > 0;
 }

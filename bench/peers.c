@@ -15,27 +15,24 @@
 
 #include <string.h>
 
-#include "base/json.h"
+#include "measures.h"
 
 #define ROUNDS          40u
-#define ELECTION_ROUNDS CONTEST_ROUNDS_MAX
+#define ELECTION_ROUNDS PAIR_ROUNDS_MAX
 #define CRASH_ROUNDS    8u
 #define TTL_MS          10000u
 #define SIDES_MAX       16u
 
-/* Ours come first. The last of the peers is not killed: the TTL of etcdctl elect cannot be chosen. */
-static const char *const names[] = {"api-redis",   "api-sqlite", "elect-redis",  "elect-sqlite",
-                                    "api-etcd",    "elect-etcd", "redis-py",     "redlock",
-                                    "set-nx-loop", "flock",      "etcdctl-lock", "etcdctl-elect"};
-#define OURS    6u
-#define CRASHES (TEN_COUNT(names) - 1)
+const char *const peers_names[PEERS_COUNT] = {"api-redis",   "api-sqlite", "elect-redis",  "elect-sqlite",
+                                              "api-etcd",    "elect-etcd", "redis-py",     "redlock",
+                                              "set-nx-loop", "flock",      "etcdctl-lock", "etcdctl-elect"};
 
 /* ---- rounds -------------------------------------------------------------------------------------------- */
 
 static void run_handovers(contestant *all, size_t count, size_t rounds) {
-    contest_open_all(all, count);
+    contest_each(all, count, pair_open);
     for (size_t round = 0; round < rounds; round++) {
-        contest_prepare_all(all, count);
+        contest_each(all, count, pair_prepare);
         contest_pause(CONTEST_PHASE_US);
         contest_hand_over_all(all, count, round);
     }
@@ -43,66 +40,53 @@ static void run_handovers(contestant *all, size_t count, size_t rounds) {
 }
 
 static void run_crashes(contestant *all, size_t count) {
-    contest_open_all(all, count);
+    contest_each(all, count, pair_open);
     for (size_t round = 0; round < CRASH_ROUNDS; round++) {
-        contest_prepare_all(all, count);
+        contest_each(all, count, pair_prepare);
         contest_pause(CONTEST_SHORT_TTL_MS / 3 * 1000u); /* between two renewals */
         contest_strike_all(all, count);
     }
     contest_close_all(all, count);
 }
 
-/* Which versions, and how busy the machine was, go with the first row. */
-static void tell_machine(bench_report *report, size_t first, struct processors before) {
-    TEN_CLEANUP(ten_buf_free) ten_buf versions = {0};
-    double others = contest_others_since(before);
-    contest_add_versions(&versions);
-    printf("    others took %.0f %% of the processors meanwhile; %s\n", others, ten_buf_string(&versions));
-    if (report->count > first) {
-        ten_json_text(&report->rows[first].more, "versions", ten_buf_string(&versions));
-        ten_buf_format(&report->rows[first].more, ",\"others_percent\":%.1f", others);
-    }
-}
-
 /* ---- peers --------------------------------------------------------------------------------------------- */
 
 static bool add_rows(bench_report *report, const char *what, contestant *clients, size_t count) {
     bool done = true;
-    for (size_t i = 0; i < OURS; i++) {
-        for (size_t peer = OURS; done && peer < count; peer++) {
-            bench_row head = {.name = contest_keep_text("peers/%s/%s/%s", what, names[i], names[peer]),
-                              .against = contest_keep_text("%s, the median", names[peer]),
+    for (size_t i = 0; i < PEERS_OURS; i++) {
+        for (size_t peer = PEERS_OURS; done && peer < count; peer++) {
+            bench_row head = {.name = bench_keep_text("peers/%s/%s/%s", what, peers_names[i], peers_names[peer]),
+                              .against = bench_keep_text("%s, the median", peers_names[peer]),
                               .kind = BENCH_LATE};
             done = contest_add_row(report, head, &clients[i], &clients[peer], 50);
         }
-        done = done && (!clients[i].out || strstr(names[i], "etcd"));
+        done = done && (!clients[i].out || strstr(peers_names[i], "etcd"));
     }
     return done;
 }
 
 bool peers_measure(bench_report *report, const char *directory) {
     static struct contest contest;
-    static contestant clients[TEN_COUNT(names)], killed[CRASHES];
+    static contestant clients[PEERS_COUNT], killed[PEERS_KILLED];
     size_t first = report->count;
     if (!contest_open(&contest, directory))
         return false;
-    struct processors before = contest_look_at_processors();
     bool done = peers_measure_rates(report, &contest);
-    for (size_t i = 0; i < TEN_COUNT(names); i++)
-        contestant_set(&contest, &clients[i], names[i], "", TTL_MS);
-    run_handovers(clients, TEN_COUNT(names), ROUNDS);
-    done = add_rows(report, "handover", clients, TEN_COUNT(names)) && done;
-    for (size_t i = 0; i < CRASHES; i++) {
-        bool warded = strncmp(names[i], "elect-", 6) == 0;
-        contestant_set(&contest, &killed[i], names[i], "-killed", CONTEST_SHORT_TTL_MS);
-        killed[i].pair.end = warded ? PAIR_KILL_WORKER : PAIR_KILL;
-        killed[i].alone = warded || strcmp(names[i], "flock") == 0;
+    for (size_t i = 0; i < PEERS_COUNT; i++)
+        contestant_set(&contest, &clients[i], peers_names[i], "", TTL_MS);
+    run_handovers(clients, PEERS_COUNT, ROUNDS);
+    done = add_rows(report, "handover", clients, PEERS_COUNT) && done;
+    for (size_t i = 0; i < PEERS_KILLED; i++) {
+        bool warded = strncmp(peers_names[i], "elect-", 6) == 0;
+        contestant_set(&contest, &killed[i], peers_names[i], "-killed", CONTEST_SHORT_TTL_MS);
+        killed[i].end = warded ? PAIR_KILL_WORKER : PAIR_KILL;
+        killed[i].alone = warded || strcmp(peers_names[i], "flock") == 0;
     }
-    run_crashes(killed, CRASHES);
-    done = add_rows(report, "killed", killed, CRASHES) && done;
+    run_crashes(killed, PEERS_KILLED);
+    done = add_rows(report, "killed", killed, PEERS_KILLED) && done;
     done = peers_measure_paused(report, &contest) && done;
     contest_close(&contest);
-    tell_machine(report, first, before);
+    contest_tell_versions(report, first);
     return done;
 }
 
@@ -128,7 +112,7 @@ static bool add_handoffs(bench_report *report, contestant *all) {
     for (size_t i = 0; i < STOPPED; i++)
         for (size_t peer = 0; done && peer < TEN_COUNT(handoff_goals); peer++) {
             contestant *other = &all[PEERS_FIRST + peer];
-            bench_row head = {.name = contest_keep_text("elections/%s/%s", sides[i].name, other->pair.name),
+            bench_row head = {.name = bench_keep_text("elections/%s/%s", sides[i].name, other->name),
                               .against = "p99 of a graceful handoff",
                               .kind = BENCH_LATE,
                               .goal = handoff_goals[peer]};
@@ -144,12 +128,12 @@ static bool add_handoffs(bench_report *report, contestant *all) {
 
 /* Of the TTL; the peers' figures are in the rows peers/killed. */
 static bool add_killed(bench_report *report, contestant *own) {
-    double part = contestant_percentile(own, 99) / TTL_MS, goal = OF_THE_TTL;
-    bench_row head = {.name = contest_keep_text("elections/%s-killed", own->pair.name),
+    double part = bench_percentile(own->ms, own->count, 99) / TTL_MS, goal = OF_THE_TTL;
+    bench_row head = {.name = bench_keep_text("elections/%s-killed", own->name),
                       .against = own->out ? "NOT MEASURED: ours failed" : "the goal; p99 as a part of the TTL",
                       .kind = BENCH_PART,
                       .goal = own->out ? 0 : goal};
-    bench_row *row = bench_add(report, head, &part, &goal, 1);
+    bench_row *row = bench_add_one(report, head, part, goal);
     if (row)
         contestant_tell(&row->more, "", own);
     return row != NULL;
@@ -161,10 +145,9 @@ bool peers_measure_elections(bench_report *report, const char *directory) {
     size_t first = report->count;
     if (!contest_open(&contest, directory))
         return false;
-    struct processors before = contest_look_at_processors();
     for (size_t i = 0; i < TEN_COUNT(sides); i++) {
         contestant_set(&contest, &all[i], sides[i].name, "", TTL_MS);
-        all[i].pair.end = sides[i].end;
+        all[i].end = sides[i].end;
     }
     run_handovers(all, TEN_COUNT(sides), ELECTION_ROUNDS);
     contest_close(&contest);
@@ -173,6 +156,6 @@ bool peers_measure_elections(bench_report *report, const char *directory) {
         done = done && add_killed(report, &all[i]);
     for (size_t i = 0; i < KILLED; i++)
         done = done && !all[i].out;
-    tell_machine(report, first, before);
+    contest_tell_versions(report, first);
     return done;
 }

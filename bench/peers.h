@@ -4,11 +4,13 @@
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
 
-#include "bench.h"
 #include "contest.h"
 
-bool peers_measure(bench_report *report, const char *directory);
-bool peers_measure_elections(bench_report *report, const char *directory);
+/* Ours come first. The last of the peers is not killed: the TTL of etcdctl elect cannot be chosen. */
+#define PEERS_OURS   6u
+#define PEERS_KILLED 11u
+#define PEERS_COUNT  12u
+extern const char *const peers_names[PEERS_COUNT];
 
 /* What peers.c puts together: acquire + release, and renewals (peers_rates.c); holders that are paused
  * (peers_paused.c). */

@@ -18,11 +18,7 @@
 #define PAUSE_MS (2 * TTL_MS + 1000u)
 #define AFTER_MS 2000u /* in which one that was continued can find out */
 
-static const char *const names[] = {"api-redis",   "api-sqlite", "elect-redis", "elect-sqlite",
-                                    "api-etcd",    "elect-etcd", "redis-py",    "redlock",
-                                    "set-nx-loop", "flock",      "etcdctl-lock"};
-#define CLIENTS     TEN_COUNT(names)
-#define PEERS_FIRST 6u
+#define CLIENTS PEERS_KILLED
 
 struct paused {
     contestant clients[CLIENTS];
@@ -35,10 +31,10 @@ struct paused {
 
 static void set_clients(const struct contest *contest, struct paused *paused) {
     for (size_t i = 0; i < CLIENTS; i++) {
-        contestant_set(contest, &paused->clients[i], names[i], "-paused", TTL_MS);
-        paused->clients[i].pair.end = strncmp(names[i], "elect-", 6) == 0 ? PAIR_STOP_WORKER : PAIR_STOP;
-        paused->beats[i] = contest_keep_text("%s/%s.beats", contest->directory, names[i]);
-        pair_add_word(&paused->clients[i].pair, "%s", paused->beats[i]);
+        contestant_set(contest, &paused->clients[i], peers_names[i], "-paused", TTL_MS);
+        paused->clients[i].end = strncmp(peers_names[i], "elect-", 6) == 0 ? PAIR_STOP_WORKER : PAIR_STOP;
+        paused->beats[i] = bench_keep_text("%s/%s.beats", contest->directory, peers_names[i]);
+        pair_add_words(&paused->clients[i], "%s", paused->beats[i]);
     }
 }
 
@@ -89,19 +85,19 @@ static void run_round(struct paused *paused) {
     uint64_t struck_ns;
     for (size_t i = 0; i < CLIENTS; i++)
         (void)unlink(paused->beats[i]);
-    contest_open_all(clients, CLIENTS);
-    contest_prepare_all(clients, CLIENTS);
+    contest_each(clients, CLIENTS, pair_open);
+    contest_each(clients, CLIENTS, pair_prepare);
     contest_pause(TTL_MS / 3 * 1000u);
     for (size_t i = 0; i < CLIENTS; i++)
-        if (!clients[i].out && !pair_strike(&clients[i].pair, &struck_ns))
+        if (!clients[i].out && !pair_strike(&clients[i], &struck_ns))
             contestant_leave_out(&clients[i]);
     ten_sleep_us(PAUSE_MS * 1000u);
     for (size_t i = 0; i < CLIENTS; i++)
-        pair_resume(&clients[i].pair);
+        pair_resume(&clients[i]);
     ten_sleep_us(AFTER_MS * 1000u);
     contest_close_all(clients, CLIENTS);
     for (size_t i = 0; i < CLIENTS; i++)
-        clients[i].pair.leader = 0;
+        clients[i].leader = 0;
     judge_all(paused);
 }
 
@@ -113,20 +109,19 @@ static void tell(ten_buf *more, const char *prefix, const struct paused *paused,
 static bool add_row(bench_report *report, const struct paused *paused, size_t ours, size_t peer) {
     bool measured = paused->rounds[ours] && paused->rounds[peer];
     double own = paused->two[ours], other = paused->two[peer];
-    bench_row head = {.name = contest_keep_text("peers/paused/%s/%s", names[ours], names[peer]),
+    bench_row head = {.name = bench_keep_text("peers/paused/%s/%s", peers_names[ours], peers_names[peer]),
                       .against = !measured
                                      ? "NOT MEASURED"
-                                     : contest_keep_text("two at a time in %u of %u rounds, for %.0f ms; nobody in %u",
-                                                         paused->two[peer], paused->rounds[peer], paused->ms[peer],
-                                                         paused->nobody[peer]),
+                                     : bench_keep_text("two at a time in %u of %u rounds, for %.0f ms; nobody in %u",
+                                                       paused->two[peer], paused->rounds[peer], paused->ms[peer],
+                                                       paused->nobody[peer]),
                       .kind = BENCH_NONE};
-    bench_row *row = bench_add(report, head, &own, &other, 1);
+    bench_row *row = bench_add_one(report, head, own, other);
     if (!row)
         return false;
     tell(&row->more, "", paused, ours);
     tell(&row->more, "peer_", paused, peer);
-    ten_json_text(&row->more, "ours_is", names[ours]);
-    ten_json_text(&row->more, "peer_is", names[peer]);
+    contest_tell_sides(&row->more, peers_names[ours], peers_names[peer]);
     return true;
 }
 
@@ -136,14 +131,14 @@ bool peers_measure_paused(bench_report *report, const struct contest *contest) {
     set_clients(contest, &paused);
     for (size_t round = 0; round < ROUNDS; round++)
         run_round(&paused);
-    for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        for (size_t peer = PEERS_FIRST; peer < CLIENTS; peer++)
+    for (size_t ours = 0; ours < PEERS_OURS; ours++)
+        for (size_t peer = PEERS_OURS; peer < CLIENTS; peer++)
             done = done && add_row(report, &paused, ours, peer);
     for (size_t i = 0; i < CLIENTS; i++)
-        printf("    %s: two at a time in %u of %u rounds, for %.1f ms at worst; nobody in %u\n", names[i],
+        printf("    %s: two at a time in %u of %u rounds, for %.1f ms at worst; nobody in %u\n", peers_names[i],
                paused.two[i], paused.rounds[i], paused.ms[i], paused.nobody[i]);
-    for (size_t ours = 0; ours < PEERS_FIRST; ours++)
-        done = done && (paused.rounds[ours] > 0 || strstr(names[ours], "etcd")) &&
+    for (size_t ours = 0; ours < PEERS_OURS; ours++)
+        done = done && (paused.rounds[ours] > 0 || strstr(peers_names[ours], "etcd")) &&
                paused.nobody[ours] == 0; /* else it proves nothing */
     return done;
 }

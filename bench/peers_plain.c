@@ -6,7 +6,6 @@
  * `pairs`: a process that takes the lock, runs `true` and gives it back
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <spawn.h>
@@ -31,14 +30,15 @@ struct plain {
     long look_ms;
 };
 
-/* One way to have a lock. */
+/* One way to have a lock. NULL: there is nothing to do. */
 struct sort {
     const char *name;
+    int file_at; /* which argument is the file; 0: none */
     bool (*open)(struct plain *plain);
     bool (*try)(struct plain *plain); /* or waits, where it can */
     bool (*renew)(struct plain *plain);
     bool (*give)(struct plain *plain);
-    unsigned (*many)(void *plain); /* NULL: no such job */
+    unsigned (*many)(void *plain);
 };
 
 static void fail(const char *what) {
@@ -58,16 +58,20 @@ static bool flock_take(struct plain *plain) {
     return flock(plain->fd, LOCK_EX) == 0;
 }
 
-static bool flock_keep(struct plain *plain) {
-    (void)plain;
-    return true; /* for as long as the process is there */
-}
-
 static bool flock_give(struct plain *plain) {
     return flock(plain->fd, LOCK_UN) == 0;
 }
 
 /* ---- the seeds' loop ---- */
+
+/* Takes the reply. */
+static bool is_one(redisReply *reply, int type, const char *what) {
+    if (!reply)
+        fail(what);
+    bool done = reply->type == type && (type != REDIS_REPLY_INTEGER || reply->integer == 1);
+    freeReplyObject(reply);
+    return done;
+}
 
 static bool load(struct plain *plain, const char *script, char name[48]) {
     redisReply *reply = redisCommand(plain->redis, "SCRIPT LOAD %s", script);
@@ -90,21 +94,13 @@ static bool seed_open(struct plain *plain) {
 }
 
 static bool seed_try(struct plain *plain) {
-    redisReply *reply = redisCommand(plain->redis, "SET %s %s NX PX %s", plain->key, plain->me, plain->ttl);
-    if (!reply)
-        fail("SET");
-    bool taken = reply->type == REDIS_REPLY_STATUS;
-    freeReplyObject(reply);
-    return taken;
+    return is_one(redisCommand(plain->redis, "SET %s %s NX PX %s", plain->key, plain->me, plain->ttl),
+                  REDIS_REPLY_STATUS, "SET");
 }
 
 static bool run_script(struct plain *plain, const char *name) {
-    redisReply *reply = redisCommand(plain->redis, "EVALSHA %s 1 %s %s %s", name, plain->key, plain->me, plain->ttl);
-    if (!reply)
-        fail("EVALSHA");
-    bool done = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
-    freeReplyObject(reply);
-    return done;
+    return is_one(redisCommand(plain->redis, "EVALSHA %s 1 %s %s %s", name, plain->key, plain->me, plain->ttl),
+                  REDIS_REPLY_INTEGER, "EVALSHA");
 }
 
 static bool seed_renew(struct plain *plain) {
@@ -124,18 +120,12 @@ static unsigned seed_many(void *arg) {
         redisReply *reply = NULL;
         if (redisGetReply(plain->redis, (void **)&reply) != REDIS_OK)
             return 0;
-        done = done && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
-        freeReplyObject(reply);
+        done = is_one(reply, REDIS_REPLY_INTEGER, "EVALSHA") && done;
     }
     return done ? MANY : 0;
 }
 
 /* ---- a process for each lock ---- */
-
-static bool command_open(struct plain *plain) {
-    (void)plain;
-    return true;
-}
 
 static bool command_run(struct plain *plain) {
     extern char **environ;
@@ -148,22 +138,17 @@ static bool command_run(struct plain *plain) {
     return status == 0;
 }
 
-static bool command_done(struct plain *plain) {
-    (void)plain;
-    return true;
-}
-
 /* ---- what all have in common ---- */
 
 static const struct sort sorts[] = {
-    {"flock", flock_open, flock_take, flock_keep, flock_give, NULL},
-    {"seed", seed_open, seed_try, seed_renew, seed_give, seed_many},
-    {"command", command_open, command_run, command_done, command_done, NULL},
+    {"flock", 3, flock_open, flock_take, NULL, flock_give, NULL}, /* for as long as the process is there */
+    {"seed", 5, seed_open, seed_try, seed_renew, seed_give, seed_many},
+    {"command", 0, NULL, command_run, NULL, NULL, NULL},
 };
 
 static unsigned take_and_give(void *arg) {
     struct plain *plain = arg;
-    return plain->sort->try(plain) && plain->sort->give(plain);
+    return plain->sort->try(plain) && (!plain->sort->give || plain->sort->give(plain));
 }
 
 static unsigned keep(void *arg) {
@@ -177,10 +162,10 @@ static void lead(struct plain *plain) {
     long long renew_ns = jobs_now_ns() + plain->look_ms * 1000000LL;
     while (poll(&in, 1, plain->beats >= 0 ? JOBS_BEAT_MS : (int)plain->look_ms) == 0) {
         if (plain->beats >= 0)
-            jobs_beat(plain->beats);
+            jobs_beat(plain->beats, getpid());
         if (jobs_now_ns() < renew_ns)
             continue;
-        if (!plain->sort->renew(plain))
+        if (plain->sort->renew && !plain->sort->renew(plain))
             fail("a renewal");
         renew_ns = jobs_now_ns() + plain->look_ms * 1000000LL;
     }
@@ -222,10 +207,9 @@ int main(int argc, char **argv) {
             plain.sort = &sorts[i];
     if (!plain.sort)
         return 2;
-    int usual = plain.sort == &sorts[0] ? 3 : 5;
-    if (plain.sort != &sorts[2] && argc > usual)
-        plain.beats = open(argv[usual], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (!plain.sort->open(&plain))
+    if (plain.sort->file_at && argc > plain.sort->file_at)
+        plain.beats = jobs_open_beats(argv[plain.sort->file_at]);
+    if (plain.sort->open && !plain.sort->open(&plain))
         fail("opening");
     setvbuf(stdin, NULL, _IONBF, 0); /* it is polled */
     while (fgets(line, sizeof line, stdin)) {

@@ -36,46 +36,34 @@ enum who {
     CLIENTS
 };
 
-static const char *const names[CLIENTS] = {
-    [API_REDIS] = "api-redis",
-    [API_SQLITE] = "api-sqlite",
-    [BATCH_REDIS] = "batch-redis",
-    [BATCH_SQLITE] = "batch-sqlite",
-    [ELECT_REDIS] = "elect-redis",
-    [ELECT_SQLITE] = "elect-sqlite",
-    [ELECT_ETCD] = "elect-etcd",
-    [API_ETCD] = "api-etcd",
-    [BATCH_ETCD] = "batch-etcd",
-    [REDIS_PY] = "redis-py",
-    [REDLOCK] = "redlock",
-    [SEED] = "set-nx-loop",
-    [FLOCK] = "flock",
-    [ETCDCTL_LOCK] = "etcdctl-lock",
-    [FLOCK_COMMAND] = "flock-command",
-};
+enum sort { USUAL, BATCH, COMMAND };
 
 /* What a client does not have (etcdctl renews by itself, flock need not) is not asked for. */
-static const bool does[CLIENTS][JOBS] = {
-    [API_REDIS] = {true, true, false},
-    [API_SQLITE] = {true, true, false},
-    [BATCH_REDIS] = {false, false, true},
-    [BATCH_SQLITE] = {false, false, true},
-    [ELECT_REDIS] = {true},
-    [ELECT_SQLITE] = {true},
-    [ELECT_ETCD] = {true},
-    [API_ETCD] = {true, true, false},
-    [BATCH_ETCD] = {false, false, true},
-    [REDIS_PY] = {true, true, true},
-    [REDLOCK] = {true, true, true},
-    [SEED] = {true, true, true},
-    [FLOCK] = {true},
-    [ETCDCTL_LOCK] = {true},
-    [FLOCK_COMMAND] = {true},
+static const struct {
+    const char *name;
+    enum sort sort;
+    bool does[JOBS];
+} sides[CLIENTS] = {
+    [API_REDIS] = {"api-redis", USUAL, {true, true, false}},
+    [API_SQLITE] = {"api-sqlite", USUAL, {true, true, false}},
+    [BATCH_REDIS] = {"batch-redis", BATCH, {false, false, true}},
+    [BATCH_SQLITE] = {"batch-sqlite", BATCH, {false, false, true}},
+    [ELECT_REDIS] = {"elect-redis", COMMAND, {true, false, false}},
+    [ELECT_SQLITE] = {"elect-sqlite", COMMAND, {true, false, false}},
+    [ELECT_ETCD] = {"elect-etcd", COMMAND, {true, false, false}},
+    [API_ETCD] = {"api-etcd", USUAL, {true, true, false}},
+    [BATCH_ETCD] = {"batch-etcd", BATCH, {false, false, true}},
+    [REDIS_PY] = {"redis-py", USUAL, {true, true, true}},
+    [REDLOCK] = {"redlock", USUAL, {true, true, true}},
+    [SEED] = {"set-nx-loop", USUAL, {true, true, true}},
+    [FLOCK] = {"flock", USUAL, {true, false, false}},
+    [ETCDCTL_LOCK] = {"etcdctl-lock", COMMAND, {true, false, false}},
+    [FLOCK_COMMAND] = {"flock-command", COMMAND, {true, false, false}},
 };
 
 struct figures {
     double rates[ROUNDS], per_cpu[ROUNDS]; /* operations a second, and a second of the client's processor time */
-    double p50_us[ROUNDS], p99_us[ROUNDS];
+    double p50_us[ROUNDS];
 };
 
 struct rates {
@@ -85,61 +73,27 @@ struct rates {
 
 /* ---- who takes part ------------------------------------------------------------------------------------ */
 
-/* Words of a process that is the lock, run again and again by peers_plain.c. */
-static struct pair *begin_command(const struct contest *contest, contestant *who) {
-    who->pair.resident = true;
-    pair_add_word(&who->pair, "%s/peers-plain", contest->programs);
-    pair_add_word(&who->pair, "command");
-    return &who->pair;
-}
-
-static void set_elect_command(const struct contest *contest, contestant *who, enum contest_store store) {
-    struct pair *pair = begin_command(contest, who);
+static void set_client(const struct contest *contest, contestant *who, enum who which) {
+    const char *name = sides[which].name;
     char url[GROUND_PATH_SIZE];
-    contest_url(contest, store, "command", url);
-    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
-    pair_add_word(pair, "%s/../tenure", contest->programs);
-    pair_add_word(pair, "elect");
-    pair_add_word(pair, "command");
-    pair_add_word(pair, "--log-level");
-    pair_add_word(pair, "error");
-    pair_add_word(pair, "--store");
-    pair_add_word(pair, "%s", url);
-    pair_add_word(pair, "--");
-    pair_add_word(pair, "true");
-}
-
-static void set_batch(const struct contest *contest, contestant *who, enum contest_store store) {
-    char url[GROUND_PATH_SIZE];
-    contest_url(contest, store, "batch", url);
-    who->out = store == CONTEST_ETCD && contest->etcd.pid == 0;
-    pair_add_word(&who->pair, "%s/peers-batch", contest->programs);
-    pair_add_word(&who->pair, "%s", url);
-}
-
-static void set_clients(const struct contest *contest, contestant *clients) {
-    static const enum who usual[] = {API_REDIS, API_SQLITE, API_ETCD, REDIS_PY, REDLOCK, SEED, FLOCK};
-    for (size_t i = 0; i < CLIENTS; i++)
-        contestant_name(contest, &clients[i], names[i], "-rates");
-    for (size_t i = 0; i < TEN_COUNT(usual); i++)
-        contestant_set(contest, &clients[usual[i]], names[usual[i]], "-rates", TTL_MS);
-    set_batch(contest, &clients[BATCH_REDIS], CONTEST_REDIS);
-    set_batch(contest, &clients[BATCH_SQLITE], CONTEST_SQLITE);
-    set_batch(contest, &clients[BATCH_ETCD], CONTEST_ETCD);
-    set_elect_command(contest, &clients[ELECT_REDIS], CONTEST_REDIS);
-    set_elect_command(contest, &clients[ELECT_SQLITE], CONTEST_SQLITE);
-    set_elect_command(contest, &clients[ELECT_ETCD], CONTEST_ETCD);
-    struct pair *etcdctl = begin_command(contest, &clients[ETCDCTL_LOCK]);
-    pair_add_word(etcdctl, "etcdctl");
-    pair_add_word(etcdctl, "--endpoints=127.0.0.1:%d", contest->etcd.port);
-    pair_add_word(etcdctl, "lock");
-    pair_add_word(etcdctl, "command");
-    pair_add_word(etcdctl, "true");
-    clients[ETCDCTL_LOCK].out = contest->etcd.pid == 0;
-    struct pair *flock = begin_command(contest, &clients[FLOCK_COMMAND]);
-    pair_add_word(flock, "flock");
-    pair_add_word(flock, "%s/command.lock", contest->directory);
-    pair_add_word(flock, "true");
+    if (sides[which].sort == USUAL) {
+        contestant_set(contest, who, name, "-rates", TTL_MS);
+        return;
+    }
+    contestant_name(contest, who, name, "-rates");
+    who->resident = sides[which].sort == COMMAND;
+    who->out = !contest_url(contest, name, sides[which].sort == BATCH ? "batch" : "command", url);
+    if (sides[which].sort == BATCH) {
+        pair_add_words(who, "%s/peers-batch|%s", ground_programs(), url);
+        return;
+    }
+    pair_add_words(who, "%s/peers-plain|command", ground_programs()); /* it runs the words behind it again and again */
+    if (which == ETCDCTL_LOCK)
+        pair_add_words(who, "etcdctl|--endpoints=127.0.0.1:%d|lock|command|true", contest->etcd.port);
+    else if (which == FLOCK_COMMAND)
+        pair_add_words(who, "flock|%s/command.lock|true", contest->directory);
+    else
+        pair_add_words(who, "%s/../tenure|elect|command|--log-level|error|--store|%s|--|true", ground_programs(), url);
 }
 
 /* ---- turns --------------------------------------------------------------------------------------------- */
@@ -147,12 +101,12 @@ static void set_clients(const struct contest *contest, contestant *clients) {
 static void take_turn(struct rates *rates, enum who who, enum job job, size_t round) {
     contestant *client = &rates->clients[who];
     char line[32], answer[128];
-    double count, cpu_us, p50_us, p99_us;
-    if (client->out || !does[who][job])
+    double count, cpu_us, p50_us;
+    if (client->out || !sides[who].does[job])
         return;
     snprintf(line, sizeof line, "%s %u\n", job_names[job], TURN_MS);
-    if (!pair_ask(&client->pair, line, PATIENCE_MS, answer, sizeof answer) ||
-        sscanf(answer, "did %lf %lf %lf %lf", &count, &cpu_us, &p50_us, &p99_us) != 4) {
+    if (!pair_ask(client, line, PATIENCE_MS, answer, sizeof answer) ||
+        sscanf(answer, "did %lf %lf %lf", &count, &cpu_us, &p50_us) != 3) {
         contestant_leave_out(client);
         return;
     }
@@ -160,7 +114,6 @@ static void take_turn(struct rates *rates, enum who who, enum job job, size_t ro
     figures->rates[round] = count * 1000 / TURN_MS;
     figures->per_cpu[round] = cpu_us > 0 ? count * 1e6 / cpu_us : 0;
     figures->p50_us[round] = p50_us;
-    figures->p99_us[round] = p99_us;
 }
 
 static void run_turns(struct rates *rates) {
@@ -173,9 +126,8 @@ static void run_turns(struct rates *rates) {
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static void tell(ten_buf *more, const char *prefix, const struct figures *figures) {
-    ten_buf_format(more, ",\"%sp50_us\":%.1f,\"%sp99_us\":%.1f,\"%sper_cpu_second\":%.0f", prefix,
-                   bench_median(figures->p50_us, ROUNDS), prefix, bench_median(figures->p99_us, ROUNDS), prefix,
-                   bench_median(figures->per_cpu, ROUNDS));
+    ten_buf_format(more, ",\"%sp50_us\":%.1f,\"%sper_cpu_second\":%.0f", prefix, bench_median(figures->p50_us, ROUNDS),
+                   prefix, bench_median(figures->per_cpu, ROUNDS));
 }
 
 /* What one of ours is to reach at least, of that peer's rate; 0: nothing. */
@@ -185,51 +137,65 @@ static double goal_of(enum job job, enum who ours, enum who peer) {
     return peer == REDIS_PY ? 1.0 : peer == SEED && job == PAIRS ? 0.5 : 0;
 }
 
+struct pairing {
+    const char *what;
+    enum job ours_job;
+    enum who ours;
+    enum job peer_job;
+    enum who peer;
+    bool cpu;
+};
+
+/* SQLite and etcdctl have no peer that can be told to renew: one at a time beside all in one request. */
+static const struct pairing pairings[] = {
+    {"pairs", PAIRS, API_REDIS, PAIRS, REDIS_PY, false},
+    {"pairs", PAIRS, API_REDIS, PAIRS, REDLOCK, false},
+    {"pairs", PAIRS, API_REDIS, PAIRS, SEED, false},
+    {"pairs", PAIRS, API_SQLITE, PAIRS, FLOCK, false},
+    {"pairs", PAIRS, API_ETCD, PAIRS, ETCDCTL_LOCK, false}, /* a process each time */
+    {"commands", PAIRS, ELECT_REDIS, PAIRS, ETCDCTL_LOCK, false},
+    {"commands", PAIRS, ELECT_SQLITE, PAIRS, FLOCK_COMMAND, false},
+    {"commands", PAIRS, ELECT_ETCD, PAIRS, ETCDCTL_LOCK, false},
+    {"renew", RENEW, API_REDIS, RENEW, REDIS_PY, false},
+    {"renew", RENEW, API_REDIS, RENEW, REDLOCK, false},
+    {"renew", RENEW, API_REDIS, RENEW, SEED, false},
+    {"renew-many", MANY, BATCH_REDIS, MANY, REDIS_PY, false},
+    {"renew-many", MANY, BATCH_REDIS, MANY, REDLOCK, false},
+    {"renew-many", MANY, BATCH_REDIS, MANY, SEED, false},
+    {"renew-cpu", MANY, BATCH_REDIS, MANY, REDIS_PY, true},
+    {"renew-cpu", MANY, BATCH_REDIS, MANY, REDLOCK, true},
+    {"renew-cpu", MANY, BATCH_REDIS, MANY, SEED, true},
+    {"renew-many", MANY, BATCH_SQLITE, RENEW, API_SQLITE, false},
+    {"renew-many", MANY, BATCH_ETCD, RENEW, API_ETCD, false},
+};
+
 /* One of ours against one peer; `cpu`: by the client's processor time. */
-static bool add_row(bench_report *report, struct rates *rates, enum job ours_job, enum who ours, enum job peer_job,
-                    enum who peer, const char *what, bool cpu) {
-    bool measured = !rates->clients[ours].out && !rates->clients[peer].out;
-    struct figures *own = &rates->figures[ours][ours_job], *other = &rates->figures[peer][peer_job];
-    bench_row head = {.name = contest_keep_text("peers/%s/%s/%s", what, names[ours], names[peer]),
-                      .against = measured ? contest_keep_text("%s, the same job", names[peer]) : "NOT MEASURED",
+static bool add_row(bench_report *report, struct rates *rates, const struct pairing *it) {
+    bool measured = !rates->clients[it->ours].out && !rates->clients[it->peer].out;
+    const char *ours = sides[it->ours].name, *peer = sides[it->peer].name;
+    struct figures *own = &rates->figures[it->ours][it->ours_job], *other = &rates->figures[it->peer][it->peer_job];
+    bench_row head = {.name = bench_keep_text("peers/%s/%s/%s", it->what, ours, peer),
+                      .against = measured ? bench_keep_text("%s, the same job", peer) : "NOT MEASURED",
                       .kind = BENCH_RATE,
-                      .goal = measured ? goal_of(ours_job, ours, peer) : 0};
+                      .goal = measured ? goal_of(it->ours_job, it->ours, it->peer) : 0};
     bench_row *row =
-        bench_add(report, head, cpu ? own->per_cpu : own->rates, cpu ? other->per_cpu : other->rates, ROUNDS);
+        bench_add(report, head, it->cpu ? own->per_cpu : own->rates, it->cpu ? other->per_cpu : other->rates, ROUNDS);
     if (!row)
         return false;
     tell(&row->more, "", own);
     tell(&row->more, "peer_", other);
-    ten_json_text(&row->more, "ours_is", names[ours]);
-    ten_json_text(&row->more, "peer_is", names[peer]);
+    contest_tell_sides(&row->more, ours, peer);
     return true;
-}
-
-static const enum who on_redis[] = {REDIS_PY, REDLOCK, SEED};
-
-static bool add_rows(bench_report *report, struct rates *rates) {
-    bool done = true;
-    for (size_t i = 0; i < TEN_COUNT(on_redis); i++)
-        done = done && add_row(report, rates, PAIRS, API_REDIS, PAIRS, on_redis[i], "pairs", false);
-    done = done && add_row(report, rates, PAIRS, API_SQLITE, PAIRS, FLOCK, "pairs", false) &&
-           add_row(report, rates, PAIRS, API_ETCD, PAIRS, ETCDCTL_LOCK, "pairs", false); /* a process each time */
-    for (unsigned ours = ELECT_REDIS; ours <= ELECT_ETCD; ours++)
-        for (unsigned peer = ETCDCTL_LOCK; peer <= FLOCK_COMMAND; peer++)
-            done = done && add_row(report, rates, PAIRS, (enum who)ours, PAIRS, (enum who)peer, "commands", false);
-    for (size_t i = 0; i < TEN_COUNT(on_redis); i++)
-        done = done && add_row(report, rates, RENEW, API_REDIS, RENEW, on_redis[i], "renew", false);
-    for (size_t i = 0; i < TEN_COUNT(on_redis); i++)
-        done = done && add_row(report, rates, MANY, BATCH_REDIS, MANY, on_redis[i], "renew-many", false) &&
-               add_row(report, rates, MANY, BATCH_REDIS, MANY, on_redis[i], "renew-cpu", true);
-    /* SQLite and etcdctl have no peer that can be told to renew: one at a time beside all in one request. */
-    return done && add_row(report, rates, MANY, BATCH_SQLITE, RENEW, API_SQLITE, "renew-many", false) &&
-           add_row(report, rates, MANY, BATCH_ETCD, RENEW, API_ETCD, "renew-many", false);
 }
 
 bool peers_measure_rates(bench_report *report, const struct contest *contest) {
     static struct rates rates;
-    set_clients(contest, rates.clients);
+    bool done = true;
+    for (unsigned i = 0; i < CLIENTS; i++)
+        set_client(contest, &rates.clients[i], (enum who)i);
     run_turns(&rates);
     contest_close_all(rates.clients, CLIENTS);
-    return add_rows(report, &rates);
+    for (size_t i = 0; done && i < TEN_COUNT(pairings); i++)
+        done = add_row(report, &rates, &pairings[i]);
+    return done;
 }

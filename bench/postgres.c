@@ -25,14 +25,13 @@
 static const char bare_update[] = "UPDATE tenure.record SET ends_at = now() + $2::bigint * interval '1 millisecond' "
                                   "WHERE key = ANY ($1::text[])";
 static const char seed_update[] = "UPDATE tenure.record SET ends_at = now() + $2::bigint * interval '1 millisecond' "
-                                  "WHERE key = 'poll 4' || $1 AND name = $3 "
+                                  "WHERE key = '" GROUND_NAMESPACE " 4' || $1 AND name = $3 "
                                   "AND number = $4::bigint AND ends_at > now()";
 
 struct renewer {
     const ground_leases *leases;
     ten_store *store;
     PGconn *bare;
-    bool unprepared;
     size_t at; /* where the next turn starts */
     char ttl[24];
     ten_buf arrays[BATCHES]; /* of the bare statement: the ids of each batch, as text */
@@ -60,10 +59,8 @@ static bool bare_turn(void *arg) {
     struct renewer *renewer = arg;
     const char *values[] = {ten_buf_string(&renewer->arrays[renewer->at / BATCH]), renewer->ttl};
     renewer->at = (renewer->at + BATCH) % LEASES;
-    PGresult *result = renewer->unprepared
-                           ? PQexecParams(renewer->bare, bare_update, TEN_COUNT(values), NULL, values, NULL, NULL, 0)
-                           : PQexecPrepared(renewer->bare, "bare", TEN_COUNT(values), values, NULL, NULL, 0);
-    return is_done(renewer->bare, result, "1000");
+    return is_done(renewer->bare, PQexecPrepared(renewer->bare, "bare", TEN_COUNT(values), values, NULL, NULL, 0),
+                   "1000");
 }
 
 static bool seed_turn(void *arg) {
@@ -83,17 +80,6 @@ static bool seed_turn(void *arg) {
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-static ten_store *open_store(const struct postgres_server *server) {
-    char url[URL_SIZE];
-    ten_error error = {0};
-    ten_store *store = NULL;
-    postgres_server_url(server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
-    if (ten_store_open(url, &(ten_store_config){.clock = &ten_system_clock}, &store, &error) == TENURE_OK)
-        return store;
-    fprintf(stderr, "bench: %s\n", error.message);
-    return NULL;
-}
-
 static bool prepare(PGconn *connection, const char *name, const char *statement) {
     PGresult *result = PQprepare(connection, name, statement, 0, NULL);
     bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
@@ -110,7 +96,8 @@ static bool open_bare(struct renewer *renewer, const struct postgres_server *ser
     snprintf(renewer->ttl, sizeof renewer->ttl, "%llu", (unsigned long long)GROUND_TTL_MS);
     bool done = true;
     for (size_t i = 0; i < leases->count; i++)
-        ten_buf_format(&renewer->arrays[i / BATCH], "%cpoll 4%s", i % BATCH ? ',' : '{', leases->targets[i]);
+        ten_buf_format(&renewer->arrays[i / BATCH], "%c" GROUND_NAMESPACE " 4%s", i % BATCH ? ',' : '{',
+                       leases->targets[i]);
     for (size_t i = 0; i < BATCHES; i++) {
         ten_buf_char(&renewer->arrays[i], '}');
         done &= !renewer->arrays[i].failed;
@@ -133,11 +120,14 @@ static bool analyze(const struct postgres_server *server) {
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
-static bool add_row(bench_report *report, bench_row head, const double *ours, const double *reference) {
-    return bench_add(report, head, ours, reference, ROUNDS) != NULL;
-}
+enum side { OURS, BARE, SEED, SIDES };
 
-enum side { OURS, BARE, UNPREPARED, SEED, SIDES };
+static const bench_pairing rows[] = {
+    {"postgres-renew", "bare UPDATE ... = ANY($1), prepared, batches of 1,000", BENCH_RATE, 0.8, OURS, BARE},
+    {"postgres-renew/seed", "the seed's statement for each lease, prepared, one connection", BENCH_RATE, 40, OURS,
+     SEED},
+    {"postgres-renew/client", "CPU of the client a renewal; the bare UPDATE", BENCH_CLIENT, 0, OURS, BARE},
+    {"postgres-renew/server", "CPU of the server a renewal; the bare UPDATE", BENCH_SERVER, 0, OURS, BARE}};
 
 /* The process of the server that works for it. */
 static pid_t backend_of(const struct renewer *renewer) {
@@ -147,42 +137,14 @@ static pid_t backend_of(const struct renewer *renewer) {
 }
 
 static bool race(bench_report *report, struct renewer *renewers) {
-    bench_side sides[] = {{.turn = apply_turn, .per_turn = BATCH},
-                          {.turn = bare_turn, .per_turn = BATCH},
-                          {.turn = bare_turn, .per_turn = BATCH},
-                          {.turn = seed_turn, .per_turn = SINGLES}};
+    bench_side sides[SIDES] = {[OURS] = {.turn = apply_turn, .per_turn = BATCH},
+                               [BARE] = {.turn = bare_turn, .per_turn = BATCH},
+                               [SEED] = {.turn = seed_turn, .per_turn = SINGLES}};
     for (size_t i = 0; i < SIDES; i++) {
         sides[i].arg = &renewers[i];
         sides[i].server = backend_of(&renewers[i]);
     }
-    return bench_race(sides, TEN_COUNT(sides), ROUNDS, SLICE_MS) &&
-           add_row(report,
-                   (bench_row){.name = "postgres-renew",
-                               .against = "bare UPDATE ... = ANY($1), prepared, batches of 1,000",
-                               .kind = BENCH_RATE,
-                               .goal = 0.8},
-                   sides[OURS].rates, sides[BARE].rates) &&
-           add_row(report,
-                   (bench_row){.name = "postgres-renew/unprepared",
-                               .against = "the same statement, not prepared, as behind a pooler",
-                               .kind = BENCH_RATE},
-                   sides[OURS].rates, sides[UNPREPARED].rates) &&
-           add_row(report,
-                   (bench_row){.name = "postgres-renew/seed",
-                               .against = "the seed's statement for each lease, prepared, one connection",
-                               .kind = BENCH_RATE,
-                               .goal = 40},
-                   sides[OURS].rates, sides[SEED].rates) &&
-           add_row(report,
-                   (bench_row){.name = "postgres-renew/client",
-                               .against = "CPU of the client a renewal; the bare UPDATE",
-                               .kind = BENCH_COST},
-                   sides[OURS].cpu_us, sides[BARE].cpu_us) &&
-           add_row(report,
-                   (bench_row){.name = "postgres-renew/server",
-                               .against = "CPU of the server a renewal; the bare UPDATE",
-                               .kind = BENCH_COST},
-                   sides[OURS].server_us, sides[BARE].server_us);
+    return bench_race(report, sides, SIDES, ROUNDS, SLICE_MS, rows, TEN_COUNT(rows));
 }
 
 bool postgres_measure_renew(bench_report *report, const char *directory) {
@@ -191,12 +153,14 @@ bool postgres_measure_renew(bench_report *report, const char *directory) {
     ground_leases leases = {0};
     struct renewer renewers[SIDES] = {[OURS] = {.leases = &leases}};
     (void)directory;
-    ten_store *store = postgres_server_start(&server) == 0 ? open_store(&server) : NULL;
+    char url[URL_SIZE];
+    bool started = postgres_server_start(&server) == 0;
+    postgres_server_url(&server, "postgres", POSTGRES_SERVER_USER, "", url, sizeof url);
+    ten_store *store = started ? ground_open("%s", url) : NULL;
     bool done = store && ground_acquire(store, 1, LEASES, &leases) && analyze(&server);
     renewers[OURS].store = store;
     for (size_t i = BARE; done && i < SIDES; i++)
         done = open_bare(&renewers[i], &server, &leases);
-    renewers[UNPREPARED].unprepared = true;
     done = done && race(report, renewers);
     for (size_t i = BARE; i < SIDES; i++)
         close_bare(&renewers[i]);

@@ -8,7 +8,7 @@
  * The reference of a row is a bare loop that acquires as many targets on the same store with one client, in batches of
  * 1,000: what the store takes for that alone.
  */
-#include <inttypes.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,13 +23,11 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/util.h"
-#include "bench.h"
-#include "child.h"
-#include "core/engine.h"
 #include "ground.h"
+#include "measures.h"
 #include "runtime/member.h"
-#include "scale_server.h"
-#include "store/store.h"
+#include "store_server.h"
+#include "usage.h"
 
 #define BATCH       1000u
 #define GIVE_UP_MS  UINT64_C(240000)
@@ -41,69 +37,15 @@
 #define JUDGED      512u /* so many targets the judge reads */
 #define OPEN_FILES  16384u
 
-/* ---- counting calls: the linker leads the engine's events through here (see meson.build) */
-
-void __real_ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_update *update);
-void __wrap_ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_update *update);
-
-struct counts {
-    uint64_t calls[TEN_CALL_COUNT];
-    uint64_t changes; /* entries of the feed, over all readers */
-    uint64_t overruns;
-    uint64_t granted; /* leases: acquired, or confirmed after they were handed over */
-    uint64_t refused;
-    uint64_t handed;
-    uint64_t released;
-};
-
-static atomic_ulong calls[TEN_CALL_COUNT];
-static atomic_ulong changes, overruns, granted, refused, handed, released;
-
-static void count_results(const ten_call *call, const ten_result *results) {
-    for (size_t i = 0; i < call->count; i++) {
-        bool done = results[i].outcome == TEN_OK;
-        if (call->ops[i].kind == TEN_OP_ACQUIRE)
-            atomic_fetch_add(done ? &granted : &refused, 1);
-        else if (call->ops[i].kind == TEN_OP_HAND && done)
-            atomic_fetch_add(&handed, 1);
-        else if (call->ops[i].kind == TEN_OP_RELEASE && done)
-            atomic_fetch_add(&released, 1);
-    }
-}
-
-void __wrap_ten_engine_step(ten_engine *engine, const ten_engine_event *event, ten_update *update) {
-    if (event->kind == TEN_ON_CHANGE)
-        atomic_fetch_add(&changes, 1);
-    if (event->kind == TEN_ON_ANSWER) {
-        atomic_fetch_add(&calls[engine->call.kind], 1);
-        if (event->error == TENURE_E_RESYNC)
-            atomic_fetch_add(&overruns, 1);
-        if (engine->call.kind == TEN_CALL_APPLY && event->error == TENURE_OK)
-            count_results(&engine->call, event->results);
-    }
-    __real_ten_engine_step(engine, event, update);
-}
-
-static struct counts count_now(void) {
-    struct counts now = {.changes = atomic_load(&changes),
-                         .overruns = atomic_load(&overruns),
-                         .granted = atomic_load(&granted),
-                         .refused = atomic_load(&refused),
-                         .handed = atomic_load(&handed),
-                         .released = atomic_load(&released)};
-    for (size_t i = 0; i < TEN_CALL_COUNT; i++)
-        now.calls[i] = atomic_load(&calls[i]);
-    return now;
-}
-
-static uint64_t all_calls(const struct counts *counts) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < TEN_CALL_COUNT; i++)
-        sum += counts->calls[i];
-    return sum;
-}
-
 /* ---- the fleet */
+
+static atomic_ulong granted; /* leases: acquired, or confirmed after they were handed over */
+
+static void count_event(const tenure_event *event, void *userdata) {
+    (void)userdata;
+    if (event->kind == TENURE_EVENT_ACQUIRED)
+        atomic_fetch_add(&granted, 1);
+}
 
 struct instance {
     tenure_context *context;
@@ -118,10 +60,6 @@ struct fleet {
     struct instance *instances;
 };
 
-static void target_id(char id[GROUND_NAME_SIZE], size_t i) {
-    snprintf(id, GROUND_NAME_SIZE, "session-%07zu", i);
-}
-
 static bool fail(const char *what) {
     fprintf(stderr, "bench: %s: %s\n", what, tenure_message(NULL));
     return false;
@@ -132,7 +70,7 @@ static bool start(struct fleet *fleet, size_t at) {
     char name[32];
     snprintf(name, sizeof name, "i%03zu", at);
     tenure_options options = {.size = sizeof options, .instance_name = name};
-    tenure_member_options member = {.size = sizeof member, .flags = TENURE_TARGETS_FROM_STORE};
+    tenure_member_options member = {.size = sizeof member, .flags = TENURE_TARGETS_FROM_STORE, .on_event = count_event};
     ten_member_extras extras = {.measures = &instance->measures};
     if (tenure_open(fleet->url, &options, &instance->context) != TENURE_OK ||
         ten_member_open(instance->context, &member, &extras, &instance->member) != TENURE_OK)
@@ -165,25 +103,9 @@ static struct view look(const struct fleet *fleet) {
     return view;
 }
 
-static bool owns_all(const struct fleet *fleet) {
-    return look(fleet).held == fleet->targets;
-}
-
 static bool is_settled(const struct fleet *fleet) {
     struct view view = look(fleet);
     return view.held == fleet->targets && view.most - view.least <= 1;
-}
-
-static void print_progress(const struct fleet *fleet, uint64_t since_us) {
-    struct view view = look(fleet);
-    struct counts counts = count_now();
-    fprintf(stderr,
-            "  %5.1f s: held %zu, %zu to %zu each; calls: apply %" PRIu64 ", feed %" PRIu64 ", list %" PRIu64
-            ", instances %" PRIu64 "; changes %" PRIu64 ", overruns %" PRIu64 "; granted %" PRIu64 ", refused %" PRIu64
-            ", handed %" PRIu64 ", released %" PRIu64 "\n",
-            (double)(ten_boot_us() - since_us) / 1e6, view.held, view.least, view.most, counts.calls[TEN_CALL_APPLY],
-            counts.calls[TEN_CALL_CHANGES], counts.calls[TEN_CALL_LIST], counts.calls[TEN_CALL_INSTANCES],
-            counts.changes, counts.overruns, counts.granted, counts.refused, counts.handed, counts.released);
 }
 
 /* Milliseconds since `since_us` when that came true; negative: it did not. After a while it shows what goes on. */
@@ -194,7 +116,9 @@ static double wait_for(const struct fleet *fleet, bool (*is_true)(const struct f
         if (now_us - since_us > GIVE_UP_MS * 1000)
             return -1;
         if (now_us > next_us) {
-            print_progress(fleet, since_us);
+            struct view view = look(fleet);
+            fprintf(stderr, "  %5.1f s: held %zu, %zu to %zu each; granted %lu\n", (double)(now_us - since_us) / 1e6,
+                    view.held, view.least, view.most, atomic_load(&granted));
             next_us += PROGRESS_MS * 1000;
         }
         ten_sleep_us(LOOK_MS * 1000u);
@@ -239,7 +163,7 @@ static void *judge_all(void *arg) {
     while (handles && !atomic_load(&judge->over)) {
         for (size_t i = 0; i < count; i++) {
             char id[GROUND_NAME_SIZE];
-            target_id(id, i * (fleet->targets / count));
+            snprintf(id, sizeof id, GROUND_SESSION, i * (fleet->targets / count));
             pthread_mutex_lock(&judge->lock);
             judge_target(judge, id, handles + i * fleet->room);
             pthread_mutex_unlock(&judge->lock);
@@ -254,32 +178,15 @@ static void *judge_all(void *arg) {
 /* ---- the bare loop */
 
 static bool acquire_bare(const char *url, size_t count, double *ret_ms) {
-    static char ids[BATCH][GROUND_NAME_SIZE];
-    static ten_op ops[BATCH];
-    static ten_result results[BATCH];
-    ten_error error;
-    ten_store *store = NULL;
-    if (ten_store_open(url, &(ten_store_config){.clock = &ten_system_clock}, &store, &error) < 0) {
-        fprintf(stderr, "bench: %s\n", error.message);
-        return false;
-    }
-    bool done = true;
+    ten_store *store = ground_open("%s", url);
+    bool done = store != NULL;
     uint64_t start_us = ten_boot_us();
     for (size_t at = 0; done && at < count; at += BATCH) {
-        size_t some = count - at < BATCH ? count - at : BATCH;
-        for (size_t i = 0; i < some; i++) {
-            target_id(ids[i], at + i);
-            ops[i] = (ten_op){.kind = TEN_OP_ACQUIRE,
-                              .namespace_name = "bare",
-                              .target = ids[i],
-                              .holder = "bare",
-                              .ttl_ms = TENURE_TTL_DEFAULT_MS};
-        }
-        done = ten_store_apply(store, ops, results, some, 30000) == TENURE_OK && results[0].outcome == TEN_OK;
+        ground_leases leases;
+        done = ground_acquire(store, (unsigned)at, ten_min_u64(count - at, BATCH), &leases);
+        ground_free(&leases);
     }
     *ret_ms = (double)(ten_boot_us() - start_us) / 1e3;
-    if (!done)
-        fprintf(stderr, "bench: the bare loop failed: %s\n", store->error.message);
     ten_store_close(store);
     return done;
 }
@@ -288,16 +195,15 @@ static bool acquire_bare(const char *url, size_t count, double *ret_ms) {
 
 struct figures {
     double bare_ms;
-    double owned_ms, settled_ms;        /* from the first start */
+    double settled_ms;                  /* from the first start */
     double last_start_ms;               /* until the last instance had been started */
     double stop_ms, left_ms, joined_ms; /* one leaves: until it has; until the rest has settled. One joins */
     double killed_ms;                   /* one is killed: from the end of its leases until the rest has settled */
     double leave_moves, join_moves;     /* leases that changed hands, against those that had to */
     double kill_moves;
-    double rest_calls, rest_cpu;      /* at rest: calls a second and instance, percent of a core of the server */
-    double idle_cpu;                  /* of the same server before the fleet came */
-    double start_calls, start_cpu_ms; /* of an instance; of the server */
-    double client_bytes;              /* of memory, for each instance and target */
+    double start_cpu_ms; /* of the server */
+    double rest_cpu;     /* at rest, percent of a core of the server */
+    double client_bytes; /* of memory, for each instance and target */
     double doubles, looks;
 };
 
@@ -309,77 +215,40 @@ struct scale_case {
     bool only_start;
 };
 
-static struct scale_case current; /* the child's */
-
-static bool register_all(const char *url, size_t count) {
-    static tenure_target targets[BATCH];
-    static char ids[BATCH][GROUND_NAME_SIZE];
-    tenure_context *context = NULL;
-    tenure_options options = {.size = sizeof options, .instance_name = "registrar", .timeout_ms = 30000};
-    if (tenure_open(url, &options, &context) != TENURE_OK)
-        return fail("the store");
-    bool done = true;
-    for (size_t at = 0; done && at < count; at += BATCH) {
-        size_t some = count - at < BATCH ? count - at : BATCH;
-        for (size_t i = 0; i < some; i++) {
-            target_id(ids[i], at + i);
-            targets[i] = (tenure_target){.size = sizeof targets[i], .id = ids[i]};
-        }
-        done = tenure_registry_put(context, targets, some, NULL) == TENURE_OK;
-    }
-    if (!done)
-        (void)fail("the registry");
-    tenure_close(context);
-    return done;
+/* Of the server; of this process where there is none. */
+static double server_cpu_ms(const store_server *server) {
+    return server->pid ? usage_server_ms(server->pid) : usage_self_us() / 1e3;
 }
 
-static size_t memory_of_process(void) {
-    char text[256] = "";
-    size_t pages = 0, resident = 0;
-    if (ten_read_line("/proc/self/statm", text, sizeof text) <= 0 || sscanf(text, "%zu %zu", &pages, &resident) != 2)
-        return 0;
-    return resident * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static bool measure_start(struct fleet *fleet, scale_server *server, size_t count, struct figures *figures) {
-    struct counts before = count_now();
-    double cpu_ms = scale_server_cpu_ms(server);
-    size_t memory = memory_of_process();
+static bool measure_start(struct fleet *fleet, store_server *server, size_t count, struct figures *figures) {
+    double cpu_ms = server_cpu_ms(server);
+    double memory = usage_resident_bytes();
     uint64_t start_us = ten_boot_us();
     for (size_t i = 0; i < count; i++)
         if (!start(fleet, i))
             return false;
     figures->last_start_ms = (double)(ten_boot_us() - start_us) / 1e3;
-    figures->owned_ms = wait_for(fleet, owns_all, start_us);
-    figures->settled_ms = figures->owned_ms < 0 ? -1 : wait_for(fleet, is_settled, start_us);
-    struct counts after = count_now();
-    figures->start_calls = (double)(all_calls(&after) - all_calls(&before)) / (double)count;
-    figures->start_cpu_ms = scale_server_cpu_ms(server) - cpu_ms;
-    figures->client_bytes = (double)(memory_of_process() - memory) / (double)(count * fleet->targets);
+    figures->settled_ms = wait_for(fleet, is_settled, start_us);
+    figures->start_cpu_ms = server_cpu_ms(server) - cpu_ms;
+    figures->client_bytes = (usage_resident_bytes() - memory) / (double)(count * fleet->targets);
     return true;
 }
 
-static void measure_idle(const scale_server *server, struct figures *figures) {
-    double cpu_ms = scale_server_cpu_ms(server);
+/* Percent of a core of the server while nothing happens. */
+static double measure_rest(const store_server *server) {
+    double cpu_ms = server_cpu_ms(server);
     uint64_t start_us = ten_boot_us();
     ten_sleep_us(REST_MS * 1000);
-    figures->idle_cpu = (scale_server_cpu_ms(server) - cpu_ms) / 10 / ((double)(ten_boot_us() - start_us) / 1e6);
+    return (server_cpu_ms(server) - cpu_ms) / 10 / ((double)(ten_boot_us() - start_us) / 1e6);
 }
 
-static void measure_rest(const scale_server *server, size_t count, struct figures *figures) {
-    ten_sleep_us(3000000); /* what the start has left to do */
-    struct counts before = count_now();
-    double cpu_ms = scale_server_cpu_ms(server);
-    uint64_t start_us = ten_boot_us();
-    ten_sleep_us(REST_MS * 1000);
-    struct counts after = count_now();
-    double seconds = (double)(ten_boot_us() - start_us) / 1e6;
-    figures->rest_calls = (double)(all_calls(&after) - all_calls(&before)) / seconds / (double)count;
-    figures->rest_cpu = (scale_server_cpu_ms(server) - cpu_ms) / 10 / seconds;
+/* Leases that changed hands since, against those that had to. */
+static double moves_since(unsigned long before, double must) {
+    return must > 0 ? (double)(atomic_load(&granted) - before) / must : 0;
 }
 
 static void measure_leave(struct fleet *fleet, struct judge *judge, struct figures *figures) {
-    struct counts before = count_now();
+    unsigned long before = atomic_load(&granted);
     double must = (double)ten_measure_get(&fleet->instances[0].measures.held);
     uint64_t start_us = ten_boot_us();
     (void)tenure_member_stop(fleet->instances[0].member, GIVE_UP_MS);
@@ -388,12 +257,11 @@ static void measure_leave(struct fleet *fleet, struct judge *judge, struct figur
     end(&fleet->instances[0]);
     pthread_mutex_unlock(&judge->lock);
     figures->left_ms = wait_for(fleet, is_settled, start_us);
-    struct counts after = count_now();
-    figures->leave_moves = (double)(after.granted - before.granted) / must;
+    figures->leave_moves = moves_since(before, must);
 }
 
 static bool measure_join(struct fleet *fleet, struct judge *judge, size_t at, struct figures *figures) {
-    struct counts before = count_now();
+    unsigned long before = atomic_load(&granted);
     uint64_t start_us = ten_boot_us();
     pthread_mutex_lock(&judge->lock);
     bool started = start(fleet, at);
@@ -401,9 +269,7 @@ static bool measure_join(struct fleet *fleet, struct judge *judge, size_t at, st
     if (!started)
         return false;
     figures->joined_ms = wait_for(fleet, is_settled, start_us);
-    struct counts after = count_now();
-    double must = (double)ten_measure_get(&fleet->instances[at].measures.held);
-    figures->join_moves = must > 0 ? (double)(after.granted - before.granted) / must : 0;
+    figures->join_moves = moves_since(before, (double)ten_measure_get(&fleet->instances[at].measures.held));
     return true;
 }
 
@@ -412,26 +278,35 @@ static bool measure_join(struct fleet *fleet, struct judge *judge, size_t at, st
 #define VICTIM    "victim"
 #define VICTIM_MS UINT64_C(22000)
 
-/* `scale --member URL`: an instance, until it is killed. */
-static int be_member(const char *url) {
+struct victim {
+    pid_t pid;
+    int go; /* a byte: it starts */
+};
+
+/* An instance in a process of its own, until it is killed. Forked while this process has no threads yet. */
+static bool fork_victim(const char *url, struct victim *victim) {
+    int ends[2];
+    char go;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return false;
+    victim->go = ends[1];
+    victim->pid = fork();
+    if (victim->pid != 0) {
+        close(ends[0]);
+        return victim->pid > 0;
+    }
     struct instance instance = {0};
     tenure_options options = {.size = sizeof options, .instance_name = VICTIM};
     tenure_member_options member = {.size = sizeof member, .flags = TENURE_TARGETS_FROM_STORE};
+    close(ends[1]);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (read(ends[0], &go, 1) != 1)
+        _exit(0);
     if (tenure_open(url, &options, &instance.context) != TENURE_OK ||
         tenure_member_open(instance.context, &member, &instance.member) != TENURE_OK)
-        return !fail("an instance does not start");
+        _exit(!fail("an instance does not start"));
     for (;;)
         pause();
-}
-
-static pid_t start_victim(const char *url) {
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl("/proc/self/exe", "scale", "--member", url, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
 }
 
 /* The victim has its share: the others have the rest. */
@@ -451,51 +326,50 @@ static int find_victim(const tenure_instance *instance, void *userdata) {
     return 0;
 }
 
-static bool measure_kill(struct fleet *fleet, struct figures *figures) {
+static bool measure_kill(struct fleet *fleet, struct victim *victim, struct figures *figures) {
     tenure_context *context = NULL;
     uint64_t remaining_ms = 0;
-    pid_t victim = start_victim(fleet->url);
     figures->killed_ms = -1;
-    if (victim < 0 || wait_for(fleet, is_settled_beside, ten_boot_us()) < 0)
+    if (ten_write_all(victim->go, "g", 1) != 0 || wait_for(fleet, is_settled_beside, ten_boot_us()) < 0)
         return fail("the instance to be killed did not get its share");
     ten_sleep_us(VICTIM_MS * 1000); /* its heartbeat and its renewals go together by then */
     for (size_t i = 0; !context && i < fleet->room; i++)
         context = fleet->instances[i].context;
-    struct counts before = count_now();
+    unsigned long before = atomic_load(&granted);
     double must = (double)(fleet->targets - look(fleet).held);
-    kill(victim, SIGKILL);
+    kill(victim->pid, SIGKILL);
     uint64_t start_us = ten_boot_us();
-    (void)waitpid(victim, NULL, 0);
+    (void)waitpid(victim->pid, NULL, 0);
     if (tenure_instance_list(context, find_victim, &remaining_ms) < 0 || remaining_ms == 0)
         return fail("the instance that was killed is not listed");
     uint64_t end_us = ten_boot_us() + remaining_ms * 1000;
     double settled_ms = wait_for(fleet, is_settled, start_us);
-    struct counts after = count_now();
     double ended_ms = (double)(end_us - start_us) / 1e3;
     if (settled_ms >= 0)
         figures->killed_ms = settled_ms > ended_ms ? settled_ms - ended_ms : 0;
-    figures->kill_moves = must > 0 ? (double)(after.granted - before.granted) / must : 0;
+    figures->kill_moves = moves_since(before, must);
     return true;
 }
 
-static bool run_fleet(scale_server *server, struct figures *figures) {
-    size_t count = current.instances;
-    struct fleet fleet = {.url = server->url, .targets = current.targets, .room = count + 1};
+static bool run_fleet(const struct scale_case *it, store_server *server, struct figures *figures) {
+    size_t count = it->instances;
+    struct fleet fleet = {.url = server->url, .targets = it->targets, .room = count + 1};
     struct judge judge = {.fleet = &fleet, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct victim victim;
     fleet.instances = ten_calloc(fleet.room, sizeof *fleet.instances);
-    if (!fleet.instances || !acquire_bare(server->url, current.targets, &figures->bare_ms) ||
-        !register_all(server->url, current.targets))
+    if (!fleet.instances || !fork_victim(server->url, &victim) ||
+        !acquire_bare(server->url, it->targets, &figures->bare_ms) || !ground_register(server->url, it->targets))
         return false;
-    measure_idle(server, figures);
     bool done =
         measure_start(&fleet, server, count, figures) && pthread_create(&judge.thread, NULL, judge_all, &judge) == 0;
     if (done && figures->settled_ms >= 0) {
-        measure_rest(server, count, figures);
-        if (count > 1 && !current.only_start) {
+        ten_sleep_us(3000000); /* what the start has left to do */
+        figures->rest_cpu = measure_rest(server);
+        if (count > 1 && !it->only_start) {
             measure_leave(&fleet, &judge, figures);
             done = figures->left_ms < 0 || measure_join(&fleet, &judge, count, figures);
             if (done && figures->left_ms >= 0 && figures->joined_ms >= 0)
-                done = measure_kill(&fleet, figures);
+                done = measure_kill(&fleet, &victim, figures);
         }
     }
     atomic_store(&judge.over, true);
@@ -505,15 +379,15 @@ static bool run_fleet(scale_server *server, struct figures *figures) {
     return done; /* the process ends, and with it the fleet */
 }
 
-static bool run_case(unsigned count, void *ret_answer) {
-    (void)count;
-    scale_server server;
+static bool run_case(const void *what, void *ret_answer) {
+    const struct scale_case *it = what;
+    store_server server;
     const struct rlimit files = {.rlim_cur = OPEN_FILES, .rlim_max = OPEN_FILES};
     (void)setrlimit(RLIMIT_NOFILE, &files);
-    if (!scale_server_start(&server, current.store))
+    if (!store_server_start(&server, it->store))
         return false;
-    bool done = run_fleet(&server, ret_answer);
-    scale_server_stop(&server);
+    bool done = run_fleet(it, &server, ret_answer);
+    store_server_stop(&server);
     return done;
 }
 
@@ -529,141 +403,88 @@ static const struct scale_case cases[] = {
     {"etcd", 10, 10000, 10000},     {"http", 20, 10000, 0},         {"redis-session", 10, 100000, 0},
 };
 
-static bool add_row(bench_report *report, const char *name, const char *against, double goal, double ours,
-                    double reference, enum bench_kind kind) {
-    bench_row head = {.name = name, .against = against, .kind = kind, .goal = goal};
-    return bench_add(report, head, &ours, &reference, 1) != NULL;
-}
-
-static char *format_name(const struct scale_case *it, const char *what) {
-    char name[96];
-    snprintf(name, sizeof name, "scale/%s/%ux%u%s", it->store, it->instances, it->targets, what);
-    return ten_strdup(name); /* the report keeps it until the end of the process */
-}
-
 static double or_late(double ms) {
     return ms < 0 ? (double)GIVE_UP_MS : ms;
 }
 
 static bool report_case(bench_report *report, const struct scale_case *it, const struct figures *figures) {
+    bool changes = figures->settled_ms >= 0 && it->instances > 1 && !it->only_start;
     bool large = it->instances == 50 && it->targets == 10000;
     double change_goal = large ? 3000 : strcmp(it->store, "etcd") == 0 ? 5000 : 0;
     double settled_ms = or_late(figures->settled_ms < 0 ? -1 : figures->settled_ms - figures->last_start_ms);
-    bool done = add_row(report, format_name(it, ""), "a bare loop that acquires all; from the last start until settled",
-                        it->goal_ms, settled_ms, figures->bare_ms, BENCH_WAIT) &&
-                add_row(report, format_name(it, "/doubles"), "looks of the judge", 0, figures->doubles, figures->looks,
-                        BENCH_NONE);
-    if (done && figures->settled_ms >= 0 && it->instances > 1 && !it->only_start)
-        done = add_row(report, format_name(it, "/leave"), "until it has stopped", change_goal,
-                       or_late(figures->left_ms), figures->stop_ms, BENCH_WAIT) &&
-               add_row(report, format_name(it, "/join"), "until the leave had settled", change_goal,
-                       or_late(figures->joined_ms), or_late(figures->left_ms), BENCH_WAIT) &&
-               add_row(report, format_name(it, "/kill"), "until the join had settled; from the end of its leases",
-                       change_goal, or_late(figures->killed_ms), or_late(figures->joined_ms), BENCH_WAIT);
-    if (!done)
-        return false;
-    bench_row *row = &report->rows[report->count - 1];
+    double left_ms = or_late(figures->left_ms), joined_ms = or_late(figures->joined_ms);
+    const struct {
+        const char *name, *against;
+        double goal, ours, reference;
+        enum bench_kind kind;
+    } rows[] = {{"", "a bare loop that acquires all; from the last start until settled", it->goal_ms, settled_ms,
+                 figures->bare_ms, BENCH_WAIT},
+                {"/doubles", "looks of the judge", 0, figures->doubles, figures->looks, BENCH_NONE},
+                {"/leave", "until it has stopped", change_goal, left_ms, figures->stop_ms, BENCH_WAIT},
+                {"/join", "until the leave had settled", change_goal, joined_ms, left_ms, BENCH_WAIT},
+                {"/kill", "until the join had settled; from the end of its leases", change_goal,
+                 or_late(figures->killed_ms), joined_ms, BENCH_WAIT}};
+    bench_row *row = NULL;
+    for (size_t i = 0; i < (changes ? TEN_COUNT(rows) : 2); i++) {
+        const char *name = bench_keep_text("scale/%s/%ux%u%s", it->store, it->instances, it->targets, rows[i].name);
+        bench_row head = {.name = name, .against = rows[i].against, .kind = rows[i].kind, .goal = rows[i].goal};
+        row = bench_add_one(report, head, rows[i].ours, rows[i].reference);
+        if (!row)
+            return false;
+    }
     ten_buf_format(&row->more,
-                   ",\"instances\":%u,\"targets\":%u,\"owned_ms\":%.0f,\"settled_ms\":%.0f,\"last_start_ms\":%.0f,"
-                   "\"stop_ms\":%.0f,\"leave_ms\":%.0f,\"join_ms\":%.0f,\"kill_ms\":%.0f,"
-                   "\"leave_moves\":%.2f,\"join_moves\":%.2f,\"kill_moves\":%.2f,\"rest_calls_per_second\":%.2f,"
-                   "\"rest_server_percent\":%.3f,\"idle_server_percent\":%.3f,\"start_calls\":%.0f,\"start_server_ms\":"
-                   "%.0f,\"client_bytes\":%.0f",
-                   it->instances, it->targets, figures->owned_ms, figures->settled_ms, figures->last_start_ms,
-                   figures->stop_ms, figures->left_ms, figures->joined_ms, figures->killed_ms, figures->leave_moves,
-                   figures->join_moves, figures->kill_moves, figures->rest_calls, figures->rest_cpu, figures->idle_cpu,
-                   figures->start_calls, figures->start_cpu_ms, figures->client_bytes);
-    printf("    all owned %.1f s, settled %.1f s after the first start (last start %.1f s); %.0f calls an instance, "
-           "%.1f s of the server\n"
-           "    at rest %.2f calls a second and instance, %.3f %% of a core of the server, which had %.3f %% before; "
-           "%.0f bytes for each instance and target\n"
+                   ",\"instances\":%u,\"targets\":%u,\"settled_ms\":%.0f,\"last_start_ms\":%.0f,"
+                   "\"stop_ms\":%.0f,\"leave_moves\":%.2f,\"join_moves\":%.2f,\"kill_moves\":%.2f,"
+                   "\"rest_server_percent\":%.3f,\"start_server_ms\":%.0f,"
+                   "\"client_bytes\":%.0f",
+                   it->instances, it->targets, figures->settled_ms, figures->last_start_ms, figures->stop_ms,
+                   figures->leave_moves, figures->join_moves, figures->kill_moves, figures->rest_cpu,
+                   figures->start_cpu_ms, figures->client_bytes);
+    printf("    settled %.1f s after the first start; %.1f s of the server; %.0f bytes for each "
+           "instance and target\n"
+           "    at rest %.3f %% of a core of the server\n"
            "    leave: %.2f of what must move, join: %.2f, kill: %.2f; %.0f looks of the judge\n",
-           figures->owned_ms / 1e3, figures->settled_ms / 1e3, figures->last_start_ms / 1e3, figures->start_calls,
-           figures->start_cpu_ms / 1e3, figures->rest_calls, figures->rest_cpu, figures->idle_cpu,
-           figures->client_bytes, figures->leave_moves, figures->join_moves, figures->kill_moves, figures->looks);
+           figures->settled_ms / 1e3, figures->start_cpu_ms / 1e3, figures->client_bytes, figures->rest_cpu,
+           figures->leave_moves, figures->join_moves, figures->kill_moves, figures->looks);
     fflush(stdout);
     return true;
 }
 
 static bool measure(bench_report *report, const struct scale_case *it) {
     struct figures figures = {0};
-    bench_child child;
-    current = *it;
-    if (!bench_child_begin(&child, run_case, 0, &figures, sizeof figures) ||
-        !bench_child_end(&child, &figures, sizeof figures))
-        return bench_could_not(it->store);
-    return report_case(report, it, &figures);
+    return bench_apart(run_case, it, &figures, sizeof figures) ? report_case(report, it, &figures)
+                                                               : bench_could_not(it->store);
 }
 
 /* How the start grows: with the instances, and with the targets. */
 static bool measure_growth(bench_report *report, const char *store) {
-    static const struct scale_case growth[] = {
-        {"", 1, 10000, 0, true}, {"", 5, 10000, 0, true},  {"", 20, 10000, 0, true}, {"", 50, 10000, 0, true},
-        {"", 10, 1000, 0, true}, {"", 10, 10000, 0, true}, {"", 10, 100000, 0, true}};
+    static const unsigned sizes[][2] = {{1, 10000}, {5, 10000},  {20, 10000}, {50, 10000},
+                                        {10, 1000}, {10, 10000}, {10, 100000}};
     bool done = true;
-    for (size_t i = 0; done && i < TEN_COUNT(growth); i++) {
-        struct scale_case it = growth[i];
-        it.store = store;
-        done = measure(report, &it);
-    }
+    for (size_t i = 0; done && i < TEN_COUNT(sizes); i++)
+        done = measure(report, &(struct scale_case){store, sizes[i][0], sizes[i][1], .only_start = true});
     return done;
 }
 
 /* "redis/50x10000", "redis" for all cases of that store, or "redis/growth". */
-static bool measure_named(bench_report *report, char *name) {
+bool scale_measure(bench_report *report, const char *name) {
     unsigned instances = 0, targets = 0;
-    char *slash = strchr(name, '/');
-    if (slash && sscanf(slash + 1, "%ux%u", &instances, &targets) == 2 && instances > 0 && targets > 0) {
-        *slash = '\0';
-        struct scale_case it = {.store = name, .instances = instances, .targets = targets};
-        for (size_t i = 0; i < TEN_COUNT(cases); i++)
-            if (strcmp(cases[i].store, name) == 0 && cases[i].instances == instances && cases[i].targets == targets)
-                it = cases[i];
-        return measure(report, &it);
-    }
-    if (slash && strcmp(slash + 1, "growth") == 0) {
-        *slash = '\0';
-        return measure_growth(report, name);
-    }
-    bool done = true;
     size_t count = 0;
-    for (size_t i = 0; done && i < TEN_COUNT(cases); i++)
-        if (name[0] == '\0' || strcmp(cases[i].store, name) == 0) {
+    bool done = true;
+    const char *slash = strchr(name, '/');
+    const char *store = slash ? bench_keep_text("%.*s", (int)(slash - name), name) : name;
+    if (slash && strcmp(slash, "/growth") == 0)
+        return measure_growth(report, store);
+    bool sized = slash && sscanf(slash, "/%ux%u", &instances, &targets) == 2 && instances > 0 && targets > 0;
+    for (size_t i = 0; done && i < TEN_COUNT(cases) && (!slash || sized); i++)
+        if ((!store[0] || strcmp(cases[i].store, store) == 0) &&
+            (!sized || (cases[i].instances == instances && cases[i].targets == targets))) {
             done = measure(report, &cases[i]);
             count++;
         }
+    if (sized && count == 0)
+        return measure(report, &(struct scale_case){.store = store, .instances = instances, .targets = targets});
     if (count == 0)
         fprintf(stderr, "bench: '%s' is neither a store, STORE/INSTANCESxTARGETS nor STORE/growth\n", name);
     return done && count > 0;
-}
-
-int main(int argc, char **argv) {
-    bench_report report = {0};
-    struct utsname system = {0};
-    double load = 0;
-    const char *json = NULL;
-    bool done = true, named = false;
-    if (argc == 3 && strcmp(argv[1], "--member") == 0)
-        return be_member(argv[2]);
-    (void)uname(&system);
-    (void)getloadavg(&load, 1);
-    snprintf(report.machine, sizeof report.machine, "%ld cores, load %.1f, %s %s, tenure %s",
-             sysconf(_SC_NPROCESSORS_ONLN), load, system.sysname, system.release, tenure_version());
-    bench_print_head(&report);
-    for (int i = 1; done && i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-            json = argv[++i];
-        } else {
-            done = measure_named(&report, argv[i]);
-            named = true;
-        }
-    }
-    if (done && !named)
-        done = measure_named(&report, (char[]){""});
-    int missed = 0;
-    for (size_t i = 0; i < report.count; i++)
-        missed += !bench_is_met(&report.rows[i]);
-    done = done && (!json || bench_write_json(&report, json));
-    bench_free(&report);
-    return !done ? 2 : missed > 0;
 }

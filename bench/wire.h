@@ -1,7 +1,6 @@
 /*
- * The reference of the Redis rows: pipelines over hiredis with nothing around them, as a good client in C would have
- * them: the words of the commands lie ready, 256 commands go out, then their answers come in. A slow reference would
- * flatter us.
+ * The reference of the Redis rows: bare commands over hiredis with nothing around them, as a good client in C would have
+ * them: in pipelines, 256 commands go out, then their answers come in. A slow reference would flatter us.
  */
 #ifndef BENCH_WIRE_H
 #define BENCH_WIRE_H
@@ -9,44 +8,30 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "ground.h"
 #include "lib/redis_server.h"
 
 #define WIRE_PIPELINE 256u
+#define WIRE_WORDS    6u
+#define WIRE_KEY_SIZE (GROUND_NAME_SIZE + 16u)
 
 /* Connected to that database. NULL: failed, and said so. */
 redisContext *wire_connect(const struct redis_server *server, int database);
 /* One command; NULL: failed, and said so. */
 redisReply *wire_ask(redisContext *connection, const char *format, ...) TEN_PRINTF(2, 3);
-bool wire_do(redisContext *connection, const char *command);
+bool wire_do(redisContext *connection, const char *format, ...) TEN_PRINTF(2, 3);
 
-/* Commands with the same number of words, to be sent in pieces of WIRE_PIPELINE. */
-typedef struct wire_commands {
-    size_t count;
-    size_t room;
-    size_t word_count; /* of each */
-    const char **words;
-    size_t *sizes;
-    ten_arena texts;
-    ten_buf ready;      /* see wire_prepare() */
-    size_t *ready_ends; /* of the pieces */
-} wire_commands;
+/* The words of a command; NULL stands for the key. */
+typedef struct wire_command {
+    int count;
+    const char *words[WIRE_WORDS];
+} wire_command;
 
-bool wire_add(wire_commands *commands, size_t word_count, const char *const *words);
-/* Does beforehand what hiredis does each time when it sends them: what is left is the floor of the work. */
-bool wire_prepare(wire_commands *commands);
-void wire_free(wire_commands *commands);
-/* Sends the pieces [first, first + pieces), each after the answers to the one before it. Every answer has to be 1 or
- * OK. */
-bool wire_run(redisContext *connection, const wire_commands *commands, size_t first, size_t pieces);
+/* Sends it for each of the keys, in pieces of WIRE_PIPELINE, each after the answers to the one before it. Every answer
+ * has to be 1 or OK. */
+bool wire_run(redisContext *connection, const wire_command *command, char (*keys)[WIRE_KEY_SIZE], size_t count);
 
-/* What the server itself has counted since its start. */
-typedef struct wire_cost {
-    double calls;
-    double us;
-} wire_cost;
-
-bool wire_cost_read(redisContext *connection, const char *command, wire_cost *ret_cost);
+/* Microseconds that the server itself has counted for that command since its start; negative: failed. */
+double wire_cost_us(redisContext *connection, const char *command);
 
 #endif

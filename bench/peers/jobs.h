@@ -5,6 +5,7 @@
 #ifndef BENCH_PEERS_JOBS_H
 #define BENCH_PEERS_JOBS_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +30,17 @@ static inline void jobs_say(const char *word, long long ns) {
         _exit(1);
 }
 
-static inline void jobs_beat(int fd) {
+/* `name`: a number of its own. */
+static inline void jobs_beat(int fd, long long name) {
     char line[64];
-    int length = snprintf(line, sizeof line, "%lld %d\n", jobs_now_ns(), (int)getpid());
+    int length = snprintf(line, sizeof line, "%lld %lld\n", jobs_now_ns(), name);
     if (write(fd, line, (size_t)length) != length)
         _exit(1);
+}
+
+/* The file to beat in, if it was named; else -1. */
+static inline int jobs_open_beats(const char *path) {
+    return path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
 }
 
 /* Of this process, and of those that it has started and outlived. */

@@ -15,5 +15,6 @@ function request()
         return wrk.format(nil, '/v3/kv/txn', nil, '{"compare":[{"key":"YmVuY2g=","target":"VERSION","result":"GREATER",' ..
             '"version":0}],"success":[{"request_put":{"key":"YmVuY2g=","value":"dHJhY2tlci0w"}}]}')
     end
-    return wrk.format(nil, '/api/v1/scenes/s' .. number .. '/lease/renew', nil, '{"holder_id":"tracker-0"}')
+    return wrk.format(nil, '/api/v1/bench/' .. string.format('site-0.target-%05d', number) .. '/lease/renew', nil,
+        '{"holder_id":"bench-1700000000000000000-00000000"}')
 end

@@ -52,22 +52,10 @@ cmd_bench() {
     eval "set -- $OPERANDS"
     require build bench
     build_in "$BUILD_ROOT/build-release" '' --buildtype=release -Dtests=false || die 'the build failed'
-    case ${1:-} in
-    scale | scale/*)
-        rows=${1#scale}
-        TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/scale" --json "$json" ${rows:+"${rows#/}"}
-        return
-        ;;
-    held | held/*)
-        rows=${1#held}
-        TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/held" --json "$json" ${rows:+"${rows#/}"}
-        return
-        ;;
-    esac
     for rows in elections peers; do
         case $rows in
         "${1:-}"*) install_peers ;;
         esac
     done
-    TENURE=$BUILD_ROOT/build-release/tenure "$BUILD_ROOT/build-release/bench/bench" --json "$json" --ids "$ids" "$@"
+    "$BUILD_ROOT/build-release/bench/bench" --json "$json" --ids "$ids" "$@"
 }

@@ -50,6 +50,13 @@ static inline uint32_t ten_place_of(const void *items, uint32_t count, size_t si
     return low;
 }
 
+/* For qsort() and bsearch(): of int, and of numbers of processes. */
+static inline int ten_compare_ints(const void *a, const void *b) {
+    int first = *(const int *)a;
+    int second = *(const int *)b;
+    return (first > second) - (first < second);
+}
+
 static inline uint64_t ten_min_u64(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }

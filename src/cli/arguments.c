@@ -66,7 +66,8 @@ static const char *default_namespace(const ten_command *command) {
 static void print_help(const ten_command *command) {
     snprintf(namespace_help, sizeof namespace_help, "the set of targets; default %s", default_namespace(command));
     snprintf(level_help, sizeof level_help, "error, warn, info or debug; default %s", command->quiet ? "warn" : "info");
-    printf("usage: tenure %s %s\n\n%s.\n", command->name, command->usage, command->summary);
+    printf("usage: tenure %s%s%s\n\n%s.\n", command->name, command->usage[0] ? " " : "", command->usage,
+           command->summary);
     if (command->details)
         printf("\n%s\n", command->details);
     if (command->options && command->options->help) {
@@ -89,6 +90,13 @@ int ten_arguments_usage(const ten_arguments *arguments, const char *format, ...)
     fprintf(stderr, "usage: tenure %s %s\n'tenure %s --help' explains the options\n", arguments->command->name,
             arguments->command->usage, arguments->command->name);
     return TEN_EXIT_USAGE;
+}
+
+int ten_arguments_check_rules(const ten_arguments *arguments, const ten_rule *rules, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].is_broken)
+            return ten_arguments_usage(arguments, "%s", rules[i].says);
+    return TEN_EXIT_DONE;
 }
 
 void ten_arguments_note(const ten_arguments *arguments, const char *format, ...) {
@@ -270,14 +278,12 @@ static int check_all(const ten_arguments *arguments, ten_error *error) {
     return r;
 }
 
-bool ten_arguments_check(const ten_arguments *arguments, int *ret_exit) {
+int ten_arguments_check(const ten_arguments *arguments) {
     ten_error error;
     int r = check_all(arguments, &error);
-    if (r < 0) {
+    if (r < 0)
         ten_say(error.message);
-        *ret_exit = ten_exit_code(r);
-    }
-    return r == TENURE_OK;
+    return ten_exit_code(r);
 }
 
 void ten_arguments_open_log(ten_arguments *arguments, const char *instance) {
@@ -321,8 +327,8 @@ static int check_store_exists(const ten_arguments *arguments, ten_error *error) 
         ten_url_parse(arguments->store, &url, &unused) < 0)
         return TENURE_OK; /* if the URL is wrong, opening the store reports it */
     static const char *const known[] = {"timeout", NULL};
-    if (url.path && url.path[0] && !url.hosts && ten_url_check_options(&url, known, &unused) == TENURE_OK && access(url.path, F_OK) != 0 &&
-        errno == ENOENT)
+    if (url.path && url.path[0] && !url.hosts && ten_url_check_options(&url, known, &unused) == TENURE_OK &&
+        access(url.path, F_OK) != 0 && errno == ENOENT)
         return ten_fail(
             error, TENURE_E_UNREACHABLE,
             "there is no store at %.300s: No such file or directory; check the path ('tenure lock', 'target add' and "

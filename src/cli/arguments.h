@@ -101,9 +101,9 @@ int ten_arguments_check_roles(const ten_arguments *arguments);
 /* An instance as it is shown, "host-b 8758", is two words to a shell. If there is one operand too many, joins the two
  * from `at` on in `room`. */
 void ten_arguments_join(ten_arguments *arguments, int at, char room[TENURE_HOLDER_MAX + 1]);
-/* What can be checked without the store: times, namespace, name. False: it has been said; end with *ret_exit. For
- * commands that open no context; ten_arguments_open() does it, too. */
-bool ten_arguments_check(const ten_arguments *arguments, int *ret_exit);
+/* What can be checked without the store: times, namespace, name. The exit code. For commands that open no context;
+ * ten_arguments_open() does it, too. */
+int ten_arguments_check(const ten_arguments *arguments);
 /* The command waits up to wait_ms for what it wants: no longer for a store that is down, or that hangs. */
 void ten_arguments_set_wait(ten_arguments *arguments, uint64_t wait_ms);
 /* The options of a context that the command line gives. */
@@ -127,6 +127,14 @@ int ten_arguments_close(ten_arguments *arguments, int exit_code);
 int ten_arguments_error(const ten_arguments *arguments, int error);
 /* Says that the command was not used as it should be; returns TEN_EXIT_USAGE. */
 int ten_arguments_usage(const ten_arguments *arguments, const char *format, ...) TEN_PRINTF(2, 3);
+
+/* What the options of a command must not say together. The exit code: the first rule that is broken is said. */
+typedef struct ten_rule {
+    bool is_broken;
+    const char *says;
+} ten_rule;
+int ten_arguments_check_rules(const ten_arguments *arguments, const ten_rule *rules, size_t count);
+#define TEN_CHECK_RULES(arguments, rules) ten_arguments_check_rules(arguments, rules, TEN_COUNT(rules))
 
 /* Says what a command has done, unless --quiet. */
 void ten_arguments_note(const ten_arguments *arguments, const char *format, ...) TEN_PRINTF(2, 3);

@@ -42,23 +42,18 @@ static const ten_option options[] = {
 };
 
 static int check(ten_arguments *arguments) {
-    int exit_code;
-    if (!ten_arguments_check(arguments, &exit_code))
+    int exit_code = ten_arguments_check(arguments);
+    if (exit_code)
         return exit_code;
-    if (config.weight == 0)
-        return ten_arguments_usage(arguments, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
     if (config.max_targets == 0 || config.max_targets > TEN_SHARED_TARGETS)
         return ten_arguments_usage(arguments, "--max-targets is a number from 1 to %u", TEN_SHARED_TARGETS);
-    if (arguments->count != 0)
-        return ten_arguments_usage(arguments, "agent takes no arguments, only options");
-    if (!config.targets)
-        return ten_arguments_usage(arguments,
-                                   "--targets is missing: store, file:PATH, redis-keys:PREFIX, redis-set:KEY "
-                                   "or a URL, where the targets are listed");
-    if (!poll)
-        return ten_arguments_usage(arguments, "--poll is missing: exec:CMD, http (GET each target's url) or spec "
-                                              "(as each target says)");
-    return TEN_EXIT_DONE;
+    const ten_rule rules[] = {
+        {config.weight == 0, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance"},
+        {arguments->count != 0, "agent takes no arguments, only options"},
+        {!config.targets, "--targets is missing: store, file:PATH, redis-keys:PREFIX, redis-set:KEY or a URL, where "
+                          "the targets are listed"},
+        {!poll, "--poll is missing: exec:CMD, http (GET each target's url) or spec (as each target says)"}};
+    return TEN_CHECK_RULES(arguments, rules);
 }
 
 static int run(ten_arguments *arguments) {

@@ -47,18 +47,14 @@ static int print(const ten_arguments *arguments) {
 /* One byte more than there may be, so that a longer text is refused and not cut. */
 static bool read_input(char value[TENURE_CHECKPOINT_MAX + 1], size_t *ret_size) {
     size_t size = 0;
-    while (size < TENURE_CHECKPOINT_MAX + 1) {
-        ssize_t count = read(STDIN_FILENO, value + size, TENURE_CHECKPOINT_MAX + 1 - size);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return false;
-        if (count == 0)
-            break;
-        size += (size_t)count;
+    ssize_t count = 1;
+    while (count > 0 && size < TENURE_CHECKPOINT_MAX + 1) {
+        count = ten_read_some(STDIN_FILENO, value + size, TENURE_CHECKPOINT_MAX + 1 - size);
+        size += count > 0 ? (size_t)count : 0;
     }
     *ret_size = size;
-    return true;
+    errno = count < 0 ? (int)-count : 0;
+    return count >= 0;
 }
 
 static int write_value(const ten_arguments *arguments) {

@@ -119,10 +119,7 @@ static void make_name(const char *line, unsigned number, char name[64]) {
     const char *command = ten_cron_parse(line, &schedule, &size, &mistake) ? line + size : "job";
     command += strspn(command, " \t");
     size_t length = strcspn(command, " \t;|&<>");
-    const char *slash = NULL;
-    for (size_t i = 0; i < length; i++)
-        if (command[i] == '/')
-            slash = command + i;
+    const char *slash = memrchr(command, '/', length);
     if (slash && (size_t)(slash - command) + 1 < length) {
         length -= (size_t)(slash - command) + 1;
         command = slash + 1;
@@ -254,10 +251,10 @@ static const ten_option options[] = {
 
 static int run_file(ten_arguments *arguments) {
     static char targets[4096];
-    int exit_code;
     if (config.weight == 0)
         return ten_arguments_usage(arguments, "--weight is at least 1; 'tenure drain INSTANCE' empties an instance");
-    if (!ten_arguments_check(arguments, &exit_code))
+    int exit_code = ten_arguments_check(arguments);
+    if (exit_code)
         return exit_code;
     if (snprintf(targets, sizeof targets, "crontab:%s", arguments->operands[0]) >= (int)sizeof targets)
         return ten_arguments_usage(arguments, "the path of the crontab is too long");

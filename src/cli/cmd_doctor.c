@@ -179,10 +179,11 @@ static bool is_seen_twice(const struct report *report) {
 /* What needs no store is checked all the same. */
 static int report_unopened(struct report *report, int exit_code) {
     const ten_error *failure = &report->arguments->failure;
-    report->has_failure = exit_code == TEN_EXIT_STORE;
+    bool is_of_store = exit_code == TEN_EXIT_STORE || exit_code == TEN_EXIT_FAILED;
+    report->has_failure = is_of_store;
     if (failure->code != TENURE_E_CANCELLED && !is_seen_twice(report))
         ten_say(failure->message);
-    if (exit_code == TEN_EXIT_STORE) {
+    if (is_of_store) {
         report_store(report, failure->code, failure->message);
         check_clock(report);
         ten_host_check(print_check, report);
@@ -195,10 +196,7 @@ static int check_store(struct report *report) {
     uint64_t elapsed_us;
     int r = tenure_store_check(report->arguments->context, print_check, report);
     TEN_STEP(r, tenure_store_ping(report->arguments->context, &elapsed_us));
-    if (ten_exit_code(r) == TEN_EXIT_STORE)
-        report_store(report, r, tenure_message(report->arguments->context));
-    else if (r == TENURE_OK)
-        report_store(report, TENURE_OK, "");
+    report_store(report, r, r < 0 ? tenure_message(report->arguments->context) : "");
     return r;
 }
 
@@ -225,6 +223,10 @@ static int run(ten_arguments *arguments) {
     TEN_STEP(r, check_store(&report));
     TEN_STEP(r, ten_fleet_check(arguments, print_check, &report, &report.fleet_ttl_ms));
     TEN_STEP(r, check_latency(&report));
+    if (r < 0 && !report.has_failure) {
+        print_check(TENURE_CHECK_FAIL, "access", tenure_message(arguments->context), advice_for(arguments, r), &report);
+        report.has_failure = true;
+    }
     exit_code = r < 0 && is_seen_twice(&report)     ? ten_exit_code(r)
                 : r < 0                             ? ten_arguments_error(arguments, r)
                 : report.worst == TENURE_CHECK_FAIL ? TEN_EXIT_FAILED

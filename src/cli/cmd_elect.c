@@ -92,8 +92,6 @@ static int run(ten_arguments *arguments) {
     arguments->store_wait_ms = config.runner.store_wait_ms;
     if (observes)
         return observe(arguments);
-    if (count == 0)
-        return ten_arguments_usage(arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     if (failback_ms != UINT64_MAX && count != TEN_COUNT_NONE)
         return ten_arguments_usage(arguments, "--failback and --count exclude each other");
     config.priority = priority;

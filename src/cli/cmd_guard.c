@@ -79,34 +79,6 @@ static bool is_topic(const char *text) {
     return strncmp(text, "mqtt://", 7) == 0 || strncmp(text, "mqtts://", 8) == 0;
 }
 
-#ifdef TEN_SINK_MQTT
-static int check_topics(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
-    return ten_guard_topic_check(in_url, out_url, namespace_name, error);
-}
-static int open_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
-    return ten_guard_topic_open_out(flow->filter, arguments->log, arguments->namespace_name, url, &flow->out, error);
-}
-static int pass_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
-    return ten_guard_topic_in(flow->filter, arguments->log, url, flow->out, &flow->stop, error);
-}
-#else
-static int left_out(ten_error *error) {
-    return ten_fail(error, TENURE_E_UNSUPPORTED, "mqtt:// was left out of this build: it needs libmosquitto");
-}
-static int check_topics(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
-    (void)namespace_name;
-    return in_url || out_url ? left_out(error) : TENURE_OK;
-}
-static int open_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
-    (void)arguments, (void)url, (void)flow;
-    return left_out(error);
-}
-static int pass_topic(const ten_arguments *arguments, const char *url, struct flow *flow, ten_error *error) {
-    (void)arguments, (void)url, (void)flow;
-    return left_out(error);
-}
-#endif
-
 /* A file that grows by what is read from it has no end. */
 static bool is_same_file(int in_fd, int out_fd) {
     struct stat in;
@@ -158,11 +130,12 @@ static int pass_messages(const ten_arguments *arguments, struct flow *flow) {
                                       .measures = &flow->measures};
     ten_error error = {0};
     int r = ten_guard_filter_open(&config, &flow->filter, &error);
-    TEN_STEP(r, is_topic(given.out) ? open_topic(arguments, given.out, flow, &error)
+    TEN_STEP(r, is_topic(given.out) ? ten_guard_topic_open_out(flow->filter, arguments->log, arguments->namespace_name,
+                                                               given.out, &flow->out, &error)
                                     : ten_guard_out_open_lines(flow->out_fd, &flow->out, &error));
     if (r < 0)
         return say(error.message, TEN_EXIT_FAILED);
-    r = is_topic(given.in) ? pass_topic(arguments, given.in, flow, &error)
+    r = is_topic(given.in) ? ten_guard_topic_in(flow->filter, arguments->log, given.in, flow->out, &flow->stop, &error)
                            : ten_guard_lines(flow->filter, flow->in_fd, flow->out, &flow->stop, &error);
     log_summary(arguments->log, ten_guard_filter_get_counts(flow->filter));
     if (r == TENURE_OK || flow->out->system_error == -EPIPE) /* the reader knows */
@@ -242,7 +215,8 @@ static int check(ten_arguments *arguments) {
         return ten_arguments_usage(arguments, "guard takes no arguments: messages come by --in");
     if ((!in_topic && !path_of(given.in, &path)) || (!out_topic && !path_of(given.out, &path)))
         return ten_arguments_usage(arguments, "messages come from and go to '-', file:PATH or mqtt://HOST/TOPIC");
-    if (check_topics(in_topic ? given.in : NULL, out_topic ? given.out : NULL, arguments->namespace_name, &error) < 0)
+    if (ten_guard_topic_check(in_topic ? given.in : NULL, out_topic ? given.out : NULL, arguments->namespace_name,
+                              &error) < 0)
         return ten_arguments_usage(arguments, "%s", error.message);
     if ((given.id_field && given.id_field[0] == '\0') || given.token_field[0] == '\0')
         return ten_arguments_usage(arguments, "a field has a name");
@@ -250,8 +224,8 @@ static int check(ten_arguments *arguments) {
 }
 
 static int run(ten_arguments *arguments) {
-    int exit_code;
-    if (!ten_arguments_check(arguments, &exit_code))
+    int exit_code = ten_arguments_check(arguments);
+    if (exit_code)
         return exit_code;
     TEN_CLEANUP(ten_close_fd) int stop_fd = open_stop();
     struct flow flow = {.in_fd = -1, .out_fd = -1, .stop = {.fd = stop_fd}};

@@ -15,15 +15,9 @@ static const struct {
     {"For other programs", " serve guard "},
 };
 
-static bool is_in(const char *names, const char *name) {
-    char word[32];
-    snprintf(word, sizeof word, " %s ", name);
-    return strstr(names, word) != NULL;
-}
-
 static bool is_grouped(const char *name) {
     for (size_t i = 0; i < TEN_COUNT(groups); i++)
-        if (is_in(groups[i].names, name))
+        if (ten_command_is_in(groups[i].names, name))
             return true;
     return false;
 }

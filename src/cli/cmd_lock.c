@@ -28,8 +28,6 @@ static int run(ten_arguments *arguments) {
         return ten_arguments_usage(arguments, "--wait and --no-wait exclude each other");
     if (all && count != TEN_COUNT_NONE)
         return ten_arguments_usage(arguments, "--count and --all exclude each other");
-    if (count == 0)
-        return ten_arguments_usage(arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     if (no_wait)
         config.wait_ms = 0;
     config.announces = all || no_wait ? TEN_ELECTION_SILENT : TEN_ELECTION_WAITING;

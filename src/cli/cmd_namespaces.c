@@ -12,16 +12,15 @@ struct counts {
 
 struct names {
     char (*at)[TENURE_NAMESPACE_MAX + 1];
-    size_t count;
+    uint32_t count;
+    uint32_t room;
 };
 
 static int keep_name(const char *name, void *userdata) {
     struct names *names = userdata;
-    char(*at)[TENURE_NAMESPACE_MAX + 1] = ten_realloc(names->at, (names->count + 1) * sizeof *at);
-    if (!at)
+    if (!TEN_GROW(names->at, names->room, names->count + 1))
         return TENURE_E_NOMEM;
-    names->at = at;
-    snprintf(at[names->count++], sizeof *at, "%s", name);
+    snprintf(names->at[names->count++], sizeof *names->at, "%s", name);
     return 0;
 }
 

@@ -95,9 +95,7 @@ static void print_shares(const struct dry_run *run) {
 }
 
 static int check(ten_arguments *arguments) {
-    if (add > 10000)
-        return ten_arguments_usage(arguments, "--add is at most 10000");
-    return arguments->count == 0 ? TEN_EXIT_DONE : ten_arguments_usage(arguments, "plan takes no arguments");
+    return add > 10000 ? ten_arguments_usage(arguments, "--add is at most 10000") : TEN_EXIT_DONE;
 }
 
 static int print(const ten_arguments *arguments, const ten_view *view) {
@@ -130,5 +128,5 @@ static int run(ten_arguments *arguments) {
     return print(arguments, &view);
 }
 
-const ten_command ten_cmd_plan = {TEN_HELP_plan, .options = options, .check = check, .store = TEN_STORE_EXISTING,
-                                  .run = run};
+const ten_command ten_cmd_plan = {TEN_HELP_plan,  .options = options,          .takes = TEN_TAKES_NOTHING,
+                                  .check = check, .store = TEN_STORE_EXISTING, .run = run};

@@ -32,20 +32,14 @@ static const ten_option options[] = {
 
 static int check(ten_arguments *arguments) {
     bool names = given.to || given.other_than;
-    if (given.now && !given.force)
-        return ten_arguments_usage(arguments, "--now goes with --force");
-    if (names && !given.force)
-        return ten_arguments_usage(arguments,
-                                   "--to and --not go with --force; 'tenure move' moves a target without force");
-    if (given.to && given.other_than)
-        return ten_arguments_usage(arguments, "--to and --not exclude each other");
-    if ((given.for_ms || given.reason) && !names)
-        return ten_arguments_usage(arguments, "--for and --reason go with --to or --not");
-    if (given.force && given.token)
-        return ten_arguments_usage(arguments, "--force takes the lease away whatever its token: leave out --token");
-    if (!given.force && !given.token)
-        return ten_arguments_usage(arguments, "release needs the lease's token (--token T), or --force");
-    return TEN_EXIT_DONE;
+    const ten_rule rules[] = {
+        {given.now && !given.force, "--now goes with --force"},
+        {names && !given.force, "--to and --not go with --force; 'tenure move' moves a target without force"},
+        {given.to && given.other_than, "--to and --not exclude each other"},
+        {(given.for_ms || given.reason) && !names, "--for and --reason go with --to or --not"},
+        {given.force && given.token, "--force takes the lease away whatever its token: leave out --token"},
+        {!given.force && !given.token, "release needs the lease's token (--token T), or --force"}};
+    return TEN_CHECK_RULES(arguments, rules);
 }
 
 /* Who takes the target next, as far as the plan says; "": that is not known. */

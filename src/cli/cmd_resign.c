@@ -90,9 +90,9 @@ static int force(const ten_arguments *arguments) {
 }
 
 static int check(ten_arguments *arguments) {
-    if (!from)
-        return ten_arguments_usage(arguments, "resign needs --from INSTANCE: who is to hand it over");
-    return now && !forces ? ten_arguments_usage(arguments, "--now goes with --force") : TEN_EXIT_DONE;
+    const ten_rule rules[] = {{!from, "resign needs --from INSTANCE: who is to hand it over"},
+                              {now && !forces, "--now goes with --force"}};
+    return TEN_CHECK_RULES(arguments, rules);
 }
 
 static int run(ten_arguments *arguments) {

@@ -38,15 +38,11 @@ static void say_ready(const char *address) {
 }
 
 static int check(ten_arguments *arguments) {
-    int exit_code = TEN_EXIT_DONE;
-    if (arguments->count != 0)
-        return ten_arguments_usage(arguments, "serve takes no arguments, only options");
-    if (!config.tls_cert != !config.tls_key)
-        return ten_arguments_usage(arguments, "--tls-cert and --tls-key go together");
-    if (config.client_ca && !config.tls_cert)
-        return ten_arguments_usage(arguments, "--client-ca goes with --tls-cert");
-    (void)ten_arguments_check(arguments, &exit_code);
-    return exit_code;
+    const ten_rule rules[] = {{arguments->count != 0, "serve takes no arguments, only options"},
+                              {!config.tls_cert != !config.tls_key, "--tls-cert and --tls-key go together"},
+                              {config.client_ca && !config.tls_cert, "--client-ca goes with --tls-cert"}};
+    int exit_code = TEN_CHECK_RULES(arguments, rules);
+    return exit_code ? exit_code : ten_arguments_check(arguments);
 }
 
 static int run(ten_arguments *arguments) {

@@ -30,6 +30,7 @@ static const char *why(const ten_view *view, const tenure_info *info, const char
     if (info->holder[0] == '\0')
         return view->instance_count == 0 ? "no live instance"
                : planned[0]              ? "about to be taken"
+               : !info->registered       ? "not registered"
                                          : "no instance to plan for";
     if (strcmp(info->holder, planned) == 0)
         return pin;
@@ -64,11 +65,9 @@ static const ten_option options[] = {
 };
 
 static int check(ten_arguments *arguments) {
-    if (watch)
-        return ten_cmd_top.check(arguments);
-    return arguments->count == 0
-               ? TEN_EXIT_DONE
-               : ten_arguments_usage(arguments, "status takes no arguments; 'tenure show ID' shows one target");
+    if (arguments->count != 0)
+        return ten_arguments_usage(arguments, "status takes no arguments; 'tenure show ID' shows one target");
+    return watch ? ten_cmd_top.check(arguments) : TEN_EXIT_DONE;
 }
 
 static int run(ten_arguments *arguments) {

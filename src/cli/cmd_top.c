@@ -228,8 +228,6 @@ static int follow(struct top *top) {
 static struct termios before; /* as the terminal was */
 
 static int check(ten_arguments *arguments) {
-    if (arguments->count != 0)
-        return ten_arguments_usage(arguments, "top takes no arguments");
     if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
         return ten_arguments_usage(arguments, "top needs a terminal; 'tenure status' prints the same once");
     return TEN_EXIT_DONE;
@@ -251,4 +249,5 @@ static int run(ten_arguments *arguments) {
     return exit_code;
 }
 
-const ten_command ten_cmd_top = {TEN_HELP_top, .check = check, .store = TEN_STORE_EXISTING, .run = run};
+const ten_command ten_cmd_top = {TEN_HELP_top, .takes = TEN_TAKES_NOTHING, .check = check, .store = TEN_STORE_EXISTING,
+                                 .run = run};

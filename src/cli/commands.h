@@ -32,6 +32,8 @@ TEN_COMMANDS(TEN_DECLARE)
 
 const ten_command *const *ten_commands(size_t *ret_count);
 const ten_command *ten_command_find(const char *name);
+/* Whether it is one of these names, which have blanks around them. */
+bool ten_command_is_in(const char *names, const char *name);
 /* Says that there is no such command, and what was perhaps meant. */
 int ten_command_unknown(const char *name);
 

@@ -36,14 +36,10 @@ static int look_at(const tenure_instance *instance, void *userdata) {
 
 bool ten_find_instance(const ten_arguments *arguments, const char **text, char id[TENURE_HOLDER_MAX + 1]) {
     struct match match = {.text = *text};
-    bool clear = true;
-    if (tenure_instance_list(arguments->context, look_at, &match) == TENURE_OK && !match.exact) {
-        clear = match.count <= 1;
-        if (match.count == 1) {
-            memcpy(id, match.id, sizeof match.id);
-            *text = id;
-        }
-    }
+    bool asked = tenure_instance_list(arguments->context, look_at, &match) == TENURE_OK && !match.exact;
+    bool clear = !asked || match.count <= 1;
+    if (asked && match.count == 1)
+        *text = memcpy(id, match.id, sizeof match.id);
     if (!clear)
         ten_say_format("'%.100s' names %zu instances: %.500s", *text, match.count, ten_buf_string(&match.names));
     ten_buf_free(&match.names);

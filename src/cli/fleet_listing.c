@@ -8,19 +8,9 @@
 
 #include "base/alloc.h"
 
-static bool grow(void **array, size_t count, size_t size) {
-    /* Doubled when the count is a power of two. */
-    if (count & (count - 1))
-        return true;
-    void *larger = ten_realloc(*array, (count ? count * 2 : 1) * size);
-    if (larger)
-        *array = larger;
-    return larger != NULL;
-}
-
 static int take_target(const tenure_info *info, void *userdata) {
     ten_view *view = userdata;
-    if (!grow((void **)&view->targets, view->target_count, sizeof *view->targets))
+    if (!TEN_GROW(view->targets, view->target_room, (uint32_t)view->target_count + 1))
         return TENURE_E_NOMEM;
     view->targets[view->target_count++] = *info;
     return 0;
@@ -28,7 +18,7 @@ static int take_target(const tenure_info *info, void *userdata) {
 
 static int take_instance(const tenure_instance *instance, void *userdata) {
     ten_view *view = userdata;
-    if (!grow((void **)&view->instances, view->instance_count, sizeof *view->instances))
+    if (!TEN_GROW(view->instances, view->instance_room, (uint32_t)view->instance_count + 1))
         return TENURE_E_NOMEM;
     ten_view_instance *taken = &view->instances[view->instance_count++];
     *taken = (ten_view_instance){.weight = instance->weight,
@@ -44,7 +34,7 @@ static int by_id(const void *left, const void *right) {
     return strcmp(((const ten_view_instance *)left)->id, ((const ten_view_instance *)right)->id);
 }
 
-static ten_view_instance *find(const ten_view *view, const char *id) {
+ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id) {
     for (size_t i = 0; i < view->instance_count; i++)
         if (strcmp(view->instances[i].id, id) == 0)
             return &view->instances[i];
@@ -70,7 +60,7 @@ static bool make_plan(ten_view *view) {
             made = ten_plan_set_instance(view->plan, view->instances[i].id, view->instances[i].weight) != TEN_PLAN_NONE;
     for (size_t i = 0; made && i < view->target_count; i++) {
         const tenure_info *info = &view->targets[i];
-        ten_view_instance *holder = info->holder[0] ? find(view, info->holder) : NULL;
+        ten_view_instance *holder = info->holder[0] ? ten_view_instance_find(view, info->holder) : NULL;
         if (holder)
             holder->held++;
         /* Targets of a file are nowhere registered: that an instance holds them is how they show. */
@@ -108,12 +98,8 @@ const char *ten_view_planned(const ten_view *view, const char *target) {
     return holder == TEN_PLAN_NONE ? "" : ten_plan_instance_id(view->plan, holder);
 }
 
-const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id) {
-    return find(view, id);
-}
-
 bool ten_view_is_moving(const ten_view *view, const tenure_info *info) {
-    const ten_view_instance *holder = info->holder[0] ? find(view, info->holder) : NULL;
+    const ten_view_instance *holder = info->holder[0] ? ten_view_instance_find(view, info->holder) : NULL;
     const char *planned = ten_view_planned(view, info->target);
     if (info->holder[0] == '\0' || strcmp(planned, info->holder) == 0)
         return false;

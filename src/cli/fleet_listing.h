@@ -22,8 +22,10 @@ typedef struct ten_view_instance {
 typedef struct ten_view {
     tenure_info *targets; /* every registered or leased target, in order */
     size_t target_count;
+    uint32_t target_room;
     ten_view_instance *instances; /* in order */
     size_t instance_count;
+    uint32_t instance_room;
     ten_plan *plan; /* of the targets that are registered and not paused, or held by a fleet member */
 } ten_view;
 
@@ -33,7 +35,7 @@ void ten_view_free(ten_view *view);
 
 /* The planned holder of a target; "": none. */
 const char *ten_view_planned(const ten_view *view, const char *target);
-const ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id);
+ten_view_instance *ten_view_instance_find(const ten_view *view, const char *id);
 
 /* Whether its holder hands it over, or is gone while the plan names another. */
 bool ten_view_is_moving(const ten_view *view, const tenure_info *info);

@@ -26,47 +26,38 @@ const ten_command *ten_command_find(const char *name) {
     return NULL;
 }
 
+bool ten_command_is_in(const char *names, const char *name) {
+    char word[32];
+    return snprintf(word, sizeof word, " %s ", name) < (int)sizeof word && strstr(names, word);
+}
+
 /* What other tools call it. */
 static const char *other_word(const char *name) {
-    static const char *const words[][2] = {{"mutex", "lock"},
-                                           {"flock", "lock"},
-                                           {"semaphore", "lock --count N"},
-                                           {"sem", "lock --count N"},
-                                           {"lead", "elect"},
-                                           {"leader", "who"},
-                                           {"leaders", "who"},
-                                           {"campaign", "elect"},
-                                           {"election", "elect"},
-                                           {"unlock", "release"},
-                                           {"free", "release"},
-                                           {"list", "ls"},
-                                           {"get", "show"},
-                                           {"describe", "show"},
-                                           {"members", "nodes"},
-                                           {"instances", "nodes"},
-                                           {"peers", "nodes"},
-                                           {"crontab", "cron"},
-                                           {"schedule", "cron"},
-                                           {"server", "serve"},
-                                           {"worker", "agent"},
-                                           {"poll", "agent"},
-                                           {"events", "watch"},
-                                           {"log", "history"},
-                                           {"check", "doctor"},
-                                           {"delete", "target rm"},
-                                           {"remove", "target rm"},
-                                           {"add", "target add"},
-                                           {"pause", "target pause"},
-                                           {"resume", "target resume"},
-                                           {"ns", "namespaces"},
-                                           {"stepdown", "resign"},
-                                           {"pin", "move"},
-                                           {"unpin", "move TARGET --undo"},
-                                           {"reassign", "move"},
-                                           {"run", "lock"}};
+    static const char *const words[][2] = {{"lock", " mutex flock run "},
+                                           {"lock --count N", " semaphore sem "},
+                                           {"elect", " lead campaign election "},
+                                           {"who", " leader leaders "},
+                                           {"release", " unlock free "},
+                                           {"ls", " list "},
+                                           {"show", " get describe "},
+                                           {"nodes", " members instances peers "},
+                                           {"cron", " crontab schedule "},
+                                           {"serve", " server "},
+                                           {"agent", " worker poll "},
+                                           {"watch", " events "},
+                                           {"history", " log "},
+                                           {"doctor", " check "},
+                                           {"target rm", " delete remove "},
+                                           {"target add", " add "},
+                                           {"target pause", " pause "},
+                                           {"target resume", " resume "},
+                                           {"namespaces", " ns "},
+                                           {"resign", " stepdown "},
+                                           {"move", " pin reassign "},
+                                           {"move TARGET --undo", " unpin "}};
     for (size_t i = 0; i < TEN_COUNT(words); i++)
-        if (strcmp(words[i][0], name) == 0)
-            return words[i][1];
+        if (ten_command_is_in(words[i][1], name))
+            return words[i][0];
     return NULL;
 }
 

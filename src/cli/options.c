@@ -42,14 +42,10 @@ static int set_period(const ten_option *option, const char *text, ten_error *err
 }
 
 static int set_number(const ten_option *option, const char *text, ten_error *error) {
-    uint64_t number = 0;
     size_t size = strlen(text);
-    bool fits = size > 0 && size <= 9 && strspn(text, "0123456789") == size;
-    for (const char *at = text; fits && *at; at++)
-        number = number * 10 + (uint64_t)(*at - '0');
-    if (!fits)
+    if (size == 0 || size > 9 || strspn(text, "0123456789") != size)
         return ten_fail(error, TENURE_E_INVALID, "'%.40s' is not a whole number below 1,000,000,000", text);
-    *(uint32_t *)option->value = (uint32_t)number;
+    *(uint32_t *)option->value = (uint32_t)strtoul(text, NULL, 10);
     return TENURE_OK;
 }
 

@@ -56,9 +56,9 @@ int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t
                             ten_leader_config *config) {
     config->count = count == TEN_COUNT_NONE ? 0 : count;
     int exit_code = check_arguments(arguments, noun, several);
+    if (exit_code == TEN_EXIT_DONE)
+        exit_code = ten_arguments_check(arguments);
     if (exit_code)
-        return exit_code;
-    if (!ten_arguments_check(arguments, &exit_code))
         return exit_code;
     int roles = several ? arguments->before : 1;
     arguments->operands[arguments->count] = NULL;
@@ -70,7 +70,7 @@ int ten_role_work_configure(ten_arguments *arguments, const char *noun, uint32_t
         exit_code = take_roles(arguments, config);
     if (exit_code)
         return exit_code;
-    if (config->count > TEN_ELECTION_SLOTS_MAX)
+    if (count == 0 || config->count > TEN_ELECTION_SLOTS_MAX)
         return ten_arguments_usage(arguments, "--count must be between 1 and %u", TEN_ELECTION_SLOTS_MAX);
     if (config->count && strlen(config->role) > TEN_SLOT_ROLE_MAX)
         return ten_arguments_usage(arguments, "with --count the name has at most %u bytes", TEN_SLOT_ROLE_MAX);

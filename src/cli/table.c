@@ -127,21 +127,9 @@ static void take_headings(ten_table *table, const ten_cell *cells, size_t count)
     table->shown -= table->hidden;
 }
 
-static bool make_room(ten_table *table) {
-    if (table->count + table->shown <= table->room)
-        return true;
-    size_t room = table->room ? table->room * 2 : 64 * TEN_TABLE_COLUMNS;
-    char **larger = ten_realloc(table->cells, room * sizeof *larger);
-    if (!larger)
-        return false;
-    table->cells = larger;
-    table->room = room;
-    return true;
-}
-
 static void keep_row(ten_table *table, const ten_cell *cells) {
     char room[TEXT_SIZE];
-    if (!make_room(table)) {
+    if (!TEN_GROW(table->cells, table->room, (uint32_t)(table->count + table->shown))) {
         table->failed = true;
         return;
     }

@@ -57,7 +57,7 @@ typedef struct ten_table {
     size_t shown; /* columns of the text */
     char **cells; /* row by row */
     size_t count;
-    size_t room;
+    uint32_t room;
 } ten_table;
 
 void ten_table_start(ten_table *table, const ten_arguments *arguments);

@@ -31,7 +31,7 @@ void ten_budget_init(ten_budget *budget, const ten_budget_rule rules[TEN_RESOURC
 
 /* ---- amounts */
 
-/* Whether somebody who would then have `own` of a pot that has `total` may, when all together would have `used`. */
+/* Whether an account may have `own` of a pot that has `total`, when all together would have `used`. */
 static bool is_within(uint64_t total, uint64_t used, uint64_t own, unsigned factor) {
     return used <= total && own <= factor * (total - used);
 }

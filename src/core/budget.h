@@ -4,7 +4,7 @@
  *
  * One rule for every resource: an account may have `factor` times as much as is still free. So one account alone gets
  * factor / (factor + 1) of the whole, n greedy ones get equal parts, and they always leave something for one more.
- * Nobody needs to know how many there are. Renewals, heartbeats and releases have a reserve beside that, which nothing
+ * How many there are need not be known. Renewals, heartbeats and releases have a reserve beside that, which nothing
  * else can use; accounts share it by the same rule. Clients that have not shown a token (strangers) share one part in
  * TEN_STRANGERS_PART of the whole, so they can take nothing from principals.
  */
@@ -66,7 +66,7 @@ typedef struct ten_budget {
     uint64_t used[TEN_RESOURCE_COUNT];      /* by principals */
     uint64_t strangers[TEN_RESOURCE_COUNT]; /* by strangers */
     uint64_t reserved[TEN_RESOURCE_COUNT];
-    uint64_t level_us; /* of everybody */
+    uint64_t level_us; /* of all */
     uint64_t strangers_us;
     uint64_t level_ms;
 } ten_budget;
@@ -96,9 +96,9 @@ bool ten_budget_has_room(const ten_budget *budget, const ten_account *account, e
 /* The thread has spent so long on a request of this account. */
 void ten_budget_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t spent_us,
                       uint64_t now_ms);
-/* Whether it may spend more; a refusal is counted. Time that nobody needs is gone, unlike the rest, so a principal that
- * is alone may use all of it. One that uses little is never refused; for what is urgent only urgent time counts, so
- * nobody keeps himself from renewing. */
+/* Whether it may spend more; a refusal is counted. Time that is not needed is gone, unlike the rest, so a principal
+ * that is alone may use all of it. One that uses little is never refused; for what is urgent only urgent time counts,
+ * so none keeps itself from renewing. */
 bool ten_budget_may_spend(ten_budget *budget, ten_account *account, enum ten_urgency urgency, uint64_t now_ms);
 
 /* How long a refusal is delayed. It costs nearly as much as an answer, and a client that ignores Retry-After comes

@@ -23,15 +23,16 @@ struct reader {
     ten_cron_mistake *mistake;
 };
 
-static bool fail(const struct reader *reader, const char *format, ...) TEN_PRINTF(2, 3);
-static bool fail(const struct reader *reader, const char *format, ...) {
+bool ten_cron_fail(ten_cron_mistake *mistake, const char *start, const char *at, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    reader->mistake->at = (size_t)(reader->at - reader->start);
-    vsnprintf(reader->mistake->reason, sizeof reader->mistake->reason, format, args);
+    mistake->at = (size_t)(at - start);
+    vsnprintf(mistake->reason, sizeof mistake->reason, format, args);
     va_end(args);
     return false;
 }
+
+#define fail(reader, ...) ten_cron_fail((reader)->mistake, (reader)->start, (reader)->at, __VA_ARGS__)
 
 struct field {
     const char *name;
@@ -58,6 +59,13 @@ static bool is_end(char c) {
     return c == '\0' || c == ' ' || c == '\t';
 }
 
+static unsigned take_digits(struct reader *reader) {
+    unsigned number = 0;
+    while (is_digit(*reader->at) && number < 1000)
+        number = number * 10 + (unsigned)(*reader->at++ - '0');
+    return number;
+}
+
 /* The first three letters, in whatever case. */
 static bool begins_with(const char *text, const char *word) {
     for (size_t i = 0; i < 3; i++)
@@ -67,7 +75,6 @@ static bool begins_with(const char *text, const char *word) {
 }
 
 static bool take_number(struct reader *reader, const struct field *field, unsigned *ret_number) {
-    unsigned number = 0;
     if (!is_digit(*reader->at)) {
         for (unsigned i = 0; field->words && field->words[i]; i++) {
             if (!begins_with(reader->at, field->words[i]))
@@ -81,9 +88,7 @@ static bool take_number(struct reader *reader, const struct field *field, unsign
                                           *reader->at, field->words ? " or a name" : "");
     }
     const char *start = reader->at;
-    while (is_digit(*reader->at) && number < 1000)
-        number = number * 10 + (unsigned)(*reader->at++ - '0');
-    *ret_number = number;
+    unsigned number = *ret_number = take_digits(reader);
     if (number >= field->least && number <= field->most)
         return true;
     reader->at = start;
@@ -122,9 +127,7 @@ static bool take_part(struct reader *reader, const struct field *field, uint64_t
             return fail(reader, "%s has a step without a range: write */N or A-B/N", field->name);
         if (!is_digit(*reader->at))
             return fail(reader, "%s has a step that is no number", field->name);
-        step = 0;
-        while (is_digit(*reader->at) && step < 1000)
-            step = step * 10 + (unsigned)(*reader->at++ - '0');
+        step = take_digits(reader);
         if (step == 0)
             return fail(reader, "%s has a step of 0", field->name);
     }

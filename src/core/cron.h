@@ -9,13 +9,13 @@
  *
  * Where the clock is changed:
  *  - A fixed time of the day (neither the minute nor the hour begins with `*`) that is left out comes at the moment
- *    of the
- *    change, and one that comes twice is meant the first time alone.
+ *    of the change, and one that comes twice is meant the first time alone.
  *  - Otherwise a schedule follows the clock on the wall: what is left out does not come, what comes twice comes twice.
  */
 #ifndef TEN_CORE_CRON_H
 #define TEN_CORE_CRON_H
 
+#include "base/util.h"
 #include "core/cron_zone.h"
 
 typedef struct ten_cron_schedule {
@@ -34,6 +34,10 @@ typedef struct ten_cron_mistake {
     size_t at; /* bytes from the start of the text */
     char reason[120];
 } ten_cron_mistake;
+
+/* Says what is wrong in the text, and where. Returns false. */
+bool ten_cron_fail(ten_cron_mistake *mistake, const char *start, const char *at, const char *format, ...)
+    TEN_PRINTF(4, 5);
 
 #define TEN_CRON_EVERY_MIN_MS UINT64_C(1000)
 

@@ -76,7 +76,7 @@ static uint64_t count_between(const ten_cron_job *job, int64_t after_ms, int64_t
     return count;
 }
 
-/* The instant that is to run now; TEN_CRON_NEVER: none. */
+/* The instant that has to run now; TEN_CRON_NEVER: none. */
 static int64_t due_now(const ten_cron_job *job, int64_t now_ms) {
     int64_t floor_ms = floor_of(job);
     int64_t late_ms = too_late_ms(job, now_ms) - 1;

@@ -3,7 +3,6 @@
  */
 #include "core/crontab.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -16,15 +15,7 @@ struct place {
     ten_cron_mistake *mistake;
 };
 
-static bool wrong(const struct place *place, const char *at, const char *format, ...) TEN_PRINTF(3, 4);
-static bool wrong(const struct place *place, const char *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    place->mistake->at = (size_t)(at - place->start);
-    vsnprintf(place->mistake->reason, sizeof place->mistake->reason, format, args);
-    va_end(args);
-    return false;
-}
+#define wrong(place, at, ...) ten_cron_fail((place)->mistake, (place)->start, (at), __VA_ARGS__)
 
 static const char *skip_blanks(const char *at) {
     return at + strspn(at, " \t");

@@ -201,10 +201,3 @@ const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target) {
     uint32_t holder = fleet->targets[target].holder;
     return holder < fleet->instance_room ? ten_plan_instance_id(fleet->plan, holder) : NULL;
 }
-
-void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms) {
-    bool held = ten_fleet_is_held(fleet, target);
-    *ret_acquired_ms = held ? ten_fleet_held(fleet, target)->holding.acquired_ms : 0;
-    /* On a session it counts from the last heartbeat, which may have been before the acquire. */
-    *ret_renewed_ms = held ? ten_max_u64(ten_fleet_held(fleet, target)->holding.sent_ms, *ret_acquired_ms) : 0;
-}

@@ -124,7 +124,5 @@ ten_fleet_unowned ten_fleet_get_unowned(const ten_fleet *fleet);
 uint64_t ten_fleet_margin_ms(const ten_fleet *fleet, uint64_t now_ms);
 /* The holder of the target as far as this instance knows; NULL: none, or not known. */
 const char *ten_fleet_holder_of(const ten_fleet *fleet, uint32_t target);
-/* When this instance acquired the target and last renewed it, on the clock of now_ms; 0: it does not hold it. */
-void ten_fleet_times(const ten_fleet *fleet, uint32_t target, uint64_t *ret_acquired_ms, uint64_t *ret_renewed_ms);
 
 #endif

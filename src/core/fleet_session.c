@@ -11,9 +11,8 @@
  *    which says whether they are lost, and puts back what a store has lost.
  *  - Some are read with each heartbeat in any case: a store that lost leases without noticing raises no version.
  *  - Sessions are used if all instances have one. Clients of the REST API and programs that follow the key layout by
- *  hand
- *    have none, and may judge a lease by its own end alone. When the first of those comes, all leases get ends of their
- *    own again; when the last has gone, they are put back on the session.
+ *    hand have none, and may judge a lease by its own end alone. When the first of those comes, all leases get ends of
+ *    their own again; when the last has gone, they are put back on the session.
  */
 #include <string.h>
 

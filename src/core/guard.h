@@ -1,7 +1,7 @@
 /*
- * The guard, for receivers of what holders send: is this token current? Pure, like the rest of the core: it is told the
- * time, the store's answers and the entries of its feed, and decides. It does not read the store; it says when the
- * caller has to (TEN_GUARD_ASK), and is told the answer. Called by runtime/guard_reader.c.
+ * The guard, for receivers of what holders send: is this token current? Pure, like the rest of the core: it is given
+ * the time, the store's answers and the entries of its feed, and decides. It does not read the store; it says when the
+ * caller has to (TEN_GUARD_ASK), and is given the answer. Called by runtime/guard_reader.c.
  *
  *                        no target yet, or above the newest, or unconfirmed
  *      check ------------------------------------------------------------------> ask ---+--- answered ---+

@@ -198,7 +198,7 @@ static int understand(ten_history *history, ten_change *change) {
 }
 
 /* A forced lease has ended once; that its holder has released it when its work had stopped only says since when the
- * target is free. What a person did is told in any case. */
+ * target is free. What a person did is kept in any case. */
 static bool is_end_of_forced(const struct hands *hands, const ten_change *change) {
     return hands && hands->ended_ms && hands->reason == TEN_REASON_FORCED && hands->token == change->token &&
            change->kind == TENURE_EVENT_RELEASED && change->actor[0] == '\0';

@@ -27,7 +27,7 @@ void ten_history_free(ten_history *history);
  * them. Returns 0 or TENURE_E_NOMEM. A ten_change_fn. */
 int ten_history_add(const ten_change *change, void *history);
 
-/* After the last entry, for the history of one target: its checkpoint, and who holds its lease; NULL: nobody. */
+/* After the last entry, for the history of one target: its checkpoint, and who holds its lease; NULL: it is free. */
 int ten_history_add_runs(ten_history *history, const char *namespace_name, const char *checkpoint, const char *holder);
 
 /* After the last entry: calls `each` for the wanted entries in the order of time, which is not always that of the feed.

@@ -1,6 +1,6 @@
 /*
  * Heaps of targets with their weights for one instance. On top is the best or, in a heap that is `worst_first`, the
- * worst. Part of the plan. Entries that become outdated are not removed; whoever takes one from the top checks it.
+ * worst. Part of the plan. Entries that become outdated are not removed; the reader of the top checks it.
  */
 #ifndef TEN_CORE_PLAN_HEAP_H
 #define TEN_CORE_PLAN_HEAP_H

@@ -10,8 +10,8 @@
  * Few of many targets are ever put out, so `kept` contains only the worst few: all that weigh at most kept_up_to. When
  * it is empty, one walk over the planned holders collects the next few.
  *
- * Entries are not removed from the heaps when a target moves. An entry carries its weight, and whoever takes it from
- * the top checks whether it is still true.
+ * Entries are not removed from the heaps when a target moves. An entry carries its weight, and the code that takes it
+ * from the top checks whether it is still true.
  */
 #include "base/alloc.h"
 #include "base/util.h"

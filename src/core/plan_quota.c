@@ -78,7 +78,7 @@ static bool list_choices(ten_plan *plan) {
     return true;
 }
 
-/* Whoever has too many pins keeps them, and the others share the rest: with that their quotas are smaller, so that
+/* An instance with too many pins keeps them, and the others share the rest: with that their quotas are smaller, so that
  * another one may have too many, too. */
 bool ten_plan_set_quotas(ten_plan *plan) {
     for (uint32_t place = 0; place < plan->order_count; place++) {

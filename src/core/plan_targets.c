@@ -28,7 +28,7 @@ void ten_plan_targets_free(struct ten_plan_targets *targets) {
 
 /* ---- the index: linear probing, removal by shifting back */
 
-/* Where an id with this hash belongs. Everybody knows the hash, because the plan goes by it. */
+/* Where an id with this hash belongs. The hash is no secret, because the plan goes by it. */
 static uint32_t home_of(const struct ten_plan_targets *targets, uint64_t hash, uint32_t room) {
     return (uint32_t)ten_hash_mix(hash ^ targets->secret) & (room - 1);
 }

@@ -28,7 +28,7 @@ struct ten_plan_targets {
     uint32_t first_free;  /* number + 1, or 0 */
     uint32_t *index;      /* open addressing: number + 1, or 0 */
     uint32_t index_room;  /* a power of two, at least twice the count */
-    uint64_t secret;      /* of the index: whoever registers targets must not know where they land */
+    uint64_t secret;      /* of the index: who registers targets must not know where they land */
 };
 
 void ten_plan_targets_free(struct ten_plan_targets *targets);

@@ -105,7 +105,7 @@ static void tell_tasks(const ten_carrier *carrier, const ten_channel *channel, e
 static void arm(const ten_carrier *carrier, ten_channel *channel, int fd, bool wanted) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
     if (!wanted)
-        fd = -1; /* not even a connection that ends is to wake anybody */
+        fd = -1; /* not even a connection that ends wakes a thread */
     if (fd >= 0 && epoll_ctl(carrier->poll_fd, EPOLL_CTL_MOD, fd, &event) < 0 &&
         (errno != ENOENT || epoll_ctl(carrier->poll_fd, EPOLL_CTL_ADD, fd, &event) < 0))
         fd = -1;

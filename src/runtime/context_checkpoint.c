@@ -36,7 +36,7 @@ static int say_lost(const void *handle, const ten_op *op, const ten_result *resu
                               token);
 }
 
-/* One operation; the checkpoint that it brings along goes to the buffer, before anybody else uses the store. */
+/* One operation; the checkpoint that it brings along goes to the buffer, before another thread uses the store. */
 static int apply(tenure_context *context, const void *handle, const ten_op *op, ten_result *result, char *holder,
                  char *buffer) {
     ten_store *store;

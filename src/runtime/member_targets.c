@@ -264,12 +264,13 @@ static void fill_info(const tenure_member *member, uint32_t number, const char *
     ten_holding holding = ten_fleet_holding(member->fleet, number);
     const char *holder = ten_fleet_holder_of(member->fleet, number);
     uint32_t planned = ten_plan_holder(plan, number);
-    uint64_t acquired_ms;
-    uint64_t renewed_ms;
-    ten_fleet_times(member->fleet, number, &acquired_ms, &renewed_ms);
+    bool held = ten_holding_is_held(&holding);
+    uint64_t acquired_ms = held ? holding.acquired_ms : 0;
+    /* On a session it counts from the last heartbeat, which may have been before the acquire. */
+    uint64_t renewed_ms = held ? ten_max_u64(holding.sent_ms, acquired_ms) : 0;
     *info = (tenure_member_info){.size = sizeof *info,
                                  .state = state_of(&holding, holder),
-                                 .token = ten_holding_is_held(&holding) ? holding.token : holding.known_token,
+                                 .token = held ? holding.token : holding.known_token,
                                  .acquired_at_ms = unix_ms(member, acquired_ms),
                                  .renewed_at_ms = unix_ms(member, renewed_ms)};
     snprintf(info->target, sizeof info->target, "%s", target);

@@ -35,7 +35,8 @@ void ten_metadata_write(const ten_metadata *metadata, ten_buf *text);
 
 /* ---- reading */
 
-/* What of it can be shown. Anybody who may announce an instance can say anything: what is not well formed is left out.
+/* What of it can be shown. A program that may announce an instance can say anything: what is not well formed is left
+ * out.
  */
 typedef struct ten_metadata_shown {
     char role[TENURE_TARGET_MAX + 1]; /* "": none, as with the others */

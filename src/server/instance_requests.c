@@ -30,7 +30,7 @@ struct nodes {
     ten_buf text;  /* of it */
     struct node *found;
     size_t count;
-    size_t room;
+    uint32_t room;
     size_t shown; /* of those, from the first on */
 };
 
@@ -58,14 +58,8 @@ static void write_plan(struct nodes *nodes, const char *instance) {
 }
 
 static int keep_text(struct nodes *nodes, const char *id) {
-    if (nodes->count == nodes->room) {
-        size_t room = nodes->room ? nodes->room * 2 : 64;
-        struct node *found = ten_realloc(nodes->found, room * sizeof *found);
-        if (!found)
-            return TENURE_E_NOMEM;
-        nodes->found = found;
-        nodes->room = room;
-    }
+    if (!TEN_GROW(nodes->found, nodes->room, (uint32_t)nodes->count + 1))
+        return TENURE_E_NOMEM;
     struct node node = {ten_strdup(id), ten_strdup(ten_buf_string(&nodes->text))};
     nodes->found[nodes->count++] = node;
     return node.id && node.text && !nodes->text.failed ? 0 : TENURE_E_NOMEM;

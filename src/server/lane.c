@@ -39,7 +39,8 @@ struct ten_lane {
     /* The thread's own. */
     ten_op *ops;
     ten_result *results;
-    size_t room;
+    uint32_t op_room;
+    uint32_t result_room;
 };
 
 /* ---- finished jobs */
@@ -124,18 +125,6 @@ static ten_job *take_batch(ten_lane *lane, size_t *ret_count) {
 
 static bool is_empty(const ten_lane *lane) {
     return !lane->queues[TEN_USUAL].first && !lane->queues[TEN_URGENT].first;
-}
-
-static bool make_room(ten_lane *lane, size_t count) {
-    if (count <= lane->room)
-        return true;
-    ten_op *ops = ten_realloc(lane->ops, count * sizeof *ops);
-    lane->ops = ops ? ops : lane->ops;
-    ten_result *results = ten_realloc(lane->results, count * sizeof *results);
-    lane->results = results ? results : lane->results;
-    if (ops && results)
-        lane->room = count;
-    return ops && results;
 }
 
 static void note_state(ten_lane *lane, int error) {
@@ -232,7 +221,8 @@ static void run_batch(ten_lane *lane, ten_job *first, size_t count) {
     int error;
     if (first->work) {
         error = run_plain(lane, first);
-    } else if (!make_room(lane, count)) {
+    } else if (!TEN_GROW(lane->ops, lane->op_room, (uint32_t)count) ||
+               !TEN_GROW(lane->results, lane->result_room, (uint32_t)count)) {
         error = ten_fail_memory(&lane->store->error, "a batch");
     } else {
         size_t at = 0;

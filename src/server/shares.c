@@ -24,16 +24,11 @@ static int add_instance(const ten_instance *instance, void *userdata) {
 }
 
 static bool note_holder(ten_shares *shares, uint32_t target, uint32_t holder) {
-    if (target >= shares->room) {
-        size_t room = target < 512 ? 1024 : (size_t)target * 2;
-        uint32_t *larger = ten_realloc(shares->holders, room * sizeof *larger);
-        if (!larger)
-            return false;
-        for (size_t i = shares->room; i < room; i++)
-            larger[i] = TEN_PLAN_NONE;
-        shares->holders = larger;
-        shares->room = room;
-    }
+    uint32_t room = shares->room;
+    if (!TEN_GROW(shares->holders, shares->room, target + 1))
+        return false;
+    while (room < shares->room)
+        shares->holders[room++] = TEN_PLAN_NONE;
     shares->holders[target] = holder;
     return true;
 }

@@ -13,7 +13,7 @@ typedef struct ten_shares {
     ten_map held;      /* by holder; the number is the value itself */
     ten_plan *plan;    /* NULL: not asked for */
     uint32_t *holders; /* by the plan's number of a target: its holder's number, or TEN_PLAN_NONE */
-    size_t room;       /* in holders */
+    uint32_t room;     /* in holders */
     const char *namespace_name;
     char after[TENURE_TARGET_MAX + 1];
     size_t count; /* of the page */

@@ -37,7 +37,7 @@ static void check_redis(const ten_url *url) {
 static void check_mqtt(const char *text) {
     ten_mqtt_settings settings = {0};
     ten_error error = {0};
-    if (ten_mqtt_settings_read(text, 30000, &settings, &error) == TENURE_OK) {
+    if (ten_mqtt_settings_read(text, false, 30000, &settings, &error) == TENURE_OK) {
         ten_message message = {.namespace_name = "poll", .target = "room/+1", .instance = "a-1-0a1b2c3d"};
         ten_buf topic = {0};
         ten_mqtt_topic(&settings, &message, &topic);
@@ -47,7 +47,7 @@ static void check_mqtt(const char *text) {
     }
     ten_mqtt_settings_free(&settings);
     settings = (ten_mqtt_settings){0};
-    (void)ten_mqtt_settings_read_input(text, 30000, &settings, &error);
+    (void)ten_mqtt_settings_read(text, true, 30000, &settings, &error);
     ten_mqtt_settings_free(&settings);
 }
 

@@ -118,19 +118,12 @@ static int read_url(ten_url *url, bool input, uint64_t ttl_ms, ten_mqtt_settings
     return r == TENURE_OK ? make_name(settings, error) : r;
 }
 
-static int read_text(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
+int ten_mqtt_settings_read(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings,
+                           ten_error *error) {
     TEN_CLEANUP(ten_url_free) ten_url url = {0};
     *settings = (ten_mqtt_settings){0};
     int r = ten_url_parse(text, &url, error);
     return r == TENURE_OK ? read_url(&url, input, ttl_ms, settings, error) : r;
-}
-
-int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
-    return read_text(text, false, ttl_ms, settings, error);
-}
-
-int ten_mqtt_settings_read_input(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error) {
-    return read_text(text, true, ttl_ms, settings, error);
 }
 
 void ten_mqtt_settings_free(ten_mqtt_settings *settings) {

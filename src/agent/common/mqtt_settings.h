@@ -22,9 +22,9 @@ typedef struct ten_mqtt_settings {
     uint64_t timeout_ms; /* for being connected, and for each confirmation */
 } ten_mqtt_settings;
 
-/* To be freed whatever comes of them. */
-int ten_mqtt_settings_read(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error);
-int ten_mqtt_settings_read_input(const char *text, uint64_t ttl_ms, ten_mqtt_settings *settings, ten_error *error);
+/* Of a sink, or of an input. To be freed whatever comes of them. */
+int ten_mqtt_settings_read(const char *text, bool input, uint64_t ttl_ms, ten_mqtt_settings *settings,
+                           ten_error *error);
 void ten_mqtt_settings_free(ten_mqtt_settings *settings);
 
 /* The topic of a message. What a subscriber could take for a wildcard is percent-encoded: + as %2B. A / in an id stays

@@ -75,14 +75,40 @@ static void log_wait(const ten_store_wait *wait, const ten_error *error, struct 
         TEN_LOG(logged->log, TEN_LOG_WARN, "store_waiting", TEN_TEXT("error", error->message));
 }
 
-typedef int (*attempt_fn)(void *userdata, ten_error *error);
+struct attempt {
+    const char *store;
+    uint64_t timeout_ms;           /* of an answer */
+    const tenure_options *options; /* NULL: the store only has to answer */
+    tenure_context *context;
+};
 
-static int try_until(const ten_store_wait *wait, attempt_fn attempt, void *userdata, ten_error *error) {
+static int ask(const struct attempt *attempt, ten_error *error) {
+    ten_store *store = NULL;
+    ten_store_config config = {.timeout_ms = attempt->timeout_ms};
+    int r = ten_store_open(attempt->store, &config, &store, error);
+    if (r == TENURE_OK) {
+        r = store->ops->ping(store, attempt->timeout_ms);
+        if (r < 0)
+            *error = store->error;
+        ten_store_close(store);
+    }
+    return r;
+}
+
+static int try(struct attempt *attempt, ten_error *error) {
+    int r = !attempt->options || is_silent(attempt->store) ? ask(attempt, error) : TENURE_OK;
+    if (r < 0 || !attempt->options)
+        return r;
+    r = tenure_open(attempt->store, attempt->options, &attempt->context);
+    return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
+}
+
+static int try_until(const ten_store_wait *wait, struct attempt *attempt, ten_error *error) {
     uint64_t end_ms = ten_add_saturating(ten_now_ms(), wait->wait_ms);
     uint64_t pause_ms = PAUSE_MIN_MS;
     struct logged logged = {0};
     int r;
-    while ((r = attempt(userdata, error)) < 0 && ten_store_wait_helps(wait->store, r)) {
+    while ((r = try(attempt, error)) < 0 && ten_store_wait_helps(wait->store, r)) {
         bool logs = is_time_to_log(&logged, error);
         if (logs && ten_server_probe(wait->store, r, error))
             r = error->code;
@@ -103,51 +129,15 @@ static int try_until(const ten_store_wait *wait, attempt_fn attempt, void *userd
     return r;
 }
 
-struct asking {
-    const char *store;
-    uint64_t timeout_ms;
-};
-
-static int ask(void *userdata, ten_error *error) {
-    const struct asking *asking = userdata;
-    ten_store *store = NULL;
-    ten_store_config config = {.timeout_ms = asking->timeout_ms};
-    int r = ten_store_open(asking->store, &config, &store, error);
-    if (r == TENURE_OK) {
-        r = store->ops->ping(store, asking->timeout_ms);
-        if (r < 0)
-            *error = store->error;
-        ten_store_close(store);
-    }
-    return r;
-}
-
 int ten_store_wait_answer(const ten_store_wait *wait, uint64_t timeout_ms, ten_error *error) {
-    struct asking asking = {wait->store, timeout_ms};
-    return try_until(wait, ask, &asking, error);
-}
-
-struct opening {
-    const char *store;
-    const tenure_options *options;
-    tenure_context *context;
-};
-
-static int open_it(void *userdata, ten_error *error) {
-    struct opening *opening = userdata;
-    struct asking asking = {opening->store, 5000};
-    int r = is_silent(opening->store) ? ask(&asking, error) : TENURE_OK;
-    if (r < 0)
-        return r;
-    r = tenure_open(opening->store, opening->options, &opening->context);
-    return r < 0 ? ten_fail(error, r, "%s", tenure_message(NULL)) : TENURE_OK;
+    return try_until(wait, &(struct attempt){.store = wait->store, .timeout_ms = timeout_ms}, error);
 }
 
 int ten_store_wait_open(const ten_store_wait *wait, const tenure_options *options, tenure_context **ret_context,
                         ten_error *error) {
-    struct opening opening = {.store = wait->store, .options = options};
-    int r = try_until(wait, open_it, &opening, error);
+    struct attempt attempt = {.store = wait->store, .timeout_ms = 5000, .options = options};
+    int r = try_until(wait, &attempt, error);
     if (r == TENURE_OK)
-        *ret_context = opening.context;
+        *ret_context = attempt.context;
     return r;
 }

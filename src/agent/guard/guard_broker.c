@@ -17,8 +17,7 @@ int ten_guard_broker_init(ten_guard_broker *broker, const ten_mqtt_calls *calls,
     *broker = (ten_guard_broker){.calls = *calls, .log = log};
     if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS)
         return ten_fail_memory(error, "a connection to a broker");
-    return calls->received ? ten_mqtt_settings_read_input(url, TTL_MS, &broker->settings, error)
-                           : ten_mqtt_settings_read(url, TTL_MS, &broker->settings, error);
+    return ten_mqtt_settings_read(url, calls->received != NULL, TTL_MS, &broker->settings, error);
 }
 
 void ten_guard_broker_free(ten_guard_broker *broker, bool in_order) {

@@ -110,9 +110,9 @@ static bool leads_back(const ten_mqtt_settings *in, const ten_mqtt_settings *out
 int ten_guard_topic_check(const char *in_url, const char *out_url, const char *namespace_name, ten_error *error) {
     ten_mqtt_settings in = {0};
     ten_mqtt_settings out = {0};
-    int r = in_url ? ten_mqtt_settings_read_input(in_url, 0, &in, error) : TENURE_OK;
+    int r = in_url ? ten_mqtt_settings_read(in_url, true, 0, &in, error) : TENURE_OK;
     if (r == TENURE_OK && out_url)
-        r = ten_mqtt_settings_read(out_url, 0, &out, error);
+        r = ten_mqtt_settings_read(out_url, false, 0, &out, error);
     if (r == TENURE_OK && in_url && out_url && leads_back(&in, &out, namespace_name))
         r = ten_fail(error, TENURE_E_INVALID,
                      "the output's topic is one of the input's: what passes would come in again");

@@ -174,10 +174,6 @@ static bool go_on(ten_runner *runner, uint64_t *ret_next_ms) {
     return !agent->stopped && !agent->refused && !gives_up(agent);
 }
 
-static void reap(ten_runner *runner) {
-    ten_run_command_reap((struct ten_agent *)runner);
-}
-
 static void take_events(ten_runner *runner) {
     ten_agent_take_events((struct ten_agent *)runner, false);
 }
@@ -239,7 +235,7 @@ static int open_agent(struct ten_agent *agent, ten_shared *shared, ten_error *er
     ten_runner_config runner = {.options = &config->runner,
                                 .isolation_level = TEN_LOG_INFO,
                                 .take_signal = take_signal,
-                                .reap = reap,
+                                .reap = ten_run_command_reap,
                                 .take_events = take_events,
                                 .take_health = take_health,
                                 .go_on = go_on,

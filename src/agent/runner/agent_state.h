@@ -227,7 +227,7 @@ void ten_agent_count_dropped(struct ten_agent *agent, const char *sink, uint64_t
 void ten_run_command_start(struct ten_agent *agent, struct ten_target_run *run, const char *text,
                            const char *const (*variables)[2], size_t count);
 /* A child has died. */
-void ten_run_command_reap(struct ten_agent *agent);
+void ten_run_command_reap(ten_runner *runner);
 void ten_run_command_free(struct ten_agent *agent, struct ten_target_run *run);
 
 /* run_http.c, or run_no_http.c in a build without it */

@@ -89,9 +89,11 @@ static void compare_clocks(struct ten_agent *agent) {
 
 /* ---- carrying out */
 
-static void show_instant(int64_t instant_ms, char text[TEN_RFC3339_SIZE]) {
+static const char *show_instant(int64_t instant_ms, char text[TEN_RFC3339_SIZE]) {
     ten_rfc3339((uint64_t)instant_ms, text);
+    return text;
 }
+#define INSTANT(instant_ms) TEN_TEXT("instant", show_instant(instant_ms, (char[TEN_RFC3339_SIZE]){0}))
 
 static void note_written(struct ten_agent *agent, struct ten_agent_target *target, int error);
 
@@ -175,14 +177,12 @@ static void look(struct ten_agent *agent, struct ten_agent_target *target) {
     if (step == TEN_CRON_START && !target->run)
         ten_run_start(agent, target);
     if (step == TEN_CRON_START && target->run) {
-        char instant[TEN_RFC3339_SIZE];
-        show_instant(job->instant_ms, instant);
         int64_t now = wall_now();
         uint64_t late_ms = late_by(job->instant_ms, now);
         ten_cron_job_started(job, now);
         ten_measures_late(&agent->runner.measures, late_ms);
         TEN_LOG(agent->runner.log, TEN_LOG_INFO, "cron_started", TEN_TEXT("target", target->id),
-                TEN_NUMBER("token", job->token), TEN_TEXT("instant", instant), TEN_NUMBER("late_ms", late_ms));
+                TEN_NUMBER("token", job->token), INSTANT(job->instant_ms), TEN_NUMBER("late_ms", late_ms));
     }
     set_timer(agent, target);
 }
@@ -204,12 +204,10 @@ static void granted(struct ten_agent *agent, struct ten_agent_target *target) {
     if (!is_known)
         ten_jobs_gauges_hold(&agent->job_gauges, &target->job->gauge, target->id, size ? text : NULL);
     if (job->lost) {
-        char instant[TEN_RFC3339_SIZE];
-        show_instant(job->memory.instant_ms, instant);
         job->lost = false;
         ten_measure_add(&agent->runner.measures.cron_lost, 1);
         TEN_LOG(agent->runner.log, TEN_LOG_WARN, "cron_lost", TEN_TEXT("target", target->id),
-                TEN_TEXT("instant", instant), TEN_TEXT("other", job->memory.holder),
+                INSTANT(job->memory.instant_ms), TEN_TEXT("other", job->memory.holder),
                 TEN_TEXT("error", "its runner died or lost the lease; how the run ended is not known, and it is not "
                                   "run again"));
     }
@@ -304,14 +302,12 @@ static void publish(struct ten_agent *agent, struct ten_target_run *run) {
     if (!target->job)
         return;
     ten_cron_job *job = &target->job->job;
-    char instant[TEN_RFC3339_SIZE];
     char output[160];
     int code;
     enum ten_cron_end end = end_of(run, &code);
     int exit_code = end == TEN_CRON_KILLED ? 128 + code : code;
-    show_instant(job->instant_ms, instant);
     TEN_LOG(agent->runner.log, exit_code ? TEN_LOG_WARN : TEN_LOG_INFO, "cron_ended", TEN_TEXT("target", target->id),
-            TEN_NUMBER("token", run->work.token), TEN_TEXT("instant", instant),
+            TEN_NUMBER("token", run->work.token), INSTANT(job->instant_ms),
             TEN_NUMBER("exit_code", (uint64_t)exit_code), TEN_NUMBER("duration_ms", run->duration_ms),
             TEN_TEXT("error", run->error), TEN_TEXT("output", exit_code ? last_words(run, output) : ""));
     count_end(agent, run, end, code);
@@ -323,12 +319,10 @@ static void publish(struct ten_agent *agent, struct ten_target_run *run) {
 }
 
 static void discard(struct ten_agent *agent, const struct ten_target_run *run, const char *why) {
-    char instant[TEN_RFC3339_SIZE];
-    if (!run->target->job)
-        return;
-    show_instant(run->target->job->job.instant_ms, instant);
-    TEN_LOG(agent->runner.log, TEN_LOG_WARN, "cron_lost", TEN_TEXT("target", run->target->id),
-            TEN_NUMBER("token", run->work.token), TEN_TEXT("instant", instant), TEN_TEXT("error", why));
+    if (run->target->job)
+        TEN_LOG(agent->runner.log, TEN_LOG_WARN, "cron_lost", TEN_TEXT("target", run->target->id),
+                TEN_NUMBER("token", run->work.token), INSTANT(run->target->job->job.instant_ms),
+                TEN_TEXT("error", why));
 }
 
 /* ---- its command */
@@ -341,8 +335,8 @@ static uint64_t timeout_ms(const struct ten_agent *agent, const struct ten_agent
 
 static void start(struct ten_agent *agent, struct ten_target_run *run) {
     char instant[TEN_RFC3339_SIZE];
-    show_instant(run->target->job->job.instant_ms, instant);
-    const char *const variables[][2] = {{"TENURE_JOB", run->target->id}, {"TENURE_INSTANT", instant}};
+    const char *const variables[][2] = {{"TENURE_JOB", run->target->id},
+                                        {"TENURE_INSTANT", show_instant(run->target->job->job.instant_ms, instant)}};
     ten_run_command_start(agent, run, run->target->spec->exec, variables, TEN_COUNT(variables));
 }
 

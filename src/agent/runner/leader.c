@@ -101,11 +101,6 @@ static void take_signal(ten_runner *runner, const struct signalfd_siginfo *info)
         ten_child_pass(&leader->child, number);
 }
 
-/* They are under the lock; go_on() looks at them in each turn. */
-static void take_events(ten_runner *runner) {
-    (void)runner;
-}
-
 static void take_health(ten_runner *runner, bool well) {
     ten_candidate_set_fit(((struct ten_leader *)runner)->election, well);
 }
@@ -219,7 +214,6 @@ static int open_leader(struct ten_leader *leader, ten_shared *shared, ten_error 
                                 .all_signals = true,
                                 .take_signal = take_signal,
                                 .reap = ten_leader_reap,
-                                .take_events = take_events,
                                 .take_health = take_health,
                                 .go_on = go_on};
     int r = ten_runner_open(&leader->runner, &runner, shared, error);

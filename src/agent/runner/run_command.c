@@ -126,7 +126,8 @@ static struct ten_target_run *take_reaped(struct ten_agent *agent, pid_t pid, in
 }
 
 /* All that have ended are reaped before the first is looked at: what they have left behind is found in one walk. */
-void ten_run_command_reap(struct ten_agent *agent) {
+void ten_run_command_reap(ten_runner *runner) {
+    struct ten_agent *agent = (struct ten_agent *)runner;
     struct ten_target_run *runs[REAP_MAX];
     size_t count;
     pid_t pid;

@@ -11,6 +11,7 @@
 
 #include "agent/common/store_wait.h"
 #include "agent/warden/tree.h"
+#include "agent/warden/warden.h"
 #include "base/io.h"
 
 #define WAIT_MAX_MS 1000u
@@ -56,7 +57,8 @@ static void take_signals(void *owner) {
 static void take_events(void *owner) {
     ten_runner *runner = owner;
     ten_eventfd_clear(runner->event_fd);
-    runner->config.take_events(runner);
+    if (runner->config.take_events)
+        runner->config.take_events(runner);
 }
 
 static void take_health(void *owner) {
@@ -100,12 +102,8 @@ void ten_runner_loop(ten_runner *runner) {
 /* ---- start and end */
 
 static int open_loop(ten_runner *runner, ten_error *error) {
-    static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
-    size_t count = runner->config.all_signals ? TEN_COUNT(taken) : 4;
     sigset_t signals;
-    sigemptyset(&signals);
-    for (size_t i = 0; i < count; i++)
-        sigaddset(&signals, taken[i]);
+    ten_warden_signals(runner->config.all_signals, &signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     runner->signals = (ten_watched){.ready = take_signals, .owner = runner};

@@ -33,7 +33,7 @@ typedef struct ten_runner_config {
     void (*take_signal)(ten_runner *runner, const struct signalfd_siginfo *info);
     /* Takes one child that has ended, an orphan or a command. */
     void (*reap)(ten_runner *runner);
-    /* Takes what the context's thread has left, after ten_eventfd_poke(event_fd). */
+    /* Takes what the context's thread has left, after ten_eventfd_poke(event_fd). NULL: go_on() does. */
     void (*take_events)(ten_runner *runner);
     /* The host has become able to do the work, or unable. */
     void (*take_health)(ten_runner *runner, bool well);

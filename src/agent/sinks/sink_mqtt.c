@@ -122,7 +122,7 @@ static int open_sink(ten_sink *self, const char *text, const ten_agent_config *c
     struct mqtt_sink *sink = (struct mqtt_sink *)self;
     if (mosquitto_lib_init() != MOSQ_ERR_SUCCESS)
         return ten_fail_memory(error, "an MQTT sink");
-    return ten_mqtt_settings_read(text, config->runner.context.ttl_ms, &sink->settings, error);
+    return ten_mqtt_settings_read(text, false, config->runner.context.ttl_ms, &sink->settings, error);
 }
 
 static void free_sink(ten_sink *self) {

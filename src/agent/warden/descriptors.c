@@ -16,12 +16,6 @@
 #define CLOSE_RANGE_CLOEXEC (1u << 2)
 #endif
 
-static int compare(const void *a, const void *b) {
-    int left = *(const int *)a;
-    int right = *(const int *)b;
-    return (left > right) - (left < right);
-}
-
 void ten_descriptors_note(ten_descriptors *descriptors) {
     descriptors->count = 0;
     descriptors->known = false;
@@ -40,7 +34,7 @@ void ten_descriptors_note(ten_descriptors *descriptors) {
         }
         descriptors->inherited[descriptors->count++] = fd;
     }
-    qsort(descriptors->inherited, descriptors->count, sizeof *descriptors->inherited, compare);
+    qsort(descriptors->inherited, descriptors->count, sizeof *descriptors->inherited, ten_compare_ints);
 }
 
 static bool close_gap(unsigned first, unsigned last, unsigned flags) {

@@ -219,20 +219,14 @@ unsigned ten_tree_signal_at(const _Atomic(int32_t) *number, int signal, ten_trou
 
 /* ---- children that were adopted */
 
-static int compare_pids(const void *a, const void *b) {
-    pid_t first = *(const pid_t *)a;
-    pid_t second = *(const pid_t *)b;
-    return (first > second) - (first < second);
-}
-
 /* Those that were adopted after the children had been listed: the parent of each has ended since. */
 static unsigned count_adopted(pid_t parent, struct pids *before, ten_tree_choice choose, void *userdata) {
     struct pids children = {.trouble = before->trouble};
     unsigned found = 0;
     add_children(&children, parent);
-    qsort(before->list, before->count, sizeof before->list[0], compare_pids);
+    qsort(before->list, before->count, sizeof before->list[0], ten_compare_ints);
     for (size_t i = 0; i < children.count; i++)
-        if (!bsearch(&children.list[i], before->list, before->count, sizeof before->list[0], compare_pids))
+        if (!bsearch(&children.list[i], before->list, before->count, sizeof before->list[0], ten_compare_ints))
             found += choose(children.list[i], userdata) != 0;
     ten_free(children.list);
     return found + children.unsure;

@@ -67,19 +67,11 @@ static void free_shared(struct warden *warden) {
     ten_beliefs_free(&warden->shared.beliefs);
 }
 
-/* The signals that the warden takes and passes on. */
-static void taken_signals(const struct warden *warden, sigset_t *ret_signals) {
+void ten_warden_signals(bool all, sigset_t *ret_signals) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     sigemptyset(ret_signals);
-    sigaddset(ret_signals, SIGTERM);
-    sigaddset(ret_signals, SIGINT);
-    sigaddset(ret_signals, SIGHUP);
-    sigaddset(ret_signals, SIGCHLD);
-    if (warden->config->pass_signals) {
-        sigaddset(ret_signals, SIGQUIT);
-        sigaddset(ret_signals, SIGUSR1);
-        sigaddset(ret_signals, SIGUSR2);
-        sigaddset(ret_signals, SIGWINCH);
-    }
+    for (size_t i = 0; i < (all ? TEN_COUNT(numbers) : 4); i++)
+        sigaddset(ret_signals, numbers[i]);
 }
 
 /* The worker's loop takes the same signals. Until it does they wait: a SIGHUP that is meant to reload must not end a
@@ -93,7 +85,7 @@ static _Noreturn void be_worker(struct warden *warden, pid_t parent) {
         _exit(1); /* the warden died before this could be noticed */
     ten_close_fd(&warden->signal_fd);
     ten_notifier_close(&warden->notifier);
-    taken_signals(warden, &signals);
+    ten_warden_signals(warden->config->pass_signals, &signals);
     sigprocmask(SIG_SETMASK, &signals, NULL);
     _exit(warden->config->work(&warden->shared, warden->config->userdata));
 }
@@ -339,7 +331,7 @@ int ten_warden_run(const ten_warden_config *config) {
     (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, the worker's end would not be reported */
     sigset_t signals;
     sigset_t before;
-    taken_signals(&warden, &signals);
+    ten_warden_signals(config->pass_signals, &signals);
     /* The terminal's stop keys must not stop a process that watches a deadline. */
     (void)signal(SIGTSTP, SIG_IGN);
     (void)signal(SIGTTIN, SIG_IGN);

@@ -9,6 +9,8 @@
 #ifndef TEN_AGENT_WARDEN_H
 #define TEN_AGENT_WARDEN_H
 
+#include <signal.h>
+
 #include "agent/warden/shared.h"
 #include "base/log.h"
 
@@ -34,5 +36,7 @@ typedef struct ten_warden_config {
 /* Runs workers until one ends by itself; its exit code, or 128 + N when it died of a signal that was not the warden's
  * business. The caller has started no threads and opened no store. */
 int ten_warden_run(const ten_warden_config *config);
+/* The signals that the warden takes and passes on, and that the worker's loop takes; `all`: pass_signals. */
+void ten_warden_signals(bool all, sigset_t *ret_signals);
 
 #endif

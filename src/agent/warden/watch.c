@@ -61,12 +61,6 @@ static int compare_marks(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-static int compare_pids(const void *a, const void *b) {
-    pid_t first = *(const pid_t *)a;
-    pid_t second = *(const pid_t *)b;
-    return (first > second) - (first < second);
-}
-
 static enum ten_isolation form_of(const struct ten_shared_poll *place) {
     return (enum ten_isolation)atomic_load(&place->form);
 }
@@ -154,7 +148,7 @@ static bool is_new_command(const ten_watch *watch, pid_t pid) {
 
 static int choose_orphan(pid_t pid, void *userdata) {
     const ten_watch *watch = userdata;
-    if (bsearch(&pid, watch->pids, watch->pid_count, sizeof pid, compare_pids))
+    if (bsearch(&pid, watch->pids, watch->pid_count, sizeof pid, ten_compare_ints))
         return 0; /* a command: it was signalled in its own right, or is not meant */
     struct due wanted = {.mark = ten_tree_mark(pid)};
     const struct due *due = bsearch(&wanted, watch->due, watch->count, sizeof wanted, compare_marks);
@@ -188,7 +182,7 @@ uint64_t ten_watch_look(ten_watch *watch, const ten_shared *shared, pid_t worker
     end_commands(watch, shared, trouble);
     if (watch->loose > 0) {
         qsort(watch->due, watch->count, sizeof watch->due[0], compare_marks);
-        qsort(watch->pids, watch->pid_count, sizeof watch->pids[0], compare_pids);
+        qsort(watch->pids, watch->pid_count, sizeof watch->pids[0], ten_compare_ints);
         (void)ten_tree_signal_children(worker, choose_orphan, watch, trouble);
     }
     return ten_min_u64(next_ms, ten_now_ms() + LOOK_MS);

@@ -79,10 +79,10 @@ int ten_redis_check(ten_backend *base, tenure_check_fn each, void *userdata, uin
     if (r == TENURE_OK)
         r = ten_notice_watch_get(base, "poll", &fd);
     if (r == TENURE_OK)
-        ten_report_tell(
-            &report, store->watch.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
-            store->watch.listening ? "subscribed" : base->error->message,
-            "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH no lease can be granted, without "
-            "SUBSCRIBE changes are read two to four times a second");
+        ten_report_tell(&report, store->watch.listening ? TENURE_CHECK_OK : TENURE_CHECK_WARN, "change notices",
+                        store->watch.listening ? "subscribed" : base->error->message,
+                        "an ACL user needs +@pubsub and the channels &tenure:*: without PUBLISH other processes are "
+                        "not woken, without "
+                        "SUBSCRIBE changes are read two to four times a second");
     return r;
 }

@@ -95,7 +95,7 @@ int ten_db_failed(ten_db *db, int code) {
         return ten_fail(db->base.error, error, "%s: %s", shown_path(db),
                         is_forbidden(db, code) ? "permission denied: this user must be able to read and write "
                                                  "the file, and to create files in its directory"
-                        : (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database"
+                        : (code & 0xff) == SQLITE_NOTADB ? "this is not a SQLite database; name another file"
                         : db->connection                 ? sqlite3_errmsg(db->connection)
                                                          : sqlite3_errstr(code));
     }

@@ -13,7 +13,7 @@ static char shown[1024];
 static const char *read_url(const char *url) {
     ten_mqtt_settings settings;
     ten_error error;
-    int r = ten_mqtt_settings_read(url, TTL_MS, &settings, &error);
+    int r = ten_mqtt_settings_read(url, false, TTL_MS, &settings, &error);
     if (r == TENURE_OK)
         snprintf(shown, sizeof shown, "%s %d %s %s %llu", settings.host, settings.port,
                  settings.user ? settings.user : "-", settings.topic, (unsigned long long)settings.timeout_ms);
@@ -31,7 +31,7 @@ static const char *topic_of(const char *pattern, const char *target) {
     ten_buf topic = {0};
     const ten_message message = {.namespace_name = "scenes", .target = target, .instance = "i"};
     snprintf(url, sizeof url, "mqtt://host/%s", pattern);
-    assert_int_equal(ten_mqtt_settings_read(url, TTL_MS, &settings, &error), TENURE_OK);
+    assert_int_equal(ten_mqtt_settings_read(url, false, TTL_MS, &settings, &error), TENURE_OK);
     ten_mqtt_topic(&settings, &message, &topic);
     assert_false(topic.failed);
     snprintf(shown, sizeof shown, "%s", ten_buf_string(&topic));
@@ -83,7 +83,7 @@ TEST(wildcards_in_an_id_are_encoded) {
 static const char *read_input(const char *url) {
     ten_mqtt_settings settings;
     ten_error error;
-    int r = ten_mqtt_settings_read_input(url, TTL_MS, &settings, &error);
+    int r = ten_mqtt_settings_read(url, true, TTL_MS, &settings, &error);
     if (r == TENURE_OK)
         snprintf(shown, sizeof shown, "%s %s", settings.topic, settings.client_id ? settings.client_id : "-");
     else

@@ -1,10 +1,8 @@
 /*
- * The servers of scale.c.
+ * Private servers of the stores. See store_server.h.
  */
-#include "scale_server.h"
+#include "store_server.h"
 
-#include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/util.h"
-#include "child.h"
 #ifdef TEN_STORE_ETCD
 #include "lib/etcd_server.h"
 #endif
@@ -22,7 +18,7 @@
 #include "lib/postgres_server.h"
 #endif
 #ifdef TEN_STORE_REDIS
-#include "lib/redis_server.h"
+#include "wire.h"
 #endif
 #if defined TEN_SERVER && defined TEN_STORE_HTTP
 #include "lib/tenure_server.h"
@@ -31,21 +27,21 @@
 struct scale_kind {
     const char *name;
     size_t size; /* of what tests/lib knows about it */
-    bool (*start)(scale_server *server);
-    void (*stop)(scale_server *server);
+    bool (*start)(store_server *server);
+    void (*stop)(store_server *server);
 };
 
-static bool start_sqlite(scale_server *server) {
+static bool start_sqlite(store_server *server) {
     snprintf(server->url, sizeof server->url, "sqlite:%.300s/scale.db", server->directory);
     return true;
 }
 
-static void stop_nothing(scale_server *server) {
+static void stop_nothing(store_server *server) {
     (void)server;
 }
 
 #ifdef TEN_STORE_REDIS
-static bool start_redis(scale_server *server) {
+static bool start_redis(store_server *server) {
     struct redis_server *redis = server->server;
     if (redis_server_start(redis, NULL) != 0)
         return false;
@@ -54,20 +50,20 @@ static bool start_redis(scale_server *server) {
     return true;
 }
 
-static bool start_redis_session(scale_server *server) {
+static bool start_redis_session(store_server *server) {
     bool ok = start_redis(server);
     size_t size = strlen(server->url);
     snprintf(server->url + size, sizeof server->url - size, "&leases=session");
     return ok;
 }
 
-static void stop_redis(scale_server *server) {
+static void stop_redis(store_server *server) {
     redis_server_remove(server->server);
 }
 #endif
 
 #ifdef TEN_STORE_POSTGRES
-static bool start_postgres(scale_server *server) {
+static bool start_postgres(store_server *server) {
     static const char *const settings[] = {"max_connections=400", "shared_buffers=256MB", NULL};
     struct postgres_server *postgres = server->server;
     postgres->settings = settings;
@@ -78,13 +74,13 @@ static bool start_postgres(scale_server *server) {
     return true;
 }
 
-static void stop_postgres(scale_server *server) {
+static void stop_postgres(store_server *server) {
     postgres_server_remove(server->server);
 }
 #endif
 
 #ifdef TEN_STORE_ETCD
-static bool start_etcd(scale_server *server) {
+static bool start_etcd(store_server *server) {
     etcd_server *etcd = server->server;
     if (!etcd_start(etcd, server->directory))
         return false;
@@ -93,13 +89,13 @@ static bool start_etcd(scale_server *server) {
     return true;
 }
 
-static void stop_etcd(scale_server *server) {
+static void stop_etcd(store_server *server) {
     etcd_stop(server->server);
 }
 #endif
 
 #if defined TEN_SERVER && defined TEN_STORE_HTTP
-static bool start_http(scale_server *server) {
+static bool start_http(store_server *server) {
     struct tenure_server *http = server->server;
     snprintf(http->directory, sizeof http->directory, "%.200s/http", server->directory);
     if (mkdir(http->directory, 0700) != 0 || tenure_server_start(http) != 0)
@@ -109,7 +105,7 @@ static bool start_http(scale_server *server) {
     return true;
 }
 
-static void stop_http(scale_server *server) {
+static void stop_http(store_server *server) {
     tenure_server_remove(server->server);
 }
 #endif
@@ -131,8 +127,8 @@ static const struct scale_kind kinds[] = {
 #endif
 };
 
-bool scale_server_start(scale_server *server, const char *store) {
-    *server = (scale_server){0};
+bool store_server_start(store_server *server, const char *store) {
+    *server = (store_server){0};
     for (size_t i = 0; i < TEN_COUNT(kinds); i++)
         if (strcmp(kinds[i].name, store) == 0)
             server->kind = &kinds[i];
@@ -145,60 +141,41 @@ bool scale_server_start(scale_server *server, const char *store) {
         return false;
     if (server->kind->start(server))
         return true;
-    scale_server_stop(server);
+    store_server_stop(server);
     return false;
 }
 
-void scale_server_stop(scale_server *server) {
+void store_server_stop(store_server *server) {
     server->kind->stop(server);
     ground_remove(server->directory);
     ten_free(server->server);
 }
 
-/* What its threads have run, to the nanosecond: at rest a tick is too much. */
-static double threads_ms(const char *pid) {
-    char path[320], text[128];
-    snprintf(path, sizeof path, "/proc/%.20s/task", pid);
-    DIR *threads = opendir(path);
-    double sum = 0;
-    for (struct dirent *entry; threads && (entry = readdir(threads));) {
-        snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/schedstat", pid, entry->d_name);
-        if (entry->d_name[0] != '.' && ten_read_line(path, text, sizeof text) > 0)
-            sum += strtod(text, NULL) / 1e6;
-    }
-    if (threads)
-        closedir(threads);
-    return sum;
+double store_server_query(const store_server *server, const char *statement) {
+    double value = 0;
+    (void)server, (void)statement;
+#ifdef TEN_STORE_POSTGRES
+    bool done = true;
+    char *text = postgres_server_query(server->server, "postgres", statement, &done);
+    value = text ? strtod(text, NULL) : 0;
+    free(text);
+#endif
+    return value;
 }
 
-/* Of the children for which one process has waited, in ticks; its parent's number as well. */
-static bool read_stat(const char *pid, long *ret_parent, double *ret_ticks) {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    if (ten_read_line(path, text, sizeof text) <= 0)
-        return false;
-    const char *rest = strrchr(text, ')');
-    unsigned long user = 0, system = 0;
-    if (!rest || sscanf(rest + 2, "%*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %lu %lu", ret_parent, &user,
-                        &system) != 3)
-        return false;
-    *ret_ticks = (double)(user + system);
-    return true;
-}
-
-double scale_server_cpu_ms(const scale_server *server) {
-    if (!server->pid)
-        return bench_cpu_seconds() * 1e3;
-    double sum = 0;
-    DIR *processes = opendir("/proc");
-    for (struct dirent *entry; processes && (entry = readdir(processes));) {
-        long parent = 0;
-        double ticks = 0;
-        if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' && read_stat(entry->d_name, &parent, &ticks) &&
-            (strtol(entry->d_name, NULL, 10) == server->pid || parent == server->pid))
-            sum += threads_ms(entry->d_name) + ticks * 1e3 / (double)sysconf(_SC_CLK_TCK);
-    }
-    if (processes)
-        closedir(processes);
-    return sum;
+double store_server_info(const store_server *server, const char *section, const char *line, const char *field) {
+    double number = 0;
+    (void)server, (void)section, (void)line, (void)field;
+#ifdef TEN_STORE_REDIS
+    redisContext *connection = wire_connect(server->server, 0);
+    redisReply *reply = connection ? wire_ask(connection, "INFO %s", section) : NULL;
+    const char *found = reply ? strstr(reply->str, line) : NULL;
+    found = found ? strstr(found, field) : NULL;
+    number = found ? strtod(found + strlen(field), NULL) : 0;
+    if (reply)
+        freeReplyObject(reply);
+    if (connection)
+        redisFree(connection);
+#endif
+    return number;
 }

@@ -1,6 +1,6 @@
 /*
- * The ceiling of bench/server.c: libmicrohttpd as `tenure serve` runs it (one thread, epoll), taking a body and
- * answering a constant. Prints its port, and lives until its parent is gone.
+ * The ceiling of bench/serve.c: libmicrohttpd as `tenure serve` runs it (one thread, epoll), taking a body and
+ * answering a constant. Prints its port and its number, and lives until its parent is gone.
  */
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 static const char text[] = "{\"version\":1,\"expires_at\":\"2026-11-15T11:35:51.225Z\",\"ttl_ms\":30000}\n";
 
@@ -39,7 +40,7 @@ int main(void) {
                                                  &address, MHD_OPTION_CONNECTION_LIMIT, 1000u, MHD_OPTION_END);
     if (!daemon)
         return 1;
-    printf("%d\n", MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
+    printf("%d %d\n", MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port, (int)getpid());
     fflush(stdout);
     struct pollfd polled = {.fd = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, .events = POLLIN};
     for (;;) {
