@@ -18,36 +18,31 @@ a_directory() {
     err_has "$CASE/directory.db"
 }
 
-# Root may write everywhere, so somebody else has to try.
+# by_another ARGUMENT...: root may write everywhere, so somebody else has to try.
+by_another() {
+    if [ "$(id -u)" -ne 0 ]; then
+        "$TENURE" "$@"
+        return
+    fi
+    chmod 755 "$TAP_DIR" "$CASE"
+    [ -e "$CASE/program" ] || cp "$TENURE" "$CASE/program"
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$CASE/program" "$@"
+}
 read_only_directory() {
     mkdir "$CASE/closed"
     chmod 555 "$CASE/closed"
-    if [ "$(id -u)" -eq 0 ]; then
-        chmod 755 "$TAP_DIR" "$CASE"
-        cp "$TENURE" "$CASE/program"
-        set -- setpriv --reuid 65534 --regid 65534 --clear-groups "$CASE/program"
-    else
-        set -- "$TENURE"
-    fi
-    exits 3 "$@" acquire job-1 --store "sqlite:$CASE/closed/store.db"
+    exits 3 by_another acquire job-1 --store "sqlite:$CASE/closed/store.db"
     err_has "$CASE/closed/store.db" 'permission denied'
     same 'files in the directory' "$(ls -A "$CASE/closed")" ''
-    exits 3 "$@" doctor --store "sqlite:$CASE/closed/store.db"
+    exits 3 by_another doctor --store "sqlite:$CASE/closed/store.db"
     out_has 'let this user write to the file'
     out_lacks 'start the store'
 }
 
 read_only_file() {
     exits 0 "$TENURE" acquire job-1
-    if [ "$(id -u)" -eq 0 ]; then
-        chmod 755 "$TAP_DIR" "$CASE"
-        cp "$TENURE" "$CASE/program"
-        set -- setpriv --reuid 65534 --regid 65534 --clear-groups "$CASE/program"
-    else
-        chmod 444 "$CASE/store.db"
-        set -- "$TENURE"
-    fi
-    exits 3 "$@" acquire job-2
+    [ "$(id -u)" -eq 0 ] || chmod 444 "$CASE/store.db"
+    exits 3 by_another acquire job-2
     err_has "$CASE/store.db"
 }
 
