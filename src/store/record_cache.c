@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "tenure.h"
 
-#define RECENT_MAX 131072u /* a holder of so many leases renews them without reading */
 #define KEY_SIZE   (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 static void free_known(ten_map *map) {
@@ -27,7 +26,7 @@ void ten_record_cache_begin(ten_record_cache *cache) {
     cache->call++;
     if (cache->generation == 0)
         cache->generation = 1;
-    if (cache->recent.count <= RECENT_MAX)
+    if (cache->recent.count <= cache->room)
         return;
     free_known(&cache->older);
     cache->older = cache->recent;

@@ -34,6 +34,7 @@ typedef struct ten_known {
 } ten_known;
 
 typedef struct ten_record_cache {
+    size_t room; /* a holder of so many leases renews each of them without reading it */
     ten_map recent;
     ten_map older;       /* what was not used since `recent` was begun */
     uint64_t call;       /* that is under way */

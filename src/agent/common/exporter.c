@@ -138,8 +138,8 @@ static int listen_at(ten_exporter *exporter, ten_error *error) {
     if (!cut_address(address, host, port) || getaddrinfo(host[0] ? host : "127.0.0.1", port, &hints, &found) != 0 ||
         !found)
         return ten_fail(error, TENURE_E_INVALID,
-                        "%s '%.80s' is no address: write a port up to 65535 for this host alone, or ADDR:PORT", option_of(exporter),
-                        address);
+                        "%s '%.80s' is no address: write a port up to 65535 for this host alone, or ADDR:PORT",
+                        option_of(exporter), address);
     exporter->loopback = host[0] == '\0' || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
     exporter->fd = ten_host_listen(found);
     freeaddrinfo(found);
