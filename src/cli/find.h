@@ -18,7 +18,7 @@ bool ten_find_instance(const ten_arguments *arguments, const char **text, char i
 bool ten_find_namespace(ten_arguments *arguments, enum ten_wanted_kind kind, const char *name, uint64_t token,
                         int *ret_exit);
 
-/* Whether the name is that of a semaphore, or of a role that has several leaders. It says then that a slot is needed. */
+/* Whether the name is that of a semaphore, or of a role with several leaders. Then it says that a slot is needed. */
 bool ten_find_slots(const ten_arguments *arguments, const char *name);
 
 /* On a terminal: there are none of `what` in the namespace; names the namespaces that there are. */

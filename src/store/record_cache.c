@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "tenure.h"
 
-#define KEY_SIZE   (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
+#define KEY_SIZE (TENURE_NAMESPACE_MAX + TENURE_HOLDER_MAX + 4u)
 
 static void free_known(ten_map *map) {
     const ten_map_entry *found;
