@@ -24,7 +24,7 @@ int ten_record_store_open(ten_store *base, const ten_url *url, uint64_t timeout_
         (ten_backend){.ops = ops, .clock = base->clock, .error = &base->error, .capabilities = &base->capabilities};
     int r = ops->open(store->backend, url, timeout_ms);
     /* Leases that are attached to a session are renewed by its heartbeat, and not each by itself. */
-    store->cache.room = base->capabilities.sessions ? 32768 : 131072;
+    store->cache.room = base->capabilities.sessions ? 16384 : 131072;
     return r;
 }
 
