@@ -314,8 +314,9 @@ int ten_agent_run(const ten_agent_config *config, ten_shared *shared, ten_error 
         else if (agent.stopped)
             TEN_LOG(log, TEN_LOG_INFO, "agent_stopped", TEN_NUMBER("polls", agent.run_count));
         else
-            TEN_LOG(log, TEN_LOG_WARN, "agent_stopped", TEN_NUMBER("polls", agent.run_count),
-                    TEN_TEXT("error", "the store is out of reach: what was held ends by its TTL"));
+            TEN_LOG(
+                log, TEN_LOG_WARN, "agent_stopped", TEN_NUMBER("polls", agent.run_count),
+                TEN_TEXT("error", "not everything could be released in time: what is still held expires with its TTL"));
     } else if (r == TENURE_E_CANCELLED) {
         r = TENURE_OK; /* before there was a store */
     }
