@@ -639,7 +639,7 @@ def history():
     more = ASK("GET", "/api/v1/%s/history?after=%d&limit=1" % (ns, found[0]["cursor"]))[2]
     assert more == [found[1]], more
     last = ASK("GET", "/api/v1/%s/history?target=t&since=1h&limit=1" % ns)[2]
-    assert last == [found[2]] and last[0]["held_ms"] >= 0, last
+    assert last == [found[2]] and last[0].get("held_ms", 1) > 0, last  # left out if it was less than a millisecond
     assert [f["event"] for f in ASK("GET", "/api/v1/%s/history?after=oldest" % ns)[2]] == [f["event"] for f in found]
     for wrong in ("limit=0", "limit=x", "limit=1x", "limit=-1", "limit=", "after=x", "after=-1", "after=", "limit=10001",
                   "since=soon", "target=a%20b", "target=t&after=now"):

@@ -26,7 +26,7 @@
 static struct {
     _Atomic(uint64_t) process; /* 0: free */
     _Atomic(uint64_t) device;
-    _Atomic(uint64_t) inode;
+    _Atomic(uint64_t) inode; /* 0: just being noted or forgotten */
 } table[PLACES];
 
 static _Atomic(uint64_t) overflowed; /* the process in which the table was too small */
@@ -38,8 +38,9 @@ static bool is_inherited(uint64_t device, uint64_t inode) {
         return true;
     for (int i = 0; i < PLACES; i++) {
         process = atomic_load(&table[i].process);
-        if (process && !ten_fork_is(process) && atomic_load(&table[i].device) == device &&
-            atomic_load(&table[i].inode) == inode)
+        uint64_t noted = atomic_load(&table[i].inode);
+        bool is_this = noted == 0 || (noted == inode && atomic_load(&table[i].device) == device);
+        if (process && !ten_fork_is(process) && is_this)
             return true;
     }
     return false;
@@ -61,10 +62,23 @@ static int note_file(uint64_t device, uint64_t inode) {
     return 0;
 }
 
+static void forget_place(int noted) {
+    if (noted == 0 || !ten_fork_is(atomic_load(&table[noted - 1].process)))
+        return;
+    atomic_store(&table[noted - 1].inode, 0);
+    atomic_store(&table[noted - 1].process, 0);
+}
+
 void ten_db_forget_file(ten_db *db) {
-    if (db->noted > 0 && ten_fork_is(atomic_load(&table[db->noted - 1].process)))
-        atomic_store(&table[db->noted - 1].process, 0);
+    forget_place(db->noted);
     db->noted = 0;
+}
+
+/* Without a moment in which the file is open and not noted. */
+static void note_again(ten_db *db, const struct stat *info) {
+    int former = db->noted;
+    db->noted = note_file((uint64_t)info->st_dev, (uint64_t)info->st_ino);
+    forget_place(former);
 }
 
 /* ---- places */
@@ -179,8 +193,7 @@ static int read_identity(ten_db *db) {
         return r;
     db->device = (uint64_t)info.st_dev;
     db->inode = (uint64_t)info.st_ino;
-    ten_db_forget_file(db);
-    db->noted = note_file(db->device, db->inode);
+    note_again(db, &info); /* the path may have been a link that was changed meanwhile */
     /* Once is enough, ten_sqlite_side_read() follows the file; a second time would lose the descriptor that somebody
      * watches.
      */
@@ -295,6 +308,8 @@ static int open_file(ten_db *db, bool *ret_new) {
                         "cannot open the store %s: it is a directory; name a file in it, such as sqlite:%s/tenure.db",
                         db->given_path, db->given_path);
     make_file(db, directory);
+    if (stat(db->given_path, &info) == 0) /* else SQLite says why it cannot be opened */
+        note_again(db, &info);
     int code =
         sqlite3_open_v2(db->given_path, &db->connection,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);

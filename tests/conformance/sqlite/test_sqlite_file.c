@@ -157,6 +157,35 @@ static int open_with_mount(const struct sqlite_place *sqlite, const char *from, 
     return WEXITSTATUS(status);
 }
 
+static const char *url_at_fork;
+static int found_by_child;
+
+/* Opening asks for the boot id when SQLite has the file open already. */
+static void fork_and_open(void *arg, char id[TEN_BOOT_ID_SIZE]) {
+    ten_error error;
+    int status = 0;
+    memcpy(id, ((struct fake_clock *)arg)->boot_id, TEN_BOOT_ID_SIZE);
+    if (!url_at_fork)
+        return;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(try_open(url_at_fork, NULL, &error) == TENURE_E_FORKED ? 1 : 2);
+    url_at_fork = NULL;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    found_by_child = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+SQLITE_CASE(a_child_is_refused_the_file_that_its_parent_is_just_opening) {
+    struct sqlite_place *sqlite = *state;
+    struct fake_clock clock = sqlite->clock;
+    ten_error error;
+    clock.clock.arg = &clock;
+    clock.clock.boot_id = fork_and_open;
+    url_at_fork = sqlite->url;
+    assert_int_equal(try_open(sqlite->url, &clock.clock, &error), TENURE_OK);
+    assert_int_equal(found_by_child, 1);
+}
+
 SQLITE_CASE(a_file_that_is_mounted_alone_is_refused) {
     struct sqlite_place *sqlite = *state;
     char other[FIXTURE_PATH_SIZE + 32];
