@@ -150,7 +150,7 @@ guard_metrics() {
 }
 
 bad_addresses() {
-    for address in 127.0.0.1 here:80 :x 127.0.0.1:99999999 ''; do
+    for address in 127.0.0.1 here:80 :x 127.0.0.1:99999999 65536 ''; do
         exits 2 "$TENURE" elect cleanup --metrics "$address" -- true
         err_has 'is no address'
     done

@@ -136,6 +136,7 @@ not_fit() {
         redis_up --maxmemory 100mb --maxmemory-policy $policy
         refused 1 "redis://127.0.0.1:$REDIS_PORT" "$policy" noeviction
         exits 1 "$TENURE" doctor --store "redis://127.0.0.1:$REDIS_PORT"
+        out_has 'FAIL  store' "$policy" 'ok    clock'
         redis_kill
     done
     redis_up --replicaof '127.0.0.1 1'
