@@ -13,8 +13,8 @@ on_store_of_roles() {
 }
 # However the case has ended: what is detached, and in no PID namespace, would outlive the candidates for ever.
 end_all() {
-    while read -r elect_each; do kill -KILL "$elect_each" 2>/dev/null || :; done <"$CASE/pids"
-    for elect_each in $(pollers); do kill -KILL "$elect_each" 2>/dev/null || :; done
+    while read -r elect_each; do tap_kill "$elect_each"; done <"$CASE/pids"
+    for elect_each in $(pollers); do tap_kill "$elect_each"; done
     store_remove
 }
 

@@ -43,7 +43,7 @@ it() {
     ) >"$CASE/log" 2>&1 </dev/null
     tap_status=$?
     while read -r tap_pid; do
-        kill -KILL "$tap_pid" 2>/dev/null
+        tap_kill "$tap_pid"
     done <"$CASE/pids"
     tap_end_rest
     if [ "$tap_status" -eq 0 ]; then
@@ -56,16 +56,21 @@ it() {
     cd / && rm -rf "$CASE"
 }
 
+# tap_kill PID: if that is still a process of the case. Where many tests run, the number of one that has ended soon comes
+# again. A subshell is recognised by its directory.
+tap_kill() {
+    if grep -aqsF "$CASE/" "/proc/$1/cmdline" "/proc/$1/environ" || [ "$(readlink "/proc/$1/cwd")" = "$CASE" ]; then
+        kill -KILL "$1" 2>/dev/null || :
+    fi
+}
+
 # What a case that failed has left behind: processes whose command line or environment (HOME) names the directory of the
 # case.
 tap_end_rest() {
     for tap_file in $(grep -alF "$CASE/" /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null); do
         tap_process=${tap_file#/proc/}
         tap_process=${tap_process%/*}
-        # Not the one that looks; and the file is read again, because an id may be another's by now.
-        if [ "$tap_process" -ne "$$" ] && grep -aqF "$CASE/" "$tap_file" 2>/dev/null; then
-            kill -KILL "$tap_process" 2>/dev/null
-        fi
+        if [ "$tap_process" -ne "$$" ]; then tap_kill "$tap_process"; fi # not the one that looks
     done
 }
 
