@@ -1,8 +1,8 @@
 /*
  * The life of one held target, as one instance sees it: what may be believed about its lease, which request about it is
  * in flight, and what an answer, a missing answer or an entry of the feed means. A fleet has one for each target, an
- * election has one, and a lease of the C API has one. Pure: the caller passes in the time and what happened. It does
- * not decide whether a target is wanted, nor whether its work has stopped: that is its owner's part.
+ * election has one, and a lease of the C API has one. Pure: the caller passes in the time and what happened. Its owner
+ * decides whether the target is wanted, and whether its work has stopped.
  *
  *                granted                     a reason to release
  *        none -----------------> held ------------------------------> closing

@@ -50,7 +50,7 @@ void ten_lease_book_tidy(ten_lease_book *book, ten_book_lease *lease);
 
 /* Whether a user has this claim on it. */
 bool ten_lease_book_is_claimed(const ten_book_lease *lease, enum ten_book_claim claim);
-/* It is wanted, and not held or about to be released. */
+/* A user waits for it, and it is not held, or is about to be released. */
 bool ten_lease_book_is_acquiring(const ten_book_lease *lease);
 /* Those who waited hold it now. */
 void ten_lease_book_grant(ten_book_lease *lease);

@@ -15,7 +15,7 @@
 #define VECTOR(type)                                                                                                   \
     struct {                                                                                                           \
         type *items;                                                                                                   \
-        size_t count, room;                                                                                            \
+        uint32_t count, room;                                                                                          \
     }
 
 struct ten_apply_round {
@@ -32,20 +32,8 @@ struct ten_apply_round {
     uint64_t least_number;
 };
 
-static bool grow(void **items, size_t *room, size_t count, size_t size) {
-    if (count < *room)
-        return true;
-    size_t larger = *room ? *room * 2 : 16;
-    void *moved = ten_realloc(*items, larger * size);
-    if (!moved)
-        return false;
-    *items = moved;
-    *room = larger;
-    return true;
-}
-
 #define ADD(vector, ...)                                                                                               \
-    (grow((void **)&(vector).items, &(vector).room, (vector).count, sizeof *(vector).items)                            \
+    (TEN_GROW((vector).items, (vector).room, (vector).count + 1)                                                       \
          ? ((vector).items[(vector).count++] = (__VA_ARGS__), true)                                                    \
          : false)
 

@@ -22,7 +22,7 @@ typedef struct ten_stream {
     /* When nothing has come for idle_ms; false: the stream is dead, and begun anew. NULL: it is not asked. */
     bool (*is_alive)(void *owner);
     uint64_t idle_ms;
-    void (*end)(void *owner); /* when the thread has ended; NULL: nothing is to be done */
+    void (*end)(void *owner); /* called when the thread has ended; may be NULL */
 } ten_stream;
 
 /* The store's watch(), watch_clear() and close(). NULL: nobody watches. */

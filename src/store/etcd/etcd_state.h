@@ -75,7 +75,7 @@ struct ten_etcd_group {
     size_t count;        /* of its holds */
     uint64_t covered_in; /* the call that last touched some of them, */
     size_t covered;      /* and how many */
-    bool is_wanted;      /* it is to be kept alive now */
+    bool is_wanted;      /* ten_etcd_groups_keep() keeps it alive */
     bool uncertain;      /* more may be attached: an answer was missing */
     uint64_t mark;       /* the revision of its holder's mark, as far as this handle knows it; 0: not known */
     uint64_t proof;      /* of what was read since that mark was made: ten_touch.seen. Each mark has another one */

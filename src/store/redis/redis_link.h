@@ -1,11 +1,10 @@
 /*
  * One connection to a Redis server: finding the server (address, Unix socket, or by asking Sentinels), TLS,
  * authentication, commands out, replies in. Every call is bounded by a deadline; a connection on which something went
- * wrong is of no more use and is closed by whoever opened it, so that a late reply is never taken for that of a later
- * request. RESP is read by hiredis; the socket is ours, because Debian's hiredis knows no TLS, and so is the writing of
- * commands, because its formatter prints every
- * size with sprintf() and copies everything twice. It knows nothing of leases. Called by the Redis
- * backend, and by the agent's Redis sources and sinks.
+ * wrong must be closed by its owner, so that a late reply is never taken for that of a later request. hiredis parses
+ * replies. The socket is ours, because Debian's hiredis has no TLS. So are the commands that are sent, because its
+ * formatter calls sprintf() for every size and copies everything twice. This code knows nothing of leases. Called by
+ * the Redis backend, and by the agent's Redis sources and sinks.
  */
 #ifndef TEN_STORE_REDIS_LINK_H
 #define TEN_STORE_REDIS_LINK_H
